@@ -1,0 +1,3 @@
+from mooring.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""Measurements: generated workloads, runners and reports."""

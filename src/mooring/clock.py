@@ -1,0 +1,45 @@
+"""Where time comes from: everything that needs it takes a Clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Seconds since the epoch, and seconds that only ever grow."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class VirtualClock:
+    """A clock that stands still until somebody moves it."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = float(start)
+
+    def now(self) -> float:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        if seconds < 0:
+            raise ValueError(f"a clock cannot go back: {seconds}")
+        self._now += seconds
+
+    def advance_to(self, when: float) -> None:
+        self._now = max(self._now, when)

@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration: types, defaults, loading, conversion of old versions, validation."""

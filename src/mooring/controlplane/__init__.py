@@ -1,0 +1,1 @@
+"""The embedded API server, fake kubelets and the few controllers that a scenario needs."""

@@ -1,0 +1,1 @@
+"""The decision: one snapshot, one pod, one profile in, one Decision out; preemption and explanations."""

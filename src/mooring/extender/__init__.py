@@ -1,0 +1,1 @@
+"""Calling scheduler extenders as kube-scheduler does, and serving them."""
