@@ -1,0 +1,179 @@
+"""Refusals of an API server by status code, and the ways of not reaching it.
+
+ApiError
+├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
+├── Conflict 409 (AlreadyExists where the Status says so), Gone 410, Invalid 422, TooManyRequests 429
+├── ServerError 5xx
+└── ConnectionFailed      no answer at all
+    └── RequestTimeout    no answer in time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mooring.errors import ApiError
+
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+class BadRequest(ApiError):
+    """400: the request makes no sense to this server."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are missing, wrong or expired."""
+
+
+class Forbidden(ApiError):
+    """403: these credentials may not do this; the text names the verb and the resource."""
+
+
+class NotFound(ApiError):
+    """404: no such object, or no such kind."""
+
+
+class MethodNotAllowed(ApiError):
+    """405: the kind does not support this verb."""
+
+
+class NotAcceptable(ApiError):
+    """406: the server does not speak the wanted media type."""
+
+
+class Conflict(ApiError):
+    """409: somebody else was faster."""
+
+
+class AlreadyExists(Conflict):
+    """409 on create: the name is taken."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion is too old; only a new list helps."""
+
+
+class Invalid(ApiError):
+    """422: the server understood the request and refuses its content."""
+
+
+class TooManyRequests(ApiError):
+    """429: come back after ``retry_after_s``."""
+
+
+class ServerError(ApiError):
+    """5xx: the server has a problem of its own."""
+
+
+class ConnectionFailed(ApiError):
+    """No answer: nobody listens, the connection broke, or the certificate is wrong."""
+
+
+class RequestTimeout(ConnectionFailed):
+    """No answer within the time that was given."""
+
+
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    406: NotAcceptable,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+
+
+def resource_of(path: str) -> str:
+    """Name the resource a request path is about, as RBAC would: ``pods/binding``, ``leases.coordination.k8s.io``."""
+    parts = [part for part in path.partition("?")[0].split("/") if part]
+    group = ""
+    if parts[:1] == ["api"]:
+        parts = parts[2:]
+    elif parts[:1] == ["apis"]:
+        group = parts[1] if len(parts) > 1 else ""
+        parts = parts[3:]
+    else:
+        return path.partition("?")[0]
+    if parts[:1] == ["namespaces"] and len(parts) > 2:
+        parts = parts[2:]
+    if not parts:
+        return path.partition("?")[0]
+    name = parts[0] + (f".{group}" if group else "")
+    return f"{name}/{parts[2]}" if len(parts) > 2 else name
+
+
+def verb_of(method: str, path: str) -> str:
+    """Name the verb of a request, as RBAC would: a GET without a name is a list or a watch."""
+    if method != "GET":
+        return VERBS.get(method, method.lower())
+    bare, _, query = path.partition("?")
+    parts = [part for part in bare.split("/") if part]
+    rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    if len(rest) != 1:
+        return "get"
+    return "watch" if "watch=true" in query or "watch=1" in query else "list"
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Read a Retry-After header; only the form in seconds is used by API servers."""
+    if value is None:
+        return None
+    try:
+        seconds = int(value)
+    except ValueError:
+        return None
+    return float(seconds) if seconds >= 0 else None
+
+
+def error_of_status(code: int, message: str, reason: str, *, retry_after_s: float | None = None) -> ApiError:
+    """Choose the exception for a status code and a Status object's reason."""
+    kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
+    if code == 409 and reason == "AlreadyExists":
+        kind = AlreadyExists
+    return kind(message, code=code, reason=reason, retry_after_s=retry_after_s)
+
+
+def error_of_answer(code: int, body: bytes, headers: Mapping[str, str], *, method: str, path: str) -> ApiError:
+    """Turn an answer that is not a success into an exception whose text is one line."""
+    try:
+        status = _status_decoder.decode(body)
+    except msgspec.DecodeError:
+        text = " ".join(body[:200].decode("utf-8", "replace").split())
+        status = _Status(message=text)
+    message = " ".join(status.message.split())
+    resource = resource_of(path)
+    if not message:
+        message = f"the server answered {code}"
+    if code == 403 and not ("cannot" in message and resource.partition("/")[0].partition(".")[0] in message):
+        message = f"forbidden: may not {verb_of(method, path)} {resource}: {message}"
+    elif code == 401:
+        message = f"the server refused the credentials (401) on {verb_of(method, path)} {resource}: {message}"
+    retry_after_s = parse_retry_after(headers.get("Retry-After") or headers.get("retry-after"))
+    return error_of_status(code, message, status.reason, retry_after_s=retry_after_s)
+
+
+def error_of_watch(body: bytes) -> ApiError:
+    """Turn the Status object of an ERROR event into an exception."""
+    try:
+        status = _status_decoder.decode(body)
+    except msgspec.DecodeError:
+        return ServerError("an ERROR event without a Status", code=500)
+    code = status.code or (410 if status.reason in ("Expired", "Gone") else 500)
+    return error_of_status(code, " ".join(status.message.split()), status.reason)

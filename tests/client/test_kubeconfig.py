@@ -1,0 +1,334 @@
+"""Kubeconfig files: what is read from them, what is refused and in which words."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import stat
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mooring.client.credentials import ExecCredentials, TokenFileCredentials
+from mooring.client.kubeconfig import find_config, in_cluster_config, load_kubeconfig, scheduler_config
+from mooring.clock import VirtualClock
+from mooring.errors import InputError, UsageError
+
+
+def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "main",
+        "clusters": [{"name": "c", "cluster": {"server": "https://api.example:6443", **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+        **top,
+    }
+
+
+def write(folder: Path, document: object, name: str = "config") -> str:
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    return str(path)
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_a_context_resolves_to_server_user_and_namespace(tmp_path):
+    config = load_kubeconfig([write(tmp_path, kubeconfig(user={"token": "s3cret"}))], environ={})
+    assert config.server == "https://api.example:6443"
+    assert config.credentials.authorization == "Bearer s3cret"
+    assert config.namespace == "team"
+    assert "s3cret" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("user", "want"),
+    [
+        pytest.param({"token": "abc"}, "Bearer abc", id="a token"),
+        pytest.param({"username": "me", "password": "pw"}, "Basic " + b64(b"me:pw"), id="basic auth"),
+        pytest.param({}, None, id="nobody in particular"),
+    ],
+)
+def test_authorization_agrees_with_the_official_client(tmp_path, user, want):
+    path = write(tmp_path, kubeconfig(user=user))
+    ours = load_kubeconfig([path], environ={}).credentials.authorization
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from kubernetes import client as official
+        from kubernetes import config as official_config
+
+        configuration = official.Configuration()
+        official_config.load_kube_config(config_file=path, client_configuration=configuration)
+    assert ours == want
+    assert configuration.api_key.get("BearerToken") == want
+    assert configuration.host == "https://api.example:6443"
+
+
+def test_certificates_from_data_and_from_files_are_loaded(tmp_path, authority):
+    client = authority.issue("client")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    by_file = kubeconfig(
+        {"certificate-authority": "ca.crt"},
+        {"client-certificate": client.certificate_file, "client-key": client.key_file},
+    )
+    by_data = kubeconfig(
+        {"certificate-authority-data": b64(authority.pem), "tls-server-name": "api.example"},
+        {"client-certificate-data": b64(client.certificate), "client-key-data": b64(client.key)},
+    )
+    for document in (by_file, by_data):
+        config = load_kubeconfig([write(tmp_path, document)], environ={})
+        stats = config.tls.context().cert_store_stats()
+        assert stats["x509_ca"] == 1
+    assert config.tls.server_name == "api.example"
+
+
+def test_a_replaced_certificate_file_makes_a_new_context(tmp_path, authority):
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    config = load_kubeconfig([write(tmp_path, kubeconfig({"certificate-authority": "ca.crt"}))], environ={})
+    before = config.tls.context()
+    assert config.tls.context() is before
+    (tmp_path / "ca.crt").write_bytes(authority.pem + authority.pem)
+    assert config.tls.context() is not before
+
+
+def test_several_files_are_merged_and_the_first_wins(tmp_path):
+    first = kubeconfig(user={"token": "first"})
+    del first["clusters"]
+    second = kubeconfig({"server": "https://second.example"}, {"token": "second"}, **{"current-context": "other"})
+    paths = [write(tmp_path, first, "a"), str(tmp_path / "missing"), write(tmp_path, second, "b")]
+    config = find_config(environ={"KUBECONFIG": os.pathsep.join(paths)})
+    assert config.server == "https://second.example"
+    assert config.credentials.authorization == "Bearer first"
+
+
+def test_home_is_looked_at_when_nothing_is_named(tmp_path):
+    (tmp_path / ".kube").mkdir()
+    write(tmp_path / ".kube", kubeconfig(user={"token": "home"}))
+    assert find_config(environ={"HOME": str(tmp_path)}).credentials.authorization == "Bearer home"
+
+
+def test_master_overrides_the_server(tmp_path):
+    path = write(tmp_path, kubeconfig(user={"token": "abc"}))
+    config = scheduler_config(path, master="http://127.0.0.1:8001/", environ={})
+    assert config.server == "http://127.0.0.1:8001"
+    assert config.credentials.authorization == "Bearer abc"
+    assert scheduler_config(master="127.0.0.1:8080", environ={}).server == "http://127.0.0.1:8080"
+
+
+def test_impersonation_becomes_headers(tmp_path):
+    user = {"token": "t", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"scope": ["x"]}}
+    config = load_kubeconfig([write(tmp_path, kubeconfig(user=user))], environ={})
+    assert config.extra_headers == (
+        ("Impersonate-User", "jane"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-scope", "x"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        pytest.param("a: [", "not YAML", id="broken yaml"),
+        pytest.param("- 1", "a kubeconfig is a mapping", id="a list"),
+        pytest.param({"kind": "Pod", "apiVersion": "v1"}, "found v1 Pod", id="another kind"),
+        pytest.param({"clusters": 3}, "clusters: Expected `array", id="clusters is a number"),
+        pytest.param(kubeconfig(**{"current-context": ""}), "no current-context; name one of main", id="no current"),
+        pytest.param(
+            kubeconfig(**{"current-context": "x"}), "no context named 'x'; there are main", id="unknown context"
+        ),
+        pytest.param(kubeconfig(clusters=[]), "no cluster named 'c'; there are none", id="unknown cluster"),
+        pytest.param(kubeconfig(users=[]), "no user named 'u'; there are none", id="unknown user"),
+        pytest.param(kubeconfig({"server": ""}), "no server", id="no server"),
+        pytest.param(kubeconfig({"server": "ftp://x"}), "it should be a URL", id="server of another scheme"),
+        pytest.param(kubeconfig({"server": "https://x:abc"}), "server 'https://x:abc'", id="server with a bad port"),
+        pytest.param(
+            kubeconfig({"certificate-authority-data": "%%"}),
+            "certificate-authority-data: not base64",
+            id="CA not base64",
+        ),
+        pytest.param(
+            kubeconfig({"certificate-authority-data": b64(b"nonsense")}), "no PEM certificate in it", id="CA not PEM"
+        ),
+        pytest.param(kubeconfig({"certificate-authority": "nowhere.crt"}), "No such file", id="CA file missing"),
+        pytest.param(
+            kubeconfig({"insecure-skip-tls-verify": True, "certificate-authority": "x"}),
+            "one of them must go",
+            id="insecure and CA",
+        ),
+        pytest.param(kubeconfig({"proxy-url": "socks5://x:1"}), "only http:// and https://", id="socks proxy"),
+        pytest.param(kubeconfig(user={"client-certificate": "x"}), "client-key is missing", id="certificate alone"),
+        pytest.param(
+            kubeconfig(user={"client-certificate-data": b64(b"x"), "client-key-data": b64(b"y")}),
+            "do not fit together or are not PEM",
+            id="certificate not PEM",
+        ),
+        pytest.param(
+            kubeconfig(user={"token": 17}), "users[0].user.token: Expected `str`, got `int`", id="numeric token"
+        ),
+        pytest.param(kubeconfig(user={"tokenFile": "nowhere"}), "token file", id="token file missing"),
+        pytest.param(
+            kubeconfig(user={"token": "x", "username": "y"}), "more than one authentication method", id="two identities"
+        ),
+        pytest.param(kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp'", id="auth provider"),
+        pytest.param(
+            kubeconfig(user={"exec": {"apiVersion": "x"}}), "exec.command: missing", id="exec without command"
+        ),
+        pytest.param(
+            kubeconfig(user={"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}}),
+            "exec.apiVersion: 'client.authentication.k8s.io/v1alpha1'",
+            id="exec of an old version",
+        ),
+        pytest.param(
+            kubeconfig(user={"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1"}}),
+            "interactiveMode: missing",
+            id="exec without a mode",
+        ),
+        pytest.param(kubeconfig(user={"as-groups": ["g"]}), "impersonation needs a user", id="groups without a user"),
+    ],
+)
+def test_a_bad_file_gets_one_clear_line(tmp_path, document, words):
+    path = write(tmp_path, document)
+    with pytest.raises(InputError) as caught:
+        load_kubeconfig([path], environ={})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"kubeconfig .*absent: No such file"):
+        load_kubeconfig([str(tmp_path / "absent")], environ={})
+    with pytest.raises(UsageError, match="none of the files exists"):
+        find_config(environ={"KUBECONFIG": str(tmp_path / "absent")})
+    with pytest.raises(UsageError, match="no cluster configured"):
+        find_config(environ={"HOME": str(tmp_path)})
+
+
+def test_in_cluster_configuration(tmp_path, authority):
+    (tmp_path / "token").write_text("inside\n")
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    (tmp_path / "namespace").write_text("kube-system")
+    environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    config = find_config(environ=environ, service_account=str(tmp_path))
+    assert config.server == "https://[fd00::1]:443"
+    assert config.credentials.authorization == "Bearer inside"
+    assert config.namespace == "kube-system"
+    with pytest.raises(UsageError, match="KUBERNETES_SERVICE_HOST"):
+        in_cluster_config(environ={}, service_account=str(tmp_path))
+
+
+async def test_a_token_file_is_read_again_after_a_minute_and_after_a_401(tmp_path):
+    clock = VirtualClock()
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = TokenFileCredentials(str(file), clock=clock)
+    await credentials.refresh()
+    assert credentials.authorization == "Bearer one"
+    file.write_text("two")
+    assert credentials.is_fresh()
+    clock.advance(61)
+    assert not credentials.is_fresh()
+    await credentials.refresh()
+    assert credentials.authorization == "Bearer two"
+    file.write_text("three")
+    assert credentials.invalidate()
+    await credentials.refresh()
+    assert credentials.authorization == "Bearer three"
+    file.unlink()
+    credentials.invalidate()
+    await credentials.refresh()
+    assert credentials.authorization == "Bearer three", "a file that is gone for a moment keeps the old token"
+
+
+PLUGIN = """#!{python}
+import json, os, pathlib
+runs = pathlib.Path({count!r})
+runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
+pathlib.Path({seen!r}).write_text(os.environ["KUBERNETES_EXEC_INFO"])
+print(json.dumps({answer}))
+"""
+
+
+def exec_config(folder: Path, answer: dict[str, Any], **section: Any) -> ExecCredentials:
+    program = folder / "plugin"
+    program.write_text(
+        PLUGIN.format(python=sys.executable, count=str(folder / "runs"), seen=str(folder / "seen"), answer=answer)
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    user = {
+        "exec": {
+            "command": "./plugin",
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "interactiveMode": "Never",
+            "provideClusterInfo": True,
+            "env": [{"name": "FLAVOUR", "value": "sweet"}],
+            **section,
+        }
+    }
+    config = load_kubeconfig([write(folder, kubeconfig(user=user))], environ={"PATH": os.environ["PATH"]})
+    assert isinstance(config.credentials, ExecCredentials)
+    return config.credentials
+
+
+def credential(status: dict[str, Any], version: str = "v1") -> dict[str, Any]:
+    return {"apiVersion": f"client.authentication.k8s.io/{version}", "kind": "ExecCredential", "status": status}
+
+
+async def test_an_exec_plugin_is_run_once_and_again_after_a_401(tmp_path):
+    credentials = exec_config(tmp_path, credential({"token": "fresh"}))
+    assert not credentials.is_fresh()
+    await credentials.refresh()
+    await credentials.refresh()
+    assert credentials.authorization == "Bearer fresh"
+    assert (tmp_path / "runs").read_text() == "x"
+    info = json.loads((tmp_path / "seen").read_text())
+    assert info["kind"] == "ExecCredential"
+    assert info["spec"] == {"interactive": False, "cluster": {"server": "https://api.example:6443"}}
+    assert credentials.invalidate()
+    await credentials.refresh()
+    assert (tmp_path / "runs").read_text() == "xx"
+
+
+async def test_an_expired_exec_credential_is_not_fresh(tmp_path):
+    credentials = exec_config(tmp_path, credential({"token": "old", "expirationTimestamp": "2001-01-01T00:00:00Z"}))
+    await credentials.refresh()
+    assert not credentials.is_fresh()
+
+
+async def test_an_exec_plugin_can_give_a_client_certificate(tmp_path, authority):
+    client = authority.issue("exec-client")
+    status = {"clientCertificateData": client.certificate.decode(), "clientKeyData": client.key.decode()}
+    credentials = exec_config(tmp_path, credential(status))
+    await credentials.refresh()
+    assert credentials.certificate is not None
+    assert credentials.certificate.certificate == client.certificate
+    assert "PRIVATE" not in repr(credentials.certificate)
+
+
+@pytest.mark.parametrize(
+    ("answer", "section", "words"),
+    [
+        pytest.param(credential({"token": "x"}, "v1beta1"), {}, "the kubeconfig asks for", id="another version"),
+        pytest.param(credential({}), {}, "neither a token nor a client certificate", id="nothing in it"),
+        pytest.param(credential({"clientCertificateData": "x"}), {}, "only one of", id="certificate without key"),
+        pytest.param(credential({"token": "x", "expirationTimestamp": "soon"}), {}, "not an RFC 3339", id="bad expiry"),
+        pytest.param([], {}, "is not an ExecCredential", id="not an object"),
+        pytest.param({}, {"command": "no-such-program-here", "installHint": "get it"}, "; get it", id="not installed"),
+        pytest.param({}, {"command": "false"}, "failed with status 1", id="a failing program"),
+    ],
+)
+async def test_a_bad_exec_plugin_gets_one_clear_line(tmp_path, answer, section, words):
+    credentials = exec_config(tmp_path, answer, **section)
+    with pytest.raises(InputError) as caught:
+        await credentials.refresh()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
