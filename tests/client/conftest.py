@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import ipaddress
 import ssl
@@ -99,6 +100,23 @@ def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="session")
 def server_certificate(authority: Authority) -> Issued:
     return authority.issue("server", hosts=("127.0.0.1", "localhost", "api.example"))
+
+
+Eventually = Callable[[Callable[[], object]], Awaitable[None]]
+
+
+@pytest.fixture
+def eventually() -> Eventually:
+    """Wait until a condition holds; fail after some five seconds."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        for _ in range(5000):
+            if condition():
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("the condition never came true")
+
+    return wait
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -148,10 +148,12 @@ class TlsSettings:
             try:
                 pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
                 context.load_verify_locations(cadata=pem.decode("ascii"))
-            except OSError as error:
-                raise InputError(f"{source}: no certificate authority in it: {error.strerror or error}") from None
             except (ssl.SSLError, UnicodeDecodeError, ValueError):
                 raise InputError(f"{source}: no PEM certificate in it") from None
+            except OSError as error:
+                raise InputError(
+                    f"{source}: cannot read the certificate authority: {error.strerror or error}"
+                ) from None
         self._load_identity(context, override)
         return context
 

@@ -1,0 +1,42 @@
+"""A token bucket: how many requests per second a client allows itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mooring.clock import Clock, SystemClock
+
+
+class RateLimiter:
+    """Lets ``burst`` requests through at once and ``qps`` per second after that; a qps below zero lifts the limit.
+
+    Waiters are served in the order in which they came: each takes its token at once, on credit, and sleeps until the
+    bucket would have had it.
+    """
+
+    def __init__(self, qps: float = 50.0, burst: int = 100, *, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._qps = qps
+        self._burst = float(max(burst, 1))
+        self._tokens = self._burst
+        self._filled_at = self._clock.monotonic()
+
+    @property
+    def is_lifted(self) -> bool:
+        return self._qps <= 0
+
+    def reserve(self) -> float:
+        """Take a token and say how many seconds from now it may be used."""
+        if self._qps <= 0:
+            return 0.0
+        now = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+        self._filled_at = now
+        self._tokens -= 1.0
+        return 0.0 if self._tokens >= 0 else -self._tokens / self._qps
+
+    async def wait(self) -> None:
+        """Sleep until the next request may be sent."""
+        delay_s = self.reserve()
+        if delay_s > 0:
+            await asyncio.sleep(delay_s)

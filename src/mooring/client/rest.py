@@ -1,0 +1,378 @@
+"""REST with an API server: ordinary requests, hot writes and streams, with client-go's manners.
+
+- Reads and streams go through aiohttp; writes go through the pool, unless a proxy stands in between.
+- 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
+- A 401 makes the credentials forget what they have and try once more.
+- ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+import socket
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import yarl
+
+from mooring import __version__
+from mooring.client.errors import ConnectionFailed, RequestTimeout, error_of_answer, parse_retry_after
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.limiter import RateLimiter
+from mooring.client.pool import Answer, ConnectionPool
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+MAX_RETRIES = 10
+DEFAULT_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 30.0
+
+_READS = frozenset(("GET", "HEAD"))
+
+
+class RequestObserver(Protocol):
+    """Who wants to know about requests, for metrics: the host, the method, the code, how long it took."""
+
+    def __call__(self, host: str, method: str, code: str, duration_s: float) -> None: ...
+
+
+def user_agent(component: str = "mooring", suffix: str = "") -> str:
+    """Say who is calling, as client-go does: name/version (os/arch)/suffix."""
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    agent = f"{component}/v{__version__} ({sys.platform}/{machine})"
+    return f"{agent}/{suffix}" if suffix else agent
+
+
+def with_query(path: str, query: Mapping[str, str] | None) -> str:
+    """Append a query as client-go encodes it: sorted by name."""
+    if not query:
+        return path
+    return f"{path}?{urlencode(sorted(query.items()))}"
+
+
+class Transport:
+    """The connections to one server; several clients may share them, each with its own limits and name."""
+
+    def __init__(self, config: ClientConfig, *, max_connections: int = 32) -> None:
+        self.config = config
+        parts = urlsplit(config.server)
+        self.host = parts.netloc
+        self.prefix = parts.path.rstrip("/")
+        self._server = f"{parts.scheme}://{parts.netloc}"
+        self._session: aiohttp.ClientSession | None = None
+        self.pool: ConnectionPool | None = None
+        if config.proxy_url is None:
+            self.pool = ConnectionPool(
+                parts.hostname or "",
+                parts.port or (443 if config.is_tls else 80),
+                tls=self.tls_context if config.is_tls else None,
+                server_name=config.tls.server_name,
+                max_connections=max_connections,
+                connect_timeout_s=CONNECT_TIMEOUT_S,
+            )
+
+    def tls_context(self) -> ssl.SSLContext:
+        return self.config.tls.context(self.config.credentials.certificate)
+
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+                skip_auto_headers=("Accept-Encoding", "Accept", "User-Agent"),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=1 << 20,
+                auto_decompress=True,
+            )
+        return self._session
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request through aiohttp and give the answer before its body has come."""
+        config = self.config
+        # aiohttp takes the host from the URL for SNI and verification unless it is told otherwise.
+        server_name = config.tls.server_name or None
+        try:
+            async with self.session().request(
+                method,
+                yarl.URL(self._server + target, encoded=True),
+                headers=headers,
+                data=body,
+                ssl=self.tls_context() if config.is_tls else True,
+                server_hostname=server_name if config.is_tls else None,
+                proxy=config.proxy_url,
+                allow_redirects=False,
+            ) as response:
+                yield response
+        except aiohttp.ClientConnectorCertificateError as error:
+            why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+            raise ConnectionFailed(f"{self._server}: the server's certificate is not trusted: {why}") from None
+        except aiohttp.ClientConnectorError as error:
+            why = error.os_error.strerror or str(error.os_error)
+            raise ConnectionFailed(f"cannot connect to {self._server}: {why}") from None
+        except (aiohttp.ServerTimeoutError, aiohttp.SocketTimeoutError):
+            raise RequestTimeout(f"{method} {self._server}: no answer in time") from None
+        except (aiohttp.ClientError, ConnectionError, ssl.SSLError) as error:
+            why = str(error) or type(error).__name__
+            raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}") from None
+
+    async def close(self) -> None:
+        if self.pool is not None:
+            await self.pool.close()
+        if self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+
+class RestClient:
+    """Requests to one API server under one name and one rate limit.
+
+    ``request`` returns the answer of a success and raises a subclass of ``ApiError`` otherwise.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        agent: str = "",
+        qps: float = 50.0,
+        burst: int = 100,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_connections: int = 32,
+        observer: RequestObserver | None = None,
+        transport: Transport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.config = config
+        self.transport = transport or Transport(config, max_connections=max_connections)
+        self.agent = agent or user_agent()
+        self.limiter = RateLimiter(qps, burst)
+        self.timeout_s = timeout_s
+        self._qps, self._burst = qps, burst
+        self._observer = observer
+        self._sleep = sleep
+        self._heads: dict[str, bytes] = {}
+        self._head_authorization: str | None = None
+
+    def sibling(self, *, agent: str = "", qps: float | None = None, burst: int | None = None) -> RestClient:
+        """Make a client that shares the connections but has its own rate limit and name."""
+        return RestClient(
+            self.config,
+            agent=agent or self.agent,
+            qps=self._qps if qps is None else qps,
+            burst=self._burst if burst is None else burst,
+            timeout_s=self.timeout_s,
+            observer=self._observer,
+            transport=self.transport,
+        )
+
+    async def close(self) -> None:
+        """Close the connections, also those of siblings."""
+        await self.transport.close()
+
+    async def __aenter__(self) -> RestClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Verbs
+
+    async def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None, limited: bool = True
+    ) -> Answer:
+        return await self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited)
+
+    async def create(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Answer:
+        return await self.request("POST", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+
+    async def update(
+        self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Answer:
+        return await self.request("PUT", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        query: Mapping[str, str] | None = None,
+        *,
+        content_type: str = STRATEGIC_MERGE_PATCH,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        return await self.request(
+            "PATCH", with_query(path, query), body, content_type=content_type, timeout_s=timeout_s
+        )
+
+    async def delete(
+        self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
+    ) -> Answer:
+        kind = JSON if body else ""
+        return await self.request("DELETE", with_query(path, query), body, content_type=kind, timeout_s=timeout_s)
+
+    # The request itself
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = "",
+        timeout_s: float | None = None,
+        limited: bool = True,
+    ) -> Answer:
+        """Send a request, with retries as client-go has them; ``path`` is escaped and carries the query."""
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
+        may_refresh = True
+        for attempt in range(MAX_RETRIES + 1):
+            if limited or attempt:
+                delay_s = self.limiter.reserve()
+                if delay_s > 0:
+                    await self._sleep(delay_s)
+            try:
+                answer = await self._once(method, path, body, content_type, timeout_s)
+            except RequestTimeout:
+                raise
+            except ConnectionFailed as error:
+                # A read that was cut off can be asked again; nobody home is left to the caller's own backoff.
+                if method not in _READS or attempt >= MAX_RETRIES or "the connection broke" not in str(error):
+                    raise
+                await self._sleep(min(1.0, 0.05 * 2**attempt))
+                continue
+            status = answer.status
+            if 200 <= status < 300:
+                return answer
+            if status == 401 and may_refresh and self.config.credentials.invalidate():
+                may_refresh = False
+                continue
+            if attempt < MAX_RETRIES and (status == 429 or status >= 500):
+                wait_s = parse_retry_after(answer.headers.get("retry-after"))
+                if wait_s is not None:
+                    await self._sleep(wait_s)
+                    continue
+            raise error_of_answer(status, answer.body, answer.headers, method=method, path=path)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
+        credentials = self.config.credentials
+        if not credentials.is_fresh():
+            await credentials.refresh()
+        started = time.monotonic()
+        code = "<error>"
+        try:
+            pool = self.transport.pool
+            if pool is not None and method not in _READS:
+                answer = await pool.send(method, self._head(method, path, len(body), content_type), body, timeout_s)
+            else:
+                answer = await self._read(method, path, body, content_type, timeout_s)
+            code = str(answer.status)
+            return answer
+        finally:
+            if self._observer is not None:
+                self._observer(self.transport.host, method, code, time.monotonic() - started)
+
+    def _head(self, method: str, path: str, length: int, content_type: str) -> bytes:
+        authorization = self.config.credentials.authorization
+        if authorization != self._head_authorization:
+            self._heads.clear()
+            self._head_authorization = authorization
+        fixed = self._heads.get(content_type)
+        if fixed is None:
+            lines = [f"{name}: {value}" for name, value in self._headers(content_type)]
+            fixed = ("\r\n".join([f"Host: {self.transport.host}", *lines]) + "\r\nContent-Length: ").encode("latin-1")
+            self._heads[content_type] = fixed
+        return b"%b %b%b HTTP/1.1\r\n%b%d\r\n\r\n" % (
+            method.encode(),
+            self.transport.prefix.encode(),
+            path.encode(),
+            fixed,
+            length,
+        )
+
+    def _headers(self, content_type: str) -> list[tuple[str, str]]:
+        headers = [("User-Agent", self.agent), ("Accept", JSON)]
+        authorization = self.config.credentials.authorization
+        if authorization:
+            headers.append(("Authorization", authorization))
+        if content_type:
+            headers.append(("Content-Type", content_type))
+        headers.extend(self.config.extra_headers)
+        return headers
+
+    async def _read(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
+        try:
+            async with asyncio.timeout(timeout_s):
+                target = self.transport.prefix + path
+                async with self.transport.open(method, target, self._headers(content_type), body or None) as response:
+                    data = await response.read()
+                    headers = {name.lower(): value for name, value in response.headers.items()}
+                    return Answer(response.status, headers, data)
+        except TimeoutError:
+            raise RequestTimeout(f"{method} {path.partition('?')[0]}: no answer in {timeout_s:g}s") from None
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+        start_timeout_s: float | None = None,
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open a GET whose body is read as it comes; not rate limited, as client-go does not limit watches.
+
+        ``timeout_s`` bounds the whole stream, ``start_timeout_s`` the time until the headers have come.
+        """
+        target = with_query(path, query)
+        start_timeout_s = self.timeout_s if start_timeout_s is None else start_timeout_s
+        credentials = self.config.credentials
+        for may_refresh in (True, False):
+            if not credentials.is_fresh():
+                await credentials.refresh()
+            try:
+                async with asyncio.timeout(start_timeout_s) as timer:
+                    async with self.transport.open(
+                        "GET", self.transport.prefix + target, self._headers(""), None
+                    ) as got:
+                        if got.status == 401 and may_refresh and credentials.invalidate():
+                            continue
+                        if not 200 <= got.status < 300:
+                            headers = {name.lower(): value for name, value in got.headers.items()}
+                            body = await got.content.read(1 << 16)
+                            raise error_of_answer(got.status, body, headers, method="GET", path=target)
+                        _keep_alive(got)
+                        timer.reschedule(asyncio.get_running_loop().time() + timeout_s)
+                        yield got.content
+                        return
+            except TimeoutError:
+                raise RequestTimeout(f"GET {path}: the stream was silent for too long") from None
+
+
+def _keep_alive(response: aiohttp.ClientResponse) -> None:
+    """Let the kernel notice a dead peer within a minute: a silent watch looks like an idle one."""
+    connection = response.connection
+    transport = connection.transport if connection is not None else None
+    sock: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,222 @@
+"""The pool for hot writes: keep-alive, back-pressure, and what is sent twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from mooring.client import pool as pool_module
+from mooring.client.errors import ConnectionFailed, RequestTimeout
+from mooring.client.pool import ConnectionPool
+
+OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
+
+
+class Peer(asyncio.Protocol):
+    """A server that answers as a script says: one function for each request that arrives."""
+
+    connections: int
+    requests: list[bytes]
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+        self.server.peers.append(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.server.requests.append(data)
+        script = self.server.script
+        (script.pop(0) if script else lambda transport: transport.write(OK))(self.transport)
+
+
+class Server:
+    def __init__(self) -> None:
+        self.peers: list[Peer] = []
+        self.requests: list[bytes] = []
+        self.script: list[Callable[[asyncio.Transport], object]] = []
+        self.port = 0
+
+
+@pytest.fixture
+async def server():
+    state = Server()
+    listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0)
+    state.port = listener.sockets[0].getsockname()[1]
+    yield state
+    for peer in state.peers:
+        peer.transport.abort()
+    listener.close()
+    await listener.wait_closed()
+
+
+@pytest.fixture
+async def pool(server):
+    made = ConnectionPool("127.0.0.1", server.port, max_connections=2)
+    yield made
+    await made.close()
+
+
+def head(method: str = "POST", length: int = 0) -> bytes:
+    return f"{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def send(pool: ConnectionPool, method: str = "POST", body: bytes = b"", timeout_s: float = 5.0):
+    return await pool.send(method, head(method, len(body)), body, timeout_s)
+
+
+async def test_a_connection_is_used_again(server, pool):
+    for _ in range(3):
+        answer = await send(pool, body=b"{}")
+        assert (answer.status, answer.body, answer.headers["retry-after"]) == (201, b"ok", "7")
+    assert len(server.peers) == 1
+    assert pool.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([OK[:10], OK[10:-1], OK[-1:]], id="in pieces"),
+        pytest.param(
+            [b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n", b"0\r\n\r\n"],
+            id="chunked",
+        ),
+        pytest.param([b"HTTP/1.1 100 Continue\r\n\r\n" + OK], id="after an interim answer"),
+    ],
+)
+async def test_answers_are_put_together(server, pool, pieces):
+    async def trickle(transport):
+        for piece in pieces:
+            transport.write(piece)
+            await asyncio.sleep(0.001)
+
+    tasks = []
+    server.script.append(lambda transport: tasks.append(asyncio.create_task(trickle(transport))))
+    assert (await send(pool)).body == b"ok"
+    await asyncio.gather(*tasks)
+    assert (await send(pool)).body == b"ok"
+    assert len(server.peers) == 1
+
+
+async def test_the_server_may_ask_to_close(server, pool):
+    server.script.append(lambda transport: transport.write(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))
+    await send(pool)
+    await send(pool)
+    assert len(server.peers) == 2
+
+
+async def test_a_connection_closed_while_idle_is_replaced(server, pool):
+    await send(pool)
+    server.peers[0].transport.close()
+    await asyncio.sleep(0.01)
+    assert (await send(pool)).status == 201
+    assert len(server.peers) == 2
+
+
+async def test_a_post_cut_off_after_it_was_written_is_not_sent_again(server, pool):
+    await send(pool)
+    server.script.append(lambda transport: transport.abort())
+    with pytest.raises(ConnectionFailed):
+        await send(pool)
+    assert len(server.requests) == 2
+    assert pool.in_flight == 0
+
+
+async def test_a_get_on_a_stale_connection_is_sent_again(server, pool):
+    await send(pool)
+    server.script.append(lambda transport: transport.abort())
+    assert (await send(pool, "GET")).status == 201
+    assert len(server.requests) == 3
+
+
+async def test_a_get_on_a_new_connection_is_not(server, pool):
+    server.script.append(lambda transport: transport.abort())
+    with pytest.raises(ConnectionFailed):
+        await send(pool, "GET")
+    assert len(server.requests) == 1
+
+
+async def test_back_pressure_and_order(server, pool, eventually):
+    held: list[asyncio.Transport] = []
+    server.script.extend([held.append, held.append])
+    first = [asyncio.create_task(send(pool)) for _ in range(2)]
+    await eventually(lambda: len(held) == 2)
+    done: list[int] = []
+
+    async def later(number: int) -> None:
+        await send(pool)
+        done.append(number)
+
+    rest = [asyncio.create_task(later(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    assert (pool.in_flight, pool.waiting) == (2, 5)
+    held[0].write(OK)
+    await asyncio.gather(first[0], *rest)
+    assert done == [0, 1, 2, 3, 4]
+    assert len(server.peers) == 2
+    held[1].write(OK)
+    await first[1]
+    assert (pool.in_flight, pool.waiting) == (0, 0)
+
+
+async def test_waiting_for_a_connection_counts_against_the_timeout(server, pool, eventually):
+    held: list[asyncio.Transport] = []
+    server.script.extend([held.append, held.append])
+    first = [asyncio.create_task(send(pool)) for _ in range(2)]
+    await eventually(lambda: len(held) == 2)
+    with pytest.raises(RequestTimeout):
+        await send(pool, timeout_s=0.01)
+    for transport in held:
+        transport.write(OK)
+    await asyncio.gather(*first)
+    assert (pool.in_flight, pool.waiting) == (0, 0)
+
+
+async def test_a_late_answer_does_not_reach_the_next_request(server, pool):
+    held: list[asyncio.Transport] = []
+    server.script.append(held.append)
+    with pytest.raises(RequestTimeout):
+        await send(pool, timeout_s=0.02)
+    held[0].write(OK.replace(b"ok", b"no"))
+    assert (await send(pool)).body == b"ok"
+    assert len(server.peers) == 2
+
+
+async def test_a_cancelled_request_frees_its_place(server, pool, eventually):
+    held: list[asyncio.Transport] = []
+    server.script.extend([held.append] * 2)
+    tasks = [asyncio.create_task(send(pool)) for _ in range(3)]
+    await eventually(lambda: len(held) == 2)
+    tasks[0].cancel()
+    tasks[1].cancel()
+    assert (await tasks[2]).status == 201
+    results = await asyncio.gather(*tasks[:2], return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    assert pool.in_flight == 0
+
+
+async def test_nonsense_is_a_broken_connection(server, pool):
+    server.script.append(lambda transport: transport.write(b"220 smtp.example ESMTP\r\n"))
+    with pytest.raises(ConnectionFailed, match="not an HTTP answer"):
+        await send(pool)
+
+
+async def test_an_answer_without_end_is_cut(server, pool, monkeypatch):
+    monkeypatch.setattr(pool_module, "MAX_ANSWER_BYTES", 10)
+    server.script.append(
+        lambda transport: transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + b"x" * 11)
+    )
+    with pytest.raises(ConnectionFailed):
+        await send(pool)
+
+
+async def test_closing_fails_what_is_in_flight(server, pool, eventually):
+    server.script.append(lambda transport: None)
+    task = asyncio.create_task(send(pool))
+    await eventually(lambda: server.requests)
+    await pool.close()
+    with pytest.raises(ConnectionFailed):
+        await task

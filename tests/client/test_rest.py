@@ -1,0 +1,361 @@
+"""Requests over real HTTP and TLS: what is sent, what is retried, what an error says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+from aiohttp import web
+
+from mooring.client.credentials import StaticCredentials, TokenFileCredentials, bearer
+from mooring.client.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    RequestTimeout,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    resource_of,
+    verb_of,
+)
+from mooring.client.kubeconfig import ClientConfig, TlsSettings
+from mooring.client.limiter import RateLimiter
+from mooring.client.rest import RestClient, user_agent, with_query
+from mooring.clock import VirtualClock
+from mooring.errors import ApiError
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Naps:
+    """Stands in for asyncio.sleep and remembers how long everybody wanted to sleep."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def client_for(url: str, **kwargs):
+    config = kwargs.pop("config", None) or ClientConfig(server=url, credentials=bearer("t0ken"))
+    client = RestClient(config, **kwargs)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def status(code: int, reason: str = "", message: str = "because", **headers: str) -> web.Response:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "reason": reason}
+    return web.json_response({**body, "code": code}, status=code, headers=headers)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_what_is_on_the_wire(serve, method):
+    seen = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.method, request.raw_path, dict(request.headers), await request.read()))
+        return web.json_response({"kind": "Status"})
+
+    url = await serve(handler)
+    body = b"" if method == "GET" else b'{"a":1}'
+    async with client_for(url, agent=user_agent("mooring", "scheduler")) as client:
+        path = with_query(PODS, {"fieldSelector": "status.phase!=Succeeded", "allow": "x"})
+        kind = "application/json" if body else ""
+        answer = await client.request(method, path, body, content_type=kind)
+    assert answer.status == 200
+    assert answer.body == b'{"kind": "Status"}'
+    got_method, raw_path, headers, got_body = seen[0]
+    assert (got_method, raw_path, got_body) == (
+        method,
+        f"{PODS}?allow=x&fieldSelector=status.phase%21%3DSucceeded",
+        body,
+    )
+    assert headers["Authorization"] == "Bearer t0ken"
+    assert headers["Accept"] == "application/json"
+    assert headers["User-Agent"].startswith("mooring/v")
+    assert headers["User-Agent"].endswith("/scheduler")
+    assert "Accept-Encoding" not in headers
+    assert headers.get("Content-Type", "") == kind
+
+
+async def test_a_server_behind_a_path_prefix(serve):
+    seen = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.json_response({})
+
+    url = await serve(handler)
+    async with client_for(url + "/k8s/clusters/c1") as client:
+        await client.get("/version")
+        await client.create(PODS, b"{}")
+    assert seen == ["/k8s/clusters/c1/version", "/k8s/clusters/c1" + PODS]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "want"),
+    [
+        pytest.param(400, "BadRequest", BadRequest, id="400"),
+        pytest.param(401, "Unauthorized", Unauthorized, id="401"),
+        pytest.param(403, "Forbidden", Forbidden, id="403"),
+        pytest.param(404, "NotFound", NotFound, id="404"),
+        pytest.param(409, "Conflict", Conflict, id="409"),
+        pytest.param(409, "AlreadyExists", AlreadyExists, id="409 on create"),
+        pytest.param(410, "Expired", Gone, id="410"),
+        pytest.param(418, "", ApiError, id="any other"),
+        pytest.param(422, "Invalid", Invalid, id="422"),
+        pytest.param(429, "TooManyRequests", TooManyRequests, id="429 without Retry-After"),
+        pytest.param(500, "InternalError", ServerError, id="500 without Retry-After"),
+        pytest.param(503, "", ServerError, id="503 without Retry-After"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_errors_by_status_code(serve, method, code, reason, want):
+    calls = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return status(code, reason)
+
+    async with client_for(await serve(handler)) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.request(method, PODS)
+    assert type(caught.value) is want
+    assert (caught.value.code, caught.value.reason) == (code, reason)
+    assert "because" in str(caught.value)
+    assert calls == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_429_and_5xx_wait_for_retry_after(serve, method):
+    answers = [status(429, **{"Retry-After": "3"}), status(503, **{"Retry-After": "0"}), web.json_response({})]
+
+    async def handler(_: web.Request) -> web.Response:
+        return answers.pop(0)
+
+    naps = Naps()
+    async with client_for(await serve(handler), sleep=naps) as client:
+        assert (await client.request(method, PODS)).status == 200
+    assert naps.taken == [3.0, 0.0]
+
+
+async def test_retries_end_after_ten(serve):
+    calls = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return status(429, **{"Retry-After": "1"})
+
+    naps = Naps()
+    async with client_for(await serve(handler), sleep=naps) as client:
+        with pytest.raises(TooManyRequests) as caught:
+            await client.create(PODS, b"{}")
+    assert calls == 11
+    assert caught.value.retry_after_s == 1.0
+
+
+async def test_forbidden_names_verb_and_resource_even_if_the_server_does_not(serve):
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(status=403, text="no way\nat all")
+
+    async with client_for(await serve(handler)) as client:
+        with pytest.raises(Forbidden, match=r"may not create pods/binding: no way at all"):
+            await client.create(PODS + "/web/binding", b"{}")
+        with pytest.raises(Forbidden, match=r"may not watch leases\.coordination\.k8s\.io"):
+            await client.get("/apis/coordination.k8s.io/v1/leases", {"watch": "true"})
+
+
+async def test_forbidden_keeps_a_text_that_says_it_all(serve):
+    text = 'nodes is forbidden: User "x" cannot list resource "nodes" in API group "" at the cluster scope'
+
+    async def handler(_: web.Request) -> web.Response:
+        return status(403, "Forbidden", text)
+
+    async with client_for(await serve(handler)) as client:
+        with pytest.raises(Forbidden) as caught:
+            await client.get("/api/v1/nodes")
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb", "resource"),
+    [
+        pytest.param("GET", "/api/v1/pods?watch=true", "watch", "pods", id="watch everywhere"),
+        pytest.param("GET", PODS, "list", "pods", id="list in a namespace"),
+        pytest.param("GET", PODS + "/a", "get", "pods", id="one by name"),
+        pytest.param("GET", "/api/v1/namespaces/x", "get", "namespaces", id="a namespace itself"),
+        pytest.param("GET", "/api/v1/namespaces", "list", "namespaces", id="all namespaces"),
+        pytest.param("PATCH", PODS + "/a/status", "patch", "pods/status", id="a subresource"),
+        pytest.param("GET", "/version", "get", "/version", id="no resource"),
+        pytest.param("DELETE", "/apis/a.b/v1/things/x", "delete", "things.a.b", id="of a group"),
+    ],
+)
+def test_verb_and_resource_of_a_request(method, path, verb, resource):
+    assert (verb_of(method, path), resource_of(path)) == (verb, resource)
+
+
+async def test_a_401_reads_the_token_again_once(serve, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("old")
+    credentials = TokenFileCredentials(str(file))
+    credentials.read()
+    file.write_text("new")
+    seen = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.json_response({}) if seen[-1] == "Bearer new" else status(401, "Unauthorized")
+
+    url = await serve(handler)
+    async with client_for(url, config=ClientConfig(server=url, credentials=credentials)) as client:
+        await client.create(PODS, b"{}")
+        file.write_text("newest")
+        await client.get(PODS)
+        credentials.invalidate()
+        with pytest.raises(Unauthorized, match="refused the credentials"):
+            await client.get(PODS)
+    assert seen == ["Bearer old", "Bearer new", "Bearer new", "Bearer newest", "Bearer newest"]
+
+
+async def test_tls_with_client_certificate_and_server_name(serve, authority, server_certificate):
+    client_certificate = authority.issue("tls-client", organization="system:masters")
+
+    async def handler(request: web.Request) -> web.Response:
+        peer = request.transport.get_extra_info("peercert")
+        return web.json_response({"name": dict(pair[0] for pair in peer["subject"])["commonName"]})
+
+    url = await serve(handler, tls=authority.server_context(server_certificate, verify_clients=True))
+    tls = TlsSettings(
+        ca_data=authority.pem,
+        server_name="api.example",
+        certificate_file=client_certificate.certificate_file,
+        key_file=client_certificate.key_file,
+    )
+    async with client_for(url, config=ClientConfig(server=url, tls=tls)) as client:
+        for method in ("GET", "POST", "POST"):
+            assert (await client.request(method, PODS)).body == b'{"name": "tls-client"}'
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_wrong_authority_is_one_clear_line(serve, authority, other_authority, server_certificate, method):
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    url = await serve(handler, tls=authority.server_context(server_certificate))
+    config = ClientConfig(server=url, tls=TlsSettings(ca_data=other_authority.pem))
+    async with client_for(url, config=config) as client:
+        with pytest.raises(ConnectionFailed, match="certificate is not trusted") as caught:
+            await client.request(method, PODS)
+    assert "\n" not in str(caught.value)
+    async with client_for(url, config=ClientConfig(server=url, tls=TlsSettings(insecure=True))) as client:
+        assert (await client.request(method, PODS)).status == 200
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_nobody_home(method):
+    async with client_for(f"http://127.0.0.1:{free_port()}") as client:
+        with pytest.raises(ConnectionFailed, match="cannot connect to"):
+            await client.request(method, PODS)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_slow_server_runs_into_the_timeout(serve, method):
+    release = asyncio.Event()
+
+    async def handler(_: web.Request) -> web.Response:
+        await release.wait()
+        return web.json_response({})
+
+    async with client_for(await serve(handler)) as client:
+        with pytest.raises(RequestTimeout):
+            await client.request(method, PODS, timeout_s=0.05)
+        release.set()
+        assert (await client.request(method, PODS)).status == 200
+
+
+async def test_requests_go_through_a_proxy(serve):
+    seen = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        seen.append(request.raw_path)
+        return web.json_response({})
+
+    proxy_url = await serve(proxy)
+    config = ClientConfig(server="http://api.example", proxy_url=proxy_url)
+    async with client_for("", config=config) as client:
+        await client.get("/version")
+        await client.create(PODS, b"{}")
+    assert seen == ["http://api.example/version", "http://api.example" + PODS]
+
+
+def test_the_limiter_lets_a_burst_through_and_then_paces():
+    clock = VirtualClock()
+    limiter = RateLimiter(10, 3, clock=clock)
+    assert [limiter.reserve() for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
+    clock.advance(0.3)
+    assert limiter.reserve() == pytest.approx(0.0, abs=1e-9)
+    clock.advance(100)
+    assert [limiter.reserve() for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
+
+
+def test_a_lifted_limiter_never_waits():
+    limiter = RateLimiter(-1, 0, clock=VirtualClock())
+    assert {limiter.reserve() for _ in range(1000)} == {0.0}
+
+
+async def test_siblings_share_connections_but_not_the_limit(serve):
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    naps = Naps()
+    async with client_for(await serve(handler), qps=1, burst=1, sleep=naps) as client:
+        other = client.sibling(agent="other")
+        await client.create(PODS, b"{}")
+        await other.create(PODS, b"{}")
+        assert naps.taken == []
+        await client.create(PODS, b"{}")
+        assert naps.taken == [pytest.approx(1.0, abs=0.2)]
+        assert other.transport is client.transport
+
+
+async def test_the_observer_hears_of_every_request(serve):
+    async def handler(_: web.Request) -> web.Response:
+        return status(404, "NotFound")
+
+    heard = []
+    url = await serve(handler)
+    async with client_for(url, observer=lambda host, method, code, duration_s: heard.append((method, code))) as client:
+        with pytest.raises(NotFound):
+            await client.get(PODS)
+    async with client_for(
+        f"http://127.0.0.1:{free_port()}", observer=lambda host, method, code, _: heard.append((method, code))
+    ) as client:
+        with pytest.raises(ConnectionFailed):
+            await client.create(PODS, b"{}")
+    assert heard == [("GET", "404"), ("POST", "<error>")]
+
+
+def test_no_credentials_send_no_header():
+    client = RestClient(ClientConfig(server="http://x", credentials=StaticCredentials()))
+    assert "Authorization" not in dict(client._headers(""))
