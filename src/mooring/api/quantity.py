@@ -1,0 +1,67 @@
+"""Kubernetes quantities: exact decimal parsing, rounded up to integers as upstream rounds."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+
+from mooring.errors import ParseError
+
+INT64_MAX = (1 << 63) - 1
+
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", start=1)},
+    **{suffix + "i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
+}
+_PATTERN = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE])([+-]?\d{1,9})|([A-Za-z]*))\Z", re.ASCII)
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: str | int | float) -> Fraction:
+    """Return the exact value of a quantity such as ``500m``, ``1.5Gi``, ``1e3`` or ``2``."""
+    match = _PATTERN.match(str(text))
+    if match is None:
+        raise ParseError(f"{text!r} is not a quantity; write a number with a suffix such as 500m, 2 or 1.5Gi")
+    sign, digits, _, exponent, suffix = match.groups()
+    if exponent is not None:
+        power = int(exponent)
+        if abs(power) > 100:  # far beyond what an int64 holds; also keeps 10**power small
+            power = 100 if power > 0 else -100
+        scale = Fraction(10) ** power
+    elif suffix in _SUFFIXES:
+        scale = _SUFFIXES[suffix]
+    else:
+        raise ParseError(f"{text!r} has the unknown suffix {suffix!r}; use n u m k M G T P E or Ki Mi Gi Ti Pi Ei")
+    value = Fraction(digits) * scale
+    if value and value < Fraction(1, 10**9):
+        value = Fraction(1, 10**9)  # the API rounds what is finer than a nano up
+    return -value if sign == "-" else value
+
+
+def ceil_value(quantity: Fraction) -> int:
+    """Whole units, rounded away from zero, kept inside an int64."""
+    whole = math.ceil(quantity) if quantity >= 0 else -math.ceil(-quantity)
+    return max(-INT64_MAX - 1, min(INT64_MAX, whole))
+
+
+def ceil_milli(quantity: Fraction) -> int:
+    """Thousandths, rounded away from zero, kept inside an int64."""
+    return ceil_value(quantity * 1000)
+
+
+@lru_cache(maxsize=65536)
+def value_of(text: str | int | float) -> int:
+    """Parse and round up to whole units (bytes, devices, pods)."""
+    return ceil_value(parse_quantity(text))
+
+
+@lru_cache(maxsize=65536)
+def milli_value_of(text: str | int | float) -> int:
+    """Parse and round up to thousandths (CPU)."""
+    return ceil_milli(parse_quantity(text))

@@ -1,0 +1,125 @@
+"""Label selectors, compiled once and asked often.
+
+A compiled selector is a value: equal selectors compare and hash equal, so
+they can key caches. ``None`` on the wire selects nothing, ``{}`` everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mooring.api.meta import LabelSelector
+from mooring.errors import ParseError
+
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def parse_int64(text: str) -> int | None:
+    """Read a base-10 int64 as Go's strconv does; None where Go would refuse."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    value = int(text)
+    return value if -(1 << 63) <= value < 1 << 63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return self.matches_value(labels.get(self.key))
+
+    def matches_value(self, value: str | None) -> bool:
+        """Judge the label's value; None means that the label is missing."""
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:  # Gt, Lt
+                if value is None:
+                    return False
+                have, want = parse_int64(value), parse_int64(self.values[0])
+                if have is None or want is None:
+                    return False
+                return have > want if self.operator == "Gt" else have < want
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A conjunction of requirements; without any it matches everything, unless it is ``NOTHING``."""
+
+    requirements: tuple[Requirement, ...] = ()
+    matches_nothing: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Report whether this is ``{}``, which matches everything."""
+        return not self.requirements and not self.matches_nothing
+
+    @cached_property
+    def exact(self) -> tuple[tuple[str, str], ...]:
+        """The (key, value) pairs that every matching object must carry: a way to narrow a search."""
+        return tuple((r.key, r.values[0]) for r in self.requirements if r.operator == "In" and len(r.values) == 1)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if self.matches_nothing:
+            return False
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def with_requirements(self, *more: Requirement) -> Selector:
+        if self.matches_nothing:
+            return self
+        return Selector(_sorted((*self.requirements, *more)))
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(matches_nothing=True)
+
+
+def _sorted(requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+    return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, r.values)))
+
+
+def requirement(key: str, operator: str, values: list[str] | tuple[str, ...], *, node: bool = False) -> Requirement:
+    """Build one requirement, refusing what the API would refuse; ``node`` also admits Gt and Lt."""
+    allowed = OPERATORS if node else OPERATORS[:4]
+    if operator not in allowed:
+        raise ParseError(f'"{operator}" is not a valid label selector operator; use one of {", ".join(allowed)}')
+    if operator in ("In", "NotIn") and not values:
+        raise ParseError(f'{key}: values: Invalid value: []: for "in", "notin" operators, values set can\'t be empty')
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise ParseError(f"{key}: values: Invalid value: values set must be empty for exists and does not exist")
+    if operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required")
+        if parse_int64(values[0]) is None:
+            raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, the value must be an integer")
+    return Requirement(key, operator, tuple(sorted(set(values))))
+
+
+def compile_selector(selector: LabelSelector | None) -> Selector:
+    """Compile a wire selector; an operator that does not exist raises ParseError."""
+    if selector is None:
+        return NOTHING
+    exact = tuple(Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
+    more = tuple(requirement(r.key, r.operator, r.values) for r in selector.match_expressions)
+    if not exact and not more:
+        return EVERYTHING
+    return Selector(_sorted(exact + more))
+
+
+def compile_set(labels: Mapping[str, str]) -> Selector:
+    """Compile a plain label set (a Service's selector) where all must be equal."""
+    return Selector(_sorted(tuple(Requirement(key, "In", (value,)) for key, value in labels.items())))

@@ -1,0 +1,127 @@
+"""What can happen in a cluster, and which of it could help a pod that was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+
+
+class ActionType(IntFlag):
+    """What happened to an object; the bits are upstream's."""
+
+    ADD = 1
+    DELETE = 2
+    UPDATE_NODE_ALLOCATABLE = 4
+    UPDATE_NODE_LABEL = 8
+    UPDATE_NODE_TAINT = 16
+    UPDATE_NODE_CONDITION = 32
+    UPDATE_NODE_ANNOTATION = 64
+    UPDATE_NODE_DECLARED_FEATURE = 128
+    UPDATE_POD_LABEL = 256
+    UPDATE_POD_SCALE_DOWN = 512
+    UPDATE_POD_TOLERATION = 1024
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
+    UPDATE = 8188
+    ALL = 8191
+
+
+class EventResource(Enum):
+    """Kinds that events are about; the values are upstream's names."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"  # only as what happened, never registered
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # only as what happened, never registered
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    WILDCARD = "*"
+
+
+_ACTION_LABELS = {
+    ActionType.ADD: "Add",
+    ActionType.DELETE: "Delete",
+    ActionType.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    ActionType.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    ActionType.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    ActionType.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    ActionType.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    ActionType.UPDATE_POD_LABEL: "UpdatePodLabel",
+    ActionType.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    ActionType.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+    ActionType.UPDATE: "Update",
+    ActionType.ALL: "All",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """Something that happened, or that a plugin wants to hear of."""
+
+    resource: EventResource
+    action: ActionType
+    custom_label: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name in metrics and logs, such as ``AssignedPodDelete``."""
+        if self.custom_label:
+            return self.custom_label
+        return self.resource.value + _ACTION_LABELS.get(self.action, str(int(self.action)))
+
+    @property
+    def is_wildcard(self) -> bool:
+        return self.resource is EventResource.WILDCARD and self.action == ActionType.ALL
+
+    def covers(self, happened: ClusterEvent) -> bool:
+        """Report whether this registration is about what happened."""
+        if self.is_wildcard:
+            return True
+        same = (
+            self.resource is happened.resource
+            or self.resource is EventResource.WILDCARD
+            or (
+                self.resource is EventResource.POD
+                and happened.resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+            )
+        )
+        return same and bool(self.action & happened.action) and happened.action <= self.action
+
+
+class Hint(Enum):
+    """A plugin's opinion whether an event could make a pod schedulable that it had refused."""
+
+    SKIP = "QueueSkip"
+    QUEUE = "Queue"
+
+
+# (the waiting pod, the object before, the object after): None where there is no before or after.
+QueueingHint = Callable[[Pod, Object | None, Object | None], Hint]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRegistration:
+    """An event a plugin wants to hear of; without a hint every such event is worth another attempt."""
+
+    event: ClusterEvent
+    hint: QueueingHint | None = None
+
+
+def on(resource: EventResource, action: ActionType, hint: QueueingHint | None = None) -> EventRegistration:
+    return EventRegistration(ClusterEvent(resource, action), hint)

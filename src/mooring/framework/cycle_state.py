@@ -1,0 +1,40 @@
+"""What plugins remember from one extension point to the next, within one attempt at one pod."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
+
+
+@runtime_checkable
+class Cloneable(Protocol):
+    """State that a hypothesis may change brings its own way to be copied."""
+
+    def clone(self) -> Any: ...
+
+
+class CycleState:
+    """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
+
+    __slots__ = ("_data", "skip_filter", "skip_score")
+
+    def __init__(self) -> None:
+        self._data: dict[str, Any] = {}
+        self.skip_filter: set[str] = set()
+        self.skip_score: set[str] = set()
+
+    def write(self, key: str, value: Any) -> None:
+        self._data[key] = value
+
+    def read(self, key: str) -> Any:
+        """What was written under the key, or None."""
+        return self._data.get(key)
+
+    def clone(self) -> CycleState:
+        """A copy for a hypothesis: values that know how to clone are cloned, others shared."""
+        copy = CycleState()
+        copy._data = {k: v.clone() if isinstance(v, Cloneable) else v for k, v in self._data.items()}
+        copy.skip_filter = self.skip_filter
+        copy.skip_score = self.skip_score
+        return copy

@@ -1,0 +1,40 @@
+"""A filter's answer for many nodes at once: a small number per node, and what each number means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.status import SUCCESS, Status
+
+Ids = NDArray[np.int64]
+
+
+class Verdict:
+    """``ids[i]`` is 0 where the node passes; any other number stands for a status that ``status_of`` can phrase.
+
+    Texts are made only when somebody reads them.
+    """
+
+    __slots__ = ("_phrase", "ids")
+
+    def __init__(self, ids: Ids, phrase: Callable[[int], Status]) -> None:
+        self.ids = ids
+        self._phrase = phrase
+
+    def status_of(self, number: int) -> Status:
+        return SUCCESS if number == 0 else self._phrase(number)
+
+    @staticmethod
+    def where(rejected: NDArray[np.bool_], status: Status) -> Verdict:
+        """One status for all nodes that are rejected."""
+        return Verdict(rejected.astype(np.int64), lambda _: status)
+
+    @staticmethod
+    def choose(ids: Ids, statuses: Sequence[Status] | Mapping[int, Status]) -> Verdict:
+        """``ids`` are 1-based positions in ``statuses`` (or keys of a mapping); 0 passes."""
+        if isinstance(statuses, Mapping):
+            return Verdict(ids, statuses.__getitem__)
+        return Verdict(ids, lambda number: statuses[number - 1])

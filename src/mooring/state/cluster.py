@@ -1,0 +1,172 @@
+"""The scheduler's cache: nodes, pods (running and assumed), and every other object, in any order of arrival.
+
+A pod is *assumed* when the scheduler has placed it but the API server has not
+said so yet. From then on it counts on its node, until the watch confirms it
+or the binding fails and it is forgotten. There is no expiry, as upstream has
+none since 1.36.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+from mooring.api.core import Namespace, Node, Pod
+from mooring.api.meta import Object
+from mooring.errors import ParseError
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+from mooring.state.objects import Objects
+from mooring.state.pod_index import PodIndex
+from mooring.state.pod_info import NO_TERMS, PodInfo, PodInterner
+from mooring.state.term_index import TermIndex
+
+
+class Cluster:
+    """Everything a decision reads. One owner changes it; a decision never does."""
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.objects = Objects()
+        self.pod_index = PodIndex()
+        self.terms = TermIndex()
+        self.interner = PodInterner()
+        self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
+        self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> NodeRows:
+        """All nodes in order, up to date. Valid until the next change."""
+        self.table.refresh()
+        return NodeRows(self.table)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """The counted pod with this uid: running or assumed."""
+        return self._pods.get(uid)
+
+    def pods(self) -> list[PodInfo]:
+        return list(self._pods.values())
+
+    def is_assumed(self, uid: str) -> bool:
+        pod = self._pods.get(uid)
+        return pod is not None and pod.assumed
+
+    def info(self, pod: Pod) -> PodInfo:
+        """Look at a pod that is not (yet) counted: its shape and class."""
+        return self.interner.info(pod)
+
+    def namespace_labels(self, name: str) -> dict[str, str]:
+        namespace = self.objects.get(Namespace, name)
+        return {} if namespace is None else namespace.metadata.labels
+
+    # ---- nodes and other objects -------------------------------------------------------------------------------
+
+    def set_node(self, node: Node) -> None:
+        self.table.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.table.remove_node(name)
+
+    def put(self, obj: Object) -> None:
+        """Add or update an object of any kind."""
+        if isinstance(obj, Pod):
+            self.set_pod(obj)
+        elif isinstance(obj, Node):
+            self.set_node(obj)
+        else:
+            self.objects.put(obj)
+
+    # ---- pods --------------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod) -> None:
+        """Take over what the API server says of a pod: a new one, a change, or the confirmation of an assumed one.
+
+        A pod without a node is not counted; one that has finished is not either.
+        """
+        uid = pod.metadata.uid
+        old = self._pods.get(uid)
+        if not pod.spec.node_name:
+            if old is not None and not old.assumed:
+                self._uncount(old)
+            return
+        if pod.is_finished:
+            if old is not None:
+                self._uncount(old)
+            return
+        info = self.interner.info(pod)
+        if old is not None:
+            if _counts_alike(old, info):
+                old.pod, old.assumed = pod, False  # nothing that columns hold has changed
+                return
+            self._uncount(old)
+        self._count(info, pod.spec.node_name)
+
+    def remove_pod(self, uid: str) -> None:
+        """Forget a pod that is gone; one that was never known is no mistake."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._uncount(pod)
+
+    def assume(self, pod: PodInfo, node_name: str) -> PodInfo:
+        """Count a pod on a node before the API server knows."""
+        if pod.uid in self._pods:
+            raise ValueError(f"pod {pod.pod.key} is already counted on {self._pods[pod.uid].pod.spec.node_name}")
+        placed = PodInfo(_with_node_name(pod.pod, node_name), pod.shape, pod.cls)
+        placed.assumed = True
+        self._count(placed, node_name)
+        return placed
+
+    def forget(self, uid: str) -> None:
+        """Take back an assumption; a pod that the API server has confirmed stays."""
+        pod = self._pods.get(uid)
+        if pod is not None and pod.assumed:
+            self._uncount(pod)
+
+    def _count(self, pod: PodInfo, node_name: str) -> None:
+        node = self.table.info(node_name)
+        pod.node = node
+        self._pods[pod.uid] = pod
+        self.table.add_pod(node, pod)
+        self.pod_index.add(pod.cls, node)
+        try:
+            pod.terms = pod.shape.terms(pod.pod.metadata.namespace)
+        except ParseError:
+            pod.terms = NO_TERMS  # upstream, too, counts such a pod without its terms
+        if pod.terms is not NO_TERMS:
+            self.terms.add(pod, node)
+        for claim in pod.shape.claim_names:
+            key = f"{pod.pod.metadata.namespace}/{claim}"
+            self.claim_users[key] = self.claim_users.get(key, 0) + 1
+
+    def _uncount(self, pod: PodInfo) -> None:
+        node = pod.node
+        assert node is not None
+        del self._pods[pod.uid]
+        self.table.remove_pod(node, pod)
+        self.pod_index.add(pod.cls, node, -1)
+        if pod.terms is not NO_TERMS:
+            self.terms.remove(pod, node)
+        for claim in pod.shape.claim_names:
+            key = f"{pod.pod.metadata.namespace}/{claim}"
+            self.claim_users[key] -= 1
+            if not self.claim_users[key]:
+                del self.claim_users[key]
+        pod.node = None
+
+
+def _counts_alike(old: PodInfo, new: PodInfo) -> bool:
+    return (
+        old.shape is new.shape
+        and old.cls is new.cls
+        and old.pod.spec.node_name == new.pod.spec.node_name
+        and old.pod.spec.priority == new.pod.spec.priority
+        and old.pod.metadata.namespace == new.pod.metadata.namespace
+    )
+
+
+def _with_node_name(pod: Pod, node_name: str) -> Pod:
+    """A shallow copy that says where the pod is; the parts are shared."""
+    placed = copy(pod)
+    placed.spec = copy(pod.spec)
+    placed.spec.node_name = node_name
+    return placed

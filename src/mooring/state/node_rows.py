@@ -1,0 +1,225 @@
+"""What a plugin is shown: some rows of the node table, as arrays, or a hypothesis about them.
+
+``NodeRows`` reads the table. ``ForkedRows`` is the same set of rows with pods
+taken away or added in thought: its own copies of the few columns that pods
+change. A rule reads both in the same way and cannot tell which it got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Taint
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_table import LabelColumn, NodeTable
+from mooring.state.pod_index import CountColumn
+from mooring.state.pod_info import HostPort, PodInfo
+
+Rows = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class NodeRows:
+    """Rows of the table: all of them (``index`` is None) or those listed. Arrays are read-only by agreement."""
+
+    __slots__ = ("_infos", "index", "table")
+
+    def __init__(self, table: NodeTable, index: Rows | None = None) -> None:
+        self.table = table
+        self.index = index
+        self._infos: Sequence[NodeInfo] | None = None
+
+    def __len__(self) -> int:
+        return len(self.table.infos) if self.index is None else len(self.index)
+
+    def _take(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        return column if self.index is None else column[self.index]
+
+    # ---- who ---------------------------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> Rows:
+        """The rows' numbers in the table."""
+        return np.arange(len(self.table.infos)) if self.index is None else self.index
+
+    @property
+    def infos(self) -> Sequence[NodeInfo]:
+        if self.index is None:
+            return self.table.infos
+        if self._infos is None:
+            infos = self.table.infos
+            self._infos = [infos[row] for row in self.index.tolist()]
+        return self._infos
+
+    def pods(self, i: int) -> Iterable[PodInfo]:
+        """The pods on the i-th of these nodes."""
+        return self.infos[i].pods.values()
+
+    def subset(self, positions: Rows) -> NodeRows:
+        """These of the rows, by position among them."""
+        return NodeRows(self.table, positions if self.index is None else self.index[positions])
+
+    # ---- resources ---------------------------------------------------------------------------------------------
+
+    def allocatable(self, resource: str) -> NDArray[np.int64]:
+        index = self.table.resources.get(resource)
+        return np.zeros(len(self), np.int64) if index is None else self._take(self.table.allocatable[index])
+
+    def requested(self, resource: str) -> NDArray[np.int64]:
+        index = self.table.resources.get(resource)
+        return np.zeros(len(self), np.int64) if index is None else self._take(self.table.requested[index])
+
+    def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
+        """CPU or memory with defaults for containers that name none; other resources as requested."""
+        if resource == "cpu":
+            return self._take(self.table.non_zero_requested[0])
+        if resource == "memory":
+            return self._take(self.table.non_zero_requested[1])
+        return self.requested(resource)
+
+    @property
+    def pod_count(self) -> NDArray[np.int64]:
+        return self._take(self.table.pod_count)
+
+    @property
+    def allowed_pods(self) -> NDArray[np.int64]:
+        return self._take(self.table.allowed_pods)
+
+    # ---- what the node objects say -----------------------------------------------------------------------------
+
+    @property
+    def unschedulable(self) -> Mask:
+        column = self.table.unschedulable
+        return column if self.index is None else column[self.index]
+
+    @property
+    def taint_set(self) -> NDArray[np.int32]:
+        """Index into ``taint_sets``: nodes with equal taints share one."""
+        column = self.table.taint_set
+        return column if self.index is None else column[self.index]
+
+    @property
+    def taint_sets(self) -> list[tuple[Taint, ...]]:
+        return self.table.taint_sets
+
+    @property
+    def feature_set(self) -> NDArray[np.int32]:
+        column = self.table.feature_set
+        return column if self.index is None else column[self.index]
+
+    def label(self, key: str) -> LabelColumn:
+        """The whole column of a key (for interning values); see ``label_ids`` for these rows."""
+        return self.table.label(key)
+
+    def label_ids(self, key: str) -> NDArray[np.int32]:
+        """The id of the label's value on each node, -1 where it is missing."""
+        ids = self.table.label(key).ids
+        return ids if self.index is None else ids[self.index]
+
+    # ---- pods by selector --------------------------------------------------------------------------------------
+
+    def counts(self, column: CountColumn) -> NDArray[np.int64]:
+        dense = column.dense(len(self.table.infos), self.table.generation)
+        return dense if self.index is None else dense[self.index]
+
+    def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
+        """Where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""
+        conflict = np.zeros(len(self.table.infos), np.bool_)
+        for ip, protocol, port in wanted:
+            for info, by_ip in self.table.host_ports.get((protocol, port), {}).items():
+                if info.row >= 0 and (ip == "0.0.0.0" or ip in by_ip or "0.0.0.0" in by_ip):
+                    conflict[info.row] = True
+        return conflict if self.index is None else conflict[self.index]
+
+    def fork(self) -> ForkedRows:
+        return ForkedRows(self)
+
+
+class ForkedRows(NodeRows):
+    """The same rows under a hypothesis: pods can be taken away and added, and only this copy notices."""
+
+    __slots__ = ("_non_zero", "_pod_count", "_pods", "_requested")
+
+    def __init__(self, base: NodeRows) -> None:
+        super().__init__(base.table, base.rows)
+        self._requested: NDArray[np.int64] = base.table.requested[:, self.index]  # [resource, node]
+        self._non_zero: NDArray[np.int64] = base.table.non_zero_requested[:, self.index]  # [cpu | memory, node]
+        self._pod_count: NDArray[np.int64] = base.table.pod_count[self.index]  # [node]
+        self._pods: dict[int, dict[str, PodInfo]] = {}  # only of the nodes whose pods were changed
+        if isinstance(base, ForkedRows):
+            self._requested = base._requested.copy()
+            self._non_zero = base._non_zero.copy()
+            self._pod_count = base._pod_count.copy()
+            self._pods = {i: dict(pods) for i, pods in base._pods.items()}
+
+    def requested(self, resource: str) -> NDArray[np.int64]:
+        index = self.table.resources.get(resource)
+        if index is None or index >= len(self._requested):
+            return np.zeros(len(self), np.int64)
+        row: NDArray[np.int64] = self._requested[index]
+        return row
+
+    def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
+        if resource not in ("cpu", "memory"):
+            return self.requested(resource)
+        row: NDArray[np.int64] = self._non_zero[0 if resource == "cpu" else 1]
+        return row
+
+    @property
+    def pod_count(self) -> NDArray[np.int64]:
+        return self._pod_count
+
+    def pods(self, i: int) -> Iterable[PodInfo]:
+        changed = self._pods.get(i)
+        return self.infos[i].pods.values() if changed is None else changed.values()
+
+    def subset(self, positions: Rows) -> ForkedRows:
+        picked = ForkedRows(NodeRows(self.table, self.rows[positions]))
+        picked._requested = self._requested[:, positions]
+        picked._non_zero = self._non_zero[:, positions]
+        picked._pod_count = self._pod_count[positions]
+        picked._pods = {new: dict(self._pods[old]) for new, old in enumerate(positions.tolist()) if old in self._pods}
+        return picked
+
+    def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
+        wanted = tuple(wanted)
+        conflict = NodeRows(self.table, self.index).port_conflicts(wanted)
+        for i in self._pods:
+            taken = [port for pod in self.pods(i) for port in pod.shape.host_ports]
+            conflict[i] = any(_clash(want, have) for want in wanted for have in taken)
+        return conflict
+
+    # ---- the hypothesis ----------------------------------------------------------------------------------------
+
+    def add_pod(self, i: int, pod: PodInfo) -> None:
+        self._change(i)[pod.uid] = pod
+        self._count(i, pod, 1)
+
+    def remove_pod(self, i: int, pod: PodInfo) -> None:
+        del self._change(i)[pod.uid]
+        self._count(i, pod, -1)
+
+    def _change(self, i: int) -> dict[str, PodInfo]:
+        pods = self._pods.get(i)
+        if pods is None:
+            pods = self._pods[i] = dict(self.infos[i].pods)
+        return pods
+
+    def _count(self, i: int, pod: PodInfo, sign: int) -> None:
+        shape = pod.shape
+        for name, amount in shape.requests.items():
+            index = self.table.resource_index(name)
+            if index >= len(self._requested):  # the hypothesis brought a resource that no node or pod had
+                missing = np.zeros((index + 1 - len(self._requested), len(self)), np.int64)
+                self._requested = np.concatenate((self._requested, missing))
+            self._requested[index, i] += sign * amount
+        self._non_zero[0, i] += sign * shape.non_zero_cpu
+        self._non_zero[1, i] += sign * shape.non_zero_memory
+        self._pod_count[i] += sign
+
+
+def _clash(want: HostPort, have: HostPort) -> bool:
+    return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))

@@ -1,0 +1,48 @@
+"""The order in which nodes are looked at: one of each zone, round and round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+def zone_key(labels: Mapping[str, str]) -> str:
+    """Region and zone in one string; the deprecated labels win where both are there, as upstream has it."""
+    zone = next((labels[key] for key in ZONE_LABELS if key in labels), "")
+    region = next((labels[key] for key in REGION_LABELS if key in labels), "")
+    return f"{region}:\x00:{zone}" if zone or region else ""
+
+
+class NodeTree:
+    """Zones in order of first appearance, nodes in each in order of arrival."""
+
+    def __init__(self) -> None:
+        self._zones: dict[str, dict[str, None]] = {}
+        self._zone_of: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._zone_of)
+
+    def add(self, name: str, labels: Mapping[str, str]) -> None:
+        zone = zone_key(labels)
+        if self._zone_of.get(name) == zone:
+            return
+        self.remove(name)
+        self._zones.setdefault(zone, {})[name] = None
+        self._zone_of[name] = zone
+
+    def remove(self, name: str) -> None:
+        zone = self._zone_of.pop(name, None)
+        if zone is None:
+            return
+        del self._zones[zone][name]
+        if not self._zones[zone]:
+            del self._zones[zone]
+
+    def names(self) -> list[str]:
+        """First node of each zone, then the second of each, and so on."""
+        zones = [list(names) for names in self._zones.values()]
+        longest = max(map(len, zones), default=0)
+        return [zone[i] for i in range(longest) for zone in zones if i < len(zone)]

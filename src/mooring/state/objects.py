@@ -1,0 +1,54 @@
+"""The objects beside pods and nodes: namespaces, services, volumes, classes, budgets, claims."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+from mooring.api.meta import Object
+
+T = TypeVar("T", bound=Object)
+
+
+class Objects:
+    """A lister per kind, by ``namespace/name`` (or bare name). Reads are what an informer's lister would give."""
+
+    def __init__(self) -> None:
+        self._by_kind: defaultdict[type[Object], dict[str, Any]] = defaultdict(dict)
+        self._by_namespace: defaultdict[tuple[type[Object], str], dict[str, Any]] = defaultdict(dict)
+        self._versions: defaultdict[type[Object], int] = defaultdict(int)
+
+    def put(self, obj: Object) -> Object | None:
+        """Store a new or changed object; return the one it replaces."""
+        kind, key = type(obj), obj.key
+        old = self._by_kind[kind].get(key)
+        self._by_kind[kind][key] = obj
+        self._by_namespace[kind, obj.metadata.namespace][key] = obj
+        self._versions[kind] += 1
+        return cast("Object | None", old)
+
+    def remove(self, kind: type[T], key: str) -> T | None:
+        old: T | None = self._by_kind[kind].pop(key, None)
+        if old is not None:
+            self._by_namespace[kind, old.metadata.namespace].pop(key, None)
+            self._versions[kind] += 1
+        return old
+
+    def get(self, kind: type[T], key: str) -> T | None:
+        return self._by_kind[kind].get(key)
+
+    def all(self, kind: type[T]) -> Iterable[T]:
+        return self._by_kind[kind].values()
+
+    def in_namespace(self, kind: type[T], namespace: str) -> Iterable[T]:
+        found = self._by_namespace.get((kind, namespace))
+        return found.values() if found else ()
+
+    def version(self, kind: type[Object]) -> int:
+        """A number that grows whenever an object of this kind comes, changes or goes: what caches compare."""
+        return self._versions[kind]
+
+    def __iter__(self) -> Iterator[Object]:
+        for objects in self._by_kind.values():
+            yield from objects.values()

@@ -1,0 +1,157 @@
+"""How many pods that a selector means run on each node: columns kept in step with every pod that comes and goes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.state.pod_info import PodClass
+
+if TYPE_CHECKING:
+    from mooring.state.node_info import NodeInfo
+
+Predicate = Callable[[PodClass], bool]
+Bucket = tuple[str, ...]
+
+EVERYWHERE: Bucket = ()
+MAX_COLUMNS = 4096  # selectors kept; the least recently used goes first and is counted anew when it returns
+
+
+class CountColumn:
+    """A number per node, kept by node and, while somebody reads it, also as an array in row order."""
+
+    __slots__ = ("_dense", "_generation", "counts", "total", "version")
+
+    def __init__(self) -> None:
+        self.counts: dict[NodeInfo, int] = {}
+        self.total = 0
+        self.version = 0  # grows with every change, for those who derive something from the column
+        self._dense: NDArray[np.int64] | None = None  # [node]
+        self._generation = -1
+
+    def add(self, node: NodeInfo, amount: int) -> None:
+        count = self.counts.get(node, 0) + amount
+        if count:
+            self.counts[node] = count
+        else:
+            self.counts.pop(node, None)
+        self.total += amount
+        self.version += 1
+        if self._dense is not None and node.row >= 0 and self._generation == node.table_generation:
+            self._dense[node.row] += amount
+
+    def dense(self, n: int, generation: int) -> NDArray[np.int64]:
+        """The column over the nodes in the snapshot; do not write to it."""
+        if self._dense is None or self._generation != generation:
+            dense = np.zeros(n, np.int64)
+            for node, count in self.counts.items():
+                if node.row >= 0:
+                    dense[node.row] = count
+            self._dense, self._generation = dense, generation
+        return self._dense
+
+
+class _Column(NamedTuple):
+    counts: CountColumn
+    predicate: Predicate
+    buckets: tuple[Bucket, ...]
+
+
+class PodIndex:
+    """Counts pods by class, and by any predicate over classes that somebody has asked about.
+
+    A class and a column find each other through buckets (a namespace, or a
+    namespace and one label), so that neither a new class nor a new column has
+    to be compared with all of the others.
+    """
+
+    def __init__(self) -> None:
+        self._classes: dict[Bucket, dict[int, PodClass]] = {}  # those with at least one pod on a node
+        self._columns: OrderedDict[Hashable, _Column] = OrderedDict()  # least recently used first
+        self._columns_in: dict[Bucket, dict[Hashable, _Column]] = {}
+
+    def add(self, cls: PodClass, node: NodeInfo, amount: int = 1) -> None:
+        """Count ``amount`` pods of this class on the node (negative to take them away)."""
+        if not cls.nodes and amount > 0:
+            self._enter(cls)
+        count = cls.nodes.get(node, 0) + amount
+        if count > 0:
+            cls.nodes[node] = count
+        else:
+            cls.nodes.pop(node, None)
+        for column in cls.columns:
+            column.add(node, amount)
+        if not cls.nodes:
+            self._leave(cls)
+
+    def _enter(self, cls: PodClass) -> None:
+        cls.columns = []
+        for bucket in _buckets_of(cls):
+            self._classes.setdefault(bucket, {})[cls.id] = cls
+            for column in self._columns_in.get(bucket, {}).values():
+                if column.predicate(cls):
+                    cls.columns.append(column.counts)
+
+    def _leave(self, cls: PodClass) -> None:
+        for bucket in _buckets_of(cls):
+            members = self._classes[bucket]
+            del members[cls.id]
+            if not members:
+                del self._classes[bucket]
+        cls.columns = []
+
+    def column(
+        self,
+        key: Hashable,
+        predicate: Predicate,
+        namespaces: Iterable[str] | None = None,
+        exact: Iterable[tuple[str, str]] = (),
+    ) -> CountColumn:
+        """The column of pods for which ``predicate(class)`` holds; ``key`` says when two askers mean the same.
+
+        ``namespaces`` (None: all) and ``exact`` say where to look: the predicate must imply them.
+        """
+        known = self._columns.get(key)
+        if known is not None:
+            self._columns.move_to_end(key)
+            return known.counts
+        column = _Column(CountColumn(), predicate, self._narrowest(namespaces, tuple(exact)))
+        for bucket in column.buckets:
+            self._columns_in.setdefault(bucket, {})[key] = column
+            for cls in self._classes.get(bucket, {}).values():
+                if predicate(cls):
+                    cls.columns.append(column.counts)
+                    for node, count in cls.nodes.items():
+                        column.counts.add(node, count)
+        self._columns[key] = column
+        if len(self._columns) > MAX_COLUMNS:
+            self._forget(*self._columns.popitem(last=False))
+        return column.counts
+
+    def _narrowest(self, namespaces: Iterable[str] | None, exact: tuple[tuple[str, str], ...]) -> tuple[Bucket, ...]:
+        """For each namespace the bucket with the fewest classes that still holds all that can match."""
+        if namespaces is None:
+            return (EVERYWHERE,)
+        found: list[Bucket] = []
+        for namespace in set(namespaces):
+            choices: list[Bucket] = [(namespace, key, value) for key, value in exact] or [(namespace,)]
+            found.append(min(choices, key=lambda bucket: len(self._classes.get(bucket, ()))))
+        return tuple(found)
+
+    def _forget(self, key: Hashable, column: _Column) -> None:
+        for bucket in column.buckets:
+            del self._columns_in[bucket][key]
+            for cls in self._classes.get(bucket, {}).values():
+                if column.counts in cls.columns:
+                    cls.columns.remove(column.counts)
+
+
+def _buckets_of(cls: PodClass) -> Iterator[Bucket]:
+    yield EVERYWHERE
+    yield (cls.namespace,)
+    for key, value in cls.labels.items():
+        yield (cls.namespace, key, value)

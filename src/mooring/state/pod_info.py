@@ -1,0 +1,298 @@
+"""A pod as the scheduler sees it: what its template asks for, and who it is.
+
+Pods of one template share a :class:`PodShape` (everything derived from the
+spec) and, with equal labels, a :class:`PodClass` (who would select it). What a
+rule derives from a shape is thus derived once, however many pods share it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from mooring.api.core import Pod, PodAffinity, PodAffinityTerm, PodSpec, Volume, WeightedPodAffinityTerm
+from mooring.api.selectors import Selector, compile_selector
+from mooring.errors import ParseError
+from mooring.state.requests import (
+    CPU,
+    NON_ZERO,
+    Amounts,
+    is_sidecar,
+    non_zero_requests,
+    pod_requests,
+    rounded,
+    rounded_requests,
+)
+
+if TYPE_CHECKING:
+    from mooring.state.node_info import NodeInfo
+    from mooring.state.pod_index import CountColumn
+
+_encode = msgspec.json.Encoder().encode
+HostPort = tuple[str, str, int]  # ip, protocol, port
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """One pod (anti-)affinity term with its selectors compiled; a value, so that equal terms are one."""
+
+    topology_key: str
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Report whether a pod with these labels in this namespace is meant."""
+        if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
+            return False
+        return self.selector.matches(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedTerm:
+    weight: int
+    term: AffinityTerm
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerms:
+    """All four kinds of terms of one pod."""
+
+    required_affinity: tuple[AffinityTerm, ...] = ()
+    required_anti_affinity: tuple[AffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedTerm, ...] = ()
+
+
+NO_TERMS = AffinityTerms()
+
+
+def compile_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    """Compile a term; one that names no namespaces at all means the pod's own."""
+    namespaces = frozenset(term.namespaces)
+    if not namespaces and term.namespace_selector is None:
+        namespaces = frozenset((namespace,))
+    return AffinityTerm(
+        term.topology_key,
+        compile_selector(term.label_selector),
+        namespaces,
+        compile_selector(term.namespace_selector),
+    )
+
+
+def _weighted(terms: list[WeightedPodAffinityTerm], namespace: str) -> tuple[WeightedTerm, ...]:
+    return tuple(WeightedTerm(t.weight, compile_term(t.pod_affinity_term, namespace)) for t in terms)
+
+
+def normalized_image(name: str) -> str:
+    """Append ``:latest`` to a name without a tag, as node status lists it."""
+    return name if name.rfind(":") > name.rfind("/") else name + ":latest"
+
+
+class PodShape:
+    """Everything that follows from a pod's spec alone; equal specs share one shape."""
+
+    _ids: ClassVar[itertools.count[int]] = itertools.count(1)
+
+    def __init__(self, pod: Pod) -> None:
+        self.id = next(self._ids)
+        self.spec: PodSpec = pod.spec
+        self.problem = ""
+        self._pod = pod
+        self._terms: dict[str, AffinityTerms] = {}
+        amounts: Amounts = {}
+        non_zero = (0, 0)
+        try:
+            amounts = pod_requests(pod)
+            non_zero = non_zero_requests(pod, amounts)
+        except ParseError as error:
+            self.problem = str(error)
+        self.requests = rounded_requests(amounts)
+        self.non_zero_cpu, self.non_zero_memory = non_zero
+        self.host_ports = _host_ports(pod.spec)
+        affinity = pod.spec.affinity
+        self.has_pod_affinity = affinity is not None and (
+            affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+        )
+
+    @cached_property
+    def volumes(self) -> tuple[Volume, ...]:
+        """The volumes that some plugin looks at."""
+        return tuple(volume for volume in self.spec.volumes if volume.is_relevant())
+
+    @cached_property
+    def claim_names(self) -> tuple[str, ...]:
+        """Names of the claims that volumes refer to directly; ephemeral ones are not among them."""
+        found = (volume.persistent_volume_claim for volume in self.volumes)
+        return tuple(claim.claim_name for claim in found if claim is not None)
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Normalised image names: init containers, containers, image volumes."""
+        spec = self.spec
+        names = [container.image for container in (*spec.init_containers, *spec.containers)]
+        names += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+        return tuple(normalized_image(name) for name in names)
+
+    @cached_property
+    def _scored(self) -> Amounts:
+        """What scoring assumes: defaults filled in per container; pod-level requests are not looked at."""
+        return {} if self.problem else pod_requests(self._pod, NON_ZERO, pod_level=False)
+
+    def scored_request(self, name: str) -> int:
+        amount = self._scored.get(name)
+        return 0 if amount is None else rounded(name, amount)
+
+    def terms(self, namespace: str) -> AffinityTerms:
+        """The compiled (anti-)affinity terms; raises ParseError for a selector that does not compile."""
+        if not self.has_pod_affinity:
+            return NO_TERMS
+        terms = self._terms.get(namespace)
+        if terms is None:
+            affinity = self.spec.affinity
+            assert affinity is not None
+            wanted, unwanted = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
+            terms = self._terms[namespace] = AffinityTerms(
+                tuple(compile_term(term, namespace) for term in wanted.required),
+                tuple(compile_term(term, namespace) for term in unwanted.required),
+                _weighted(wanted.preferred, namespace),
+                _weighted(unwanted.preferred, namespace),
+            )
+        return terms
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Ports taken on the node: of containers and sidecars; plain init containers do not count."""
+    sidecars = (container for container in spec.init_containers if is_sidecar(container))
+    return tuple(
+        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+        for container in (*spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+class PodClass:
+    """A namespace and a set of labels: what selectors can tell apart. Knows on which nodes such pods run."""
+
+    __slots__ = ("__weakref__", "columns", "id", "labels", "namespace", "nodes", "terminating")
+
+    _ids: ClassVar[itertools.count[int]] = itertools.count(1)
+
+    def __init__(self, namespace: str, labels: dict[str, str], terminating: bool) -> None:
+        self.id = next(self._ids)
+        self.namespace = namespace
+        self.labels = labels
+        self.terminating = terminating
+        self.nodes: dict[NodeInfo, int] = {}
+        self.columns: list[CountColumn] = []  # those that count pods of this class
+
+
+class PodInfo:
+    """A pod with its shape and class; on a node it also knows where."""
+
+    __slots__ = ("assumed", "cls", "node", "pod", "shape", "terms")
+
+    def __init__(self, pod: Pod, shape: PodShape, cls: PodClass) -> None:
+        self.pod = pod
+        self.shape = shape
+        self.cls = cls
+        self.node: NodeInfo | None = None
+        self.assumed = False
+        self.terms: AffinityTerms = NO_TERMS  # set when it is counted on a node
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def priority(self) -> int:
+        return self.pod.spec.priority or 0
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.pod.key})"
+
+
+class PodInterner:
+    """Hands out shapes and classes; forgets those that no pod uses any more."""
+
+    def __init__(self) -> None:
+        self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
+            WeakValueDictionary()
+        )
+
+    def info(self, pod: Pod) -> PodInfo:
+        return PodInfo(pod, self.shape(pod), self.pod_class(pod))
+
+    def shape(self, pod: Pod) -> PodShape:
+        key = _shape_key(pod)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = PodShape(pod)
+        elif shape.spec is not pod.spec:
+            _share(pod.spec, shape.spec)
+        return shape
+
+    def pod_class(self, pod: Pod) -> PodClass:
+        meta = pod.metadata
+        return self.labels_class(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
+
+    def labels_class(self, namespace: str, labels: dict[str, str], terminating: bool = False) -> PodClass:
+        key = (namespace, tuple(sorted(labels.items())), terminating)
+        cls = self._classes.get(key)
+        if cls is None:
+            cls = self._classes[key] = PodClass(namespace, labels, terminating)
+        return cls
+
+
+def _share(spec: PodSpec, like: PodSpec) -> None:
+    """Let a spec point to the parts of an equal one, so that a thousand replicas hold one copy."""
+    spec.containers = like.containers
+    spec.init_containers = like.init_containers
+    spec.affinity = like.affinity
+    spec.tolerations = like.tolerations
+    spec.topology_spread_constraints = like.topology_spread_constraints
+    spec.node_selector = like.node_selector
+    spec.overhead = like.overhead
+    spec.resources = like.resources
+
+
+def _shape_key(pod: Pod) -> bytes:
+    """Serialise what a shape is made from. Irrelevant volumes are left out: each pod names its own token volume."""
+    spec, status = pod.spec, pod.status
+    resized: tuple[object, ...] = ()
+    if any(s.resources is not None for s in status.container_statuses) or status.resources is not None:
+        resized = (
+            [s for s in status.container_statuses if s.resources is not None],
+            [s for s in status.init_container_statuses if s.resources is not None],
+            status.resources,
+            status.allocated_resources,
+            [c.reason for c in status.conditions if c.type == "PodResizePending"],
+        )
+    return _encode(
+        (
+            spec.containers,
+            spec.init_containers,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            [volume for volume in spec.volumes if volume.is_relevant()],
+            spec.resource_claims,
+            spec.host_network,
+            spec.host_users,
+            resized,
+        )
+    )
+
+
+__all__ = ["CPU", "NO_TERMS", "AffinityTerm", "AffinityTerms", "PodClass", "PodInfo", "PodInterner", "PodShape"]

@@ -1,0 +1,165 @@
+"""What a pod asks for: the sum over its containers, exact, rounded up once at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from mooring.api.core import Container, ContainerStatus, Pod, ResourceList
+from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
+from mooring.errors import ParseError
+
+Amounts = dict[str, Fraction]
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+DEFAULT_CPU = Fraction(1, 10)  # what scoring assumes of a container that does not say
+DEFAULT_MEMORY = Fraction(200 * 1024 * 1024)
+NON_ZERO: Amounts = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
+
+
+def is_extended_name(name: str) -> bool:
+    """Extended resources: qualified names outside Kubernetes' own domains."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def is_scalar_name(name: str) -> bool:
+    """Resources that are counted by name beside cpu, memory and ephemeral storage."""
+    return is_extended_name(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
+
+
+def is_tracked(name: str) -> bool:
+    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar_name(name)
+
+
+def rounded(name: str, amount: Fraction) -> int:
+    """CPU in thousandths, everything else in whole units, both rounded up."""
+    return ceil_milli(amount) if name == CPU else ceil_value(amount)
+
+
+def is_pod_level_name(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def parse_amounts(quantities: Mapping[str, str | int | float], where: str) -> Amounts:
+    amounts: Amounts = {}
+    for name, text in quantities.items():
+        try:
+            amounts[name] = parse_quantity(text)
+        except ParseError as error:
+            raise ParseError(f"{where}[{name}]: {error}") from None
+    return amounts
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _raise_to(total: Amounts, floor: Amounts) -> None:
+    for name, amount in floor.items():
+        if name not in total or total[name] < amount:
+            total[name] = amount
+
+
+def is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _is_resize_infeasible(pod: Pod) -> bool:
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _effective(pod: Pod, spec: ResourceList, actuated: ResourceList, allocated: ResourceList, where: str) -> Amounts:
+    """In-place resize: a pod holds the largest of what it asks, what it got and what it was promised."""
+    total = {} if _is_resize_infeasible(pod) else parse_amounts(spec, where)
+    _raise_to(total, parse_amounts(actuated, where))
+    _raise_to(total, parse_amounts(allocated, where))
+    return total
+
+
+def _container_requests(
+    pod: Pod, container: Container, status: ContainerStatus | None, non_missing: Amounts, where: str
+) -> Amounts:
+    where = f"{where}.resources.requests"
+    requests = container.resources.requests
+    if status is not None and status.resources is not None:
+        amounts = _effective(pod, requests, status.resources.requests, status.allocated_resources, where)
+    else:
+        amounts = parse_amounts(requests, where)
+    for name, default in non_missing.items():
+        amounts.setdefault(name, default)
+    return amounts
+
+
+def _by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+    return {status.name: status for status in statuses}
+
+
+def container_requests(pod: Pod, non_missing: Amounts, *, use_status: bool) -> Amounts:
+    """Sum regular containers and sidecars; plain init containers only raise the floor."""
+    statuses: dict[str, ContainerStatus] = {}
+    if use_status:
+        statuses = _by_name(pod.status.container_statuses) | _by_name(pod.status.init_container_statuses)
+    total: Amounts = {}
+    for i, container in enumerate(pod.spec.containers):
+        where = f"spec.containers[{i}]"
+        _add(total, _container_requests(pod, container, statuses.get(container.name), non_missing, where))
+    sidecars: Amounts = {}
+    init_floor: Amounts = {}
+    for i, container in enumerate(pod.spec.init_containers):
+        where = f"spec.initContainers[{i}]"
+        if is_sidecar(container):
+            asked = _container_requests(pod, container, statuses.get(container.name), non_missing, where)
+            _add(total, asked)
+            _add(sidecars, asked)
+            _raise_to(init_floor, sidecars)
+        else:
+            asked = _container_requests(pod, container, None, non_missing, where)
+            _add(asked, sidecars)
+            _raise_to(init_floor, asked)
+    _raise_to(total, init_floor)
+    return total
+
+
+def has_pod_level_requests(pod: Pod) -> bool:
+    resources = pod.spec.resources
+    return resources is not None and any(is_pod_level_name(name) for name in resources.requests)
+
+
+def pod_requests(
+    pod: Pod, non_missing: Amounts | None = None, *, use_status: bool = True, pod_level: bool = True
+) -> Amounts:
+    """The pod's total request, overhead included; keys that nobody asked for are absent."""
+    total = container_requests(pod, non_missing or {}, use_status=use_status)
+    resources = pod.spec.resources
+    if pod_level and resources is not None and has_pod_level_requests(pod):
+        where = "spec.resources.requests"
+        wanted = parse_amounts(resources.requests, where)
+        status = pod.status.resources
+        if use_status and status is not None:
+            effective = _effective(pod, resources.requests, status.requests, pod.status.allocated_resources, where)
+            wanted = {name: effective.get(name, Fraction(0)) for name in wanted}
+        total.update((name, amount) for name, amount in wanted.items() if is_pod_level_name(name))
+    _add(total, parse_amounts(pod.spec.overhead, "spec.overhead"))
+    return total
+
+
+def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
+    """(cpu in thousandths, memory in bytes) with defaults for containers that name none.
+
+    With pod-level requests a default is filled in only where the whole pod names no amount.
+    """
+    non_missing = NON_ZERO
+    if has_pod_level_requests(pod):
+        non_missing = {name: amount for name, amount in NON_ZERO.items() if name not in requests}
+    total = pod_requests(pod, non_missing) if non_missing else requests
+    zero = Fraction(0)
+    return rounded(CPU, total.get(CPU, zero)), rounded(MEMORY, total.get(MEMORY, zero))
+
+
+def rounded_requests(amounts: Amounts) -> dict[str, int]:
+    """Only the resources that nodes are checked for, as integers."""
+    return {name: rounded(name, amount) for name, amount in amounts.items() if is_tracked(name)}
