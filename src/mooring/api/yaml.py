@@ -1,0 +1,286 @@
+"""YAML as kubectl reads and writes it.
+
+PyYAML's own rules turn ``2001-01-01`` into a date and ``12:30`` into a base-60 number, and read ``1e3`` as a
+string. Kubernetes users mean a string, a string and a number. Aliases are followed, but a document may not use
+them to blow itself up.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any, NamedTuple
+
+import yaml
+
+from mooring.errors import InputError
+
+_MAX_ALIASED = 1_000_000  # values that following aliases may add; without them a text has fewer values than letters
+_MAX_DEPTH = 200
+
+_TAG = "tag:yaml.org,2002:"
+_TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
+_FALSE = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
+_NULL = frozenset(("", "~", "null", "Null", "NULL"))
+_INT = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]*|[1-9][0-9_]*)")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_NUMERIC_START = frozenset("-+.0123456789")
+
+
+class Document(NamedTuple):
+    """One document of a stream; ``duplicates`` lists keys that were written twice (the last one counts)."""
+
+    value: Any
+    duplicates: tuple[str, ...]
+    line: int
+
+
+def load_documents(text: str | bytes, source: str = "") -> list[Document]:
+    """Return the documents of a YAML or JSON text, leaving out empty ones; ``source`` names it in errors."""
+    where = f"{source}: " if source else ""
+    try:
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+    except UnicodeDecodeError as e:
+        raise InputError(f"{where}not UTF-8 text (byte {e.start}); expected YAML or JSON") from None
+    if decoded.lstrip()[:1] in ("{", "["):
+        as_json = _load_json(decoded)
+        if as_json is not None:
+            return [as_json]
+    try:
+        return _Reader(decoded, where).documents()
+    except yaml.YAMLError as e:
+        raise InputError(f"{where}{_describe(e)}") from None
+
+
+def load_all(text: str | bytes, source: str = "") -> list[Any]:
+    """Return the values of all documents, as ``kubectl -f`` would read them."""
+    return [document.value for document in load_documents(text, source)]
+
+
+def load(text: str | bytes, source: str = "") -> Any:
+    """Return the value of the only document; None if there is none."""
+    documents = load_documents(text, source)
+    if len(documents) > 1:
+        where = f"{source}: " if source else ""
+        raise InputError(f"{where}line {documents[1].line}: a second document starts here; expected only one")
+    return documents[0].value if documents else None
+
+
+def dump(value: Any, *, sort_keys: bool = True) -> str:
+    """Return YAML as kubectl prints it: block style, keys sorted, lists not indented."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=False, sort_keys=sort_keys, allow_unicode=True, width=2**30
+    )
+    return text
+
+
+def resolve(text: str) -> Any:
+    """Return what a bare word stands for: null, a boolean, a number, or itself."""
+    if text[:1] in _NUMERIC_START:
+        if _INT.fullmatch(text):
+            try:
+                return _integer(text)
+            except ValueError:
+                return text
+        return _float(text) if _FLOAT.fullmatch(text) else text
+    if len(text) > 5:
+        return text
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else text
+
+
+def _integer(text: str) -> int | float:
+    digits = text.replace("_", "")
+    sign = -1 if digits.startswith("-") else 1
+    bare = digits.lstrip("+-").lower()
+    if bare.startswith("0x"):
+        value = int(bare[2:], 16)
+    elif bare.startswith("0b"):
+        value = int(bare[2:], 2)
+    elif bare.startswith("0o"):
+        value = int(bare[2:], 8)
+    elif len(bare) > 1 and bare.startswith("0"):
+        value = int(bare[1:], 8)
+    else:
+        value = int(bare)
+    # Go reads what does not fit 64 bits as a float, and so does everybody behind it.
+    return sign * value if value < 2**64 else float(sign * value)
+
+
+def _float(text: str) -> float:
+    low = text.lower()
+    if low.endswith((".inf", ".nan")):
+        return float(low.replace(".", ""))
+    return float(text)
+
+
+def _load_json(text: str) -> Document | None:
+    """Read JSON the quick way; None leaves it to YAML, which allows more and explains better."""
+    duplicates: list[str] = []
+
+    def from_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    duplicates.append(f'duplicate field "{key}"')
+                seen.add(key)
+        return value
+
+    try:
+        value = json.loads(text, object_pairs_hook=from_pairs)
+    except (ValueError, RecursionError):
+        return None
+    return Document(value, tuple(duplicates), 1)
+
+
+class _Reader:
+    """Turns libyaml's events into plain values.
+
+    Events, not nodes: libyaml's composer recurses in C, and a few thousand brackets would take the process down.
+    """
+
+    def __init__(self, text: str, where: str) -> None:
+        self._loader = yaml.CSafeLoader(text)
+        self._where = where
+        self._left = len(text) + _MAX_ALIASED
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._duplicates: list[str] = []
+
+    def documents(self) -> list[Document]:
+        documents = []
+        next_event = self._loader.get_event
+        while True:
+            event = next_event()
+            if isinstance(event, yaml.StreamEndEvent):
+                return documents
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors.clear()
+                self._duplicates = []
+                first = next_event()
+                value = self._value(first, 0)
+                if value is not None:
+                    documents.append(Document(value, tuple(self._duplicates), first.start_mark.line + 1))
+
+    def _value(self, event: yaml.Event, depth: int) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        self._left -= 1
+        before = self._left
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif depth >= _MAX_DEPTH:
+            raise InputError(f"{self._at(event)}nested too deeply; expected at most {_MAX_DEPTH} levels")
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(depth)
+        else:
+            value = self._mapping(depth)
+        anchor = getattr(event, "anchor", None)
+        if anchor is not None:
+            self._anchors[anchor] = (value, before - self._left + 1)
+        return value
+
+    def _sequence(self, depth: int) -> list[Any]:
+        value = []
+        while not isinstance(event := self._loader.get_event(), yaml.SequenceEndEvent):
+            value.append(self._value(event, depth + 1))
+        return value
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        value: dict[str, Any] = {}
+        inherited: dict[str, Any] = {}
+        while not isinstance(event := self._loader.get_event(), yaml.MappingEndEvent):
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                start = self._loader.get_event()
+                self._merge(start, self._value(start, depth + 1), inherited)
+                continue
+            key = self._key(event, self._value(event, depth + 1))
+            if key in value:
+                self._duplicates.append(f'line {event.start_mark.line + 1}: key "{key}" already set in map')
+            value[key] = self._value(self._loader.get_event(), depth + 1)
+        return inherited | value if inherited else value
+
+    def _merge(self, event: yaml.Event, parents: Any, into: dict[str, Any]) -> None:
+        for parent in parents if isinstance(parents, list) else [parents]:
+            if not isinstance(parent, dict):
+                raise InputError(f"{self._at(event)}map merge requires map or sequence of maps as the value")
+            for key, value in parent.items():
+                into.setdefault(key, value)
+
+    def _key(self, event: yaml.Event, key: Any) -> str:
+        if isinstance(key, str):
+            return key
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if isinstance(key, int | float):
+            return str(key)
+        raise InputError(f"{self._at(event)}a key must be a string, found {'null' if key is None else 'a collection'}")
+
+    def _alias(self, event: yaml.AliasEvent) -> Any:
+        if event.anchor not in self._anchors:
+            raise InputError(f"{self._at(event)}unknown anchor '{event.anchor}', or an alias inside what it refers to")
+        value, size = self._anchors[event.anchor]
+        self._left -= size
+        if self._left < 0:
+            raise InputError(f"{self._at(event)}aliases make this document too large")
+        return copy.deepcopy(value)
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        text: str = event.value
+        if event.implicit[0]:
+            return resolve(text)
+        tag = event.tag or ""
+        if tag.startswith(_TAG) and (kind := tag.removeprefix(_TAG)) in ("int", "float", "bool", "null"):
+            value = resolve(text)
+            wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}[kind]
+            if not isinstance(value, wanted) or (kind in ("int", "float") and isinstance(value, bool)):
+                raise InputError(f'{self._at(event)}cannot read "{text}" as {kind}')
+            return value
+        return text
+
+    def _at(self, event: yaml.Event) -> str:
+        mark = event.start_mark
+        return f"{self._where}line {mark.line + 1}, column {mark.column + 1}: "
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes so that both kubectl and this module read back the same values."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+# The emitter asks the resolver whether a bare word would be read as what it is; ours must answer.
+_Dumper.yaml_implicit_resolvers = {}
+_Dumper.add_implicit_resolver(_TAG + "bool", re.compile(f"(?:{'|'.join(sorted(_TRUE | _FALSE))})$"), list("yYnNtTfFoO"))
+_Dumper.add_implicit_resolver(_TAG + "null", re.compile("(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Dumper.add_implicit_resolver(_TAG + "merge", re.compile("<<$"), ["<"])
+_Dumper.add_implicit_resolver(_TAG + "int", re.compile(f"(?:{_INT.pattern})$"), sorted(_NUMERIC_START))
+_Dumper.add_implicit_resolver(_TAG + "float", re.compile(f"(?:{_FLOAT.pattern})$"), sorted(_NUMERIC_START))
+
+
+def _write_str(dumper: Any, text: str) -> Any:
+    if "\n" in text:
+        return dumper.represent_scalar(_TAG + "str", text, style="|")
+    quoted = text == "<<" or resolve(text) is not text
+    return dumper.represent_scalar(_TAG + "str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _write_str)
+
+
+def _describe(error: yaml.YAMLError) -> str:
+    """Say in one line what is wrong and where."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        parts = [part for part in (error.context, error.problem) if part]
+        return f"{at}not valid YAML: {', '.join(parts)}"
+    return "not valid YAML: " + " ".join(str(error).split())

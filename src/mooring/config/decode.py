@@ -1,0 +1,172 @@
+"""Strict decoding: a plain JSON value into a configuration struct, with every mistake and its path.
+
+msgspec stops at the first mistake; somebody who fixes a configuration wants to see all of them. Unknown fields
+are collected apart from wrong types, because upstream words them as ``unknown field "profiles[0].foo"``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import types
+import typing
+from typing import Any, TypeVar, Union
+
+import msgspec
+
+from mooring.config.duration import parse_duration
+from mooring.errors import ParseError
+
+T = TypeVar("T")
+
+_FIELDS: dict[type[Any], dict[str, tuple[str, Any]]] = {}  # by struct type: wire name to attribute and type
+
+
+class Mistakes:
+    """What was found wrong in one document."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []  # paths of fields that do not exist
+        self.wrong: list[str] = []  # full messages
+
+    def __bool__(self) -> bool:
+        return bool(self.unknown or self.wrong)
+
+
+def decode(kind: type[T], value: Any, path: str, mistakes: Mistakes, *, ignore: frozenset[str] = frozenset()) -> T:
+    """Return ``value`` as a ``kind``; what is wrong with it goes to ``mistakes`` and is left at its default.
+
+    ``ignore`` names fields of the outermost object that are known but not kept, such as ``apiVersion``.
+    """
+    if not isinstance(value, dict):
+        _expected("an object", value, path, mistakes)
+        return kind()
+    fields = _fields(kind)
+    known: dict[str, Any] = {}
+    for key, item in value.items():
+        if key in fields:
+            if item is None:  # null leaves a field alone, as in Go
+                continue
+            name, hint = fields[key]
+            before = len(mistakes.wrong)
+            decoded = _value(hint, item, _child(path, key), mistakes)
+            if len(mistakes.wrong) == before:
+                known[name] = decoded
+        elif key not in ignore:
+            mistakes.unknown.append(_child(path, key))
+    return kind(**known)
+
+
+def _fields(kind: type[Any]) -> dict[str, tuple[str, Any]]:
+    known = _FIELDS.get(kind)
+    if known is None:
+        hints = typing.get_type_hints(kind, include_extras=True)
+        known = {field.encode_name: (field.name, hints[field.name]) for field in msgspec.structs.fields(kind)}
+        _FIELDS[kind] = known
+    return known
+
+
+def _value(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (Union, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return _value(options[0], value, path, mistakes)
+    if origin is typing.Annotated:
+        return _annotated(hint, value, path, mistakes)
+    if origin is list:
+        return _list(typing.get_args(hint)[0], value, path, mistakes)
+    if origin is dict:
+        return _dict(typing.get_args(hint)[1], value, path, mistakes)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return decode(hint, value, path, mistakes)
+    if hint is Any:
+        return value
+    return _scalar(hint, value, path, mistakes)
+
+
+def _annotated(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
+    base, *notes = typing.get_args(hint)
+    for note in notes:
+        if isinstance(note, msgspec.Meta):
+            if note.extra and note.extra.get("wire") == "duration":
+                return _duration(value, path, mistakes)
+            if base is int:
+                return _integer(note, value, path, mistakes)
+    return _value(base, value, path, mistakes)
+
+
+def _integer(limits: msgspec.Meta, value: Any, path: str, mistakes: Mistakes) -> Any:
+    number = _scalar(int, value, path, mistakes)
+    low, high = limits.ge, limits.le
+    if isinstance(number, int) and low is not None and high is not None and not low <= number <= high:
+        bits = 32 if high < 2**31 else 64
+        mistakes.wrong.append(f"{path}: Invalid value: {number}: does not fit a {bits}-bit integer")
+    return number
+
+
+def _list(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
+    if not isinstance(value, list):
+        return _expected("a list", value, path, mistakes)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        value = [{} if item is None else item for item in value]  # null is the zero object, as in Go
+    return [_value(hint, item, f"{path}[{i}]", mistakes) for i, item in enumerate(value)]
+
+
+def _dict(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
+    if not isinstance(value, dict):
+        return _expected("an object", value, path, mistakes)
+    return {key: _value(hint, item, _child(path, key), mistakes) for key, item in value.items()}
+
+
+def _scalar(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
+    if hint is str:
+        return value if isinstance(value, str) else _expected("a string", value, path, mistakes)
+    if hint is bool:
+        return value if isinstance(value, bool) else _expected("true or false", value, path, mistakes)
+    if hint is bytes:
+        return _bytes(value, path, mistakes)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _expected("an integer" if hint is int else "a number", value, path, mistakes)
+    if hint is float:
+        return float(value)
+    if isinstance(value, float):
+        # YAML's 1e3 is a float that is an integer.
+        return int(value) if value.is_integer() else _expected("an integer", value, path, mistakes)
+    return value
+
+
+def _bytes(value: Any, path: str, mistakes: Mistakes) -> bytes | None:
+    # Never quoted back: this is where keys and certificates are.
+    if isinstance(value, str):
+        try:
+            return base64.b64decode("".join(value.split()), validate=True)
+        except (binascii.Error, ValueError):
+            pass
+    mistakes.wrong.append(f"{path}: Invalid value: expected base64 text")
+    return None
+
+
+def _duration(value: Any, path: str, mistakes: Mistakes) -> Any:
+    if not isinstance(value, str):
+        return _expected('a duration in quotes such as "15s" or "1m30s"', value, path, mistakes)
+    try:
+        return parse_duration(value)
+    except ParseError as e:
+        mistakes.wrong.append(f'{path}: Invalid value: {json.dumps(value)}: {e}; expected one such as "15s" or "1m30s"')
+        return None
+
+
+def _expected(what: str, value: Any, path: str, mistakes: Mistakes) -> Any:
+    mistakes.wrong.append(f"{path or 'document'}: Invalid value: {show(value)}: expected {what}")
+    return None
+
+
+def show(value: Any) -> str:
+    """Return a value for an error message: JSON, cut short."""
+    text = json.dumps(value, ensure_ascii=False, default=str, separators=(",", ":"))
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _child(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,227 @@
+"""A profile's effective plugins: multiPoint expanded into every extension point, with kube-scheduler's order rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mooring.config.defaults import default_args
+from mooring.config.features import DEFAULT_FEATURES, Features
+from mooring.config.types import (
+    ARGS_TYPES,
+    EXTENSION_POINTS,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    Plugin,
+    plugin_set,
+)
+from mooring.errors import ConfigError
+
+# Where the plugins that come with kube-scheduler 1.36 can run. The plugins themselves say so too; a test holds
+# them together. With this table a configuration can be checked without building anything.
+IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
+    name: frozenset(points.split())
+    for name, points in {
+        "SchedulingGates": "preEnqueue",
+        "PrioritySort": "queueSort",
+        "NodeUnschedulable": "filter",
+        "NodeName": "filter",
+        "TaintToleration": "filter preScore score",
+        "NodeAffinity": "preFilter filter preScore score",
+        "NodePorts": "preFilter filter",
+        "NodeResourcesFit": "preFilter filter preScore score placementScore",
+        "VolumeRestrictions": "preFilter filter",
+        "NodeVolumeLimits": "preFilter filter",
+        "VolumeBinding": "preFilter filter preScore score reserve preBind",
+        "VolumeZone": "preFilter filter",
+        "PodTopologySpread": "preFilter filter preScore score",
+        "InterPodAffinity": "preFilter filter preScore score",
+        "DynamicResources": "preEnqueue preFilter filter postFilter score reserve preBind",
+        "DefaultPreemption": "preEnqueue postFilter",
+        "NodeResourcesBalancedAllocation": "preScore score",
+        "ImageLocality": "score",
+        "DefaultBinder": "bind",
+        "NodeDeclaredFeatures": "preFilter filter",
+        "GangScheduling": "preEnqueue permit",
+        "TopologyPlacementGenerator": "placementGenerate",
+        "PodGroupPodsCount": "placementScore",
+    }.items()
+}
+
+_MAX_SCORE = 100
+_MAX_TOTAL_SCORE = 2**63 - 1
+_SCORING = ("score", "placementScore")
+
+# The order in which upstream goes through the points; it decides which of several mistakes is named.
+_CHECK_ORDER = (
+    "preFilter",
+    "filter",
+    "postFilter",
+    "reserve",
+    "preScore",
+    "score",
+    "preBind",
+    "bind",
+    "postBind",
+    "permit",
+    "preEnqueue",
+    "queueSort",
+    "placementGenerate",
+    "placementScore",
+)
+
+Expanded = dict[str, list[tuple[str, int]]]
+
+
+def expand(
+    profile: KubeSchedulerProfile,
+    registry_points: Mapping[str, frozenset[str]],
+    *,
+    suggest: Callable[[str], str | None] | None = None,
+) -> Expanded:
+    """Return, for each extension point, its plugins in order with their weights.
+
+    ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements;
+    ``suggest`` may offer the name somebody meant. The weight is 0 at points that do not score. Raises
+    ConfigError with the first mistake, in kube-scheduler's words.
+    """
+    plugins = profile.plugins
+    seen: set[str] = set()
+    for entry in profile.plugin_config:
+        if entry.name in seen:
+            raise ConfigError(f"repeated config for plugin {entry.name}")
+        seen.add(entry.name)
+    expanded: dict[str, list[str]] = {}
+    for point in _CHECK_ORDER:
+        expanded[point] = _explicit(point, plugin_set(plugins, point).enabled, registry_points, suggest)
+    if plugins.multi_point.enabled:
+        for point in _CHECK_ORDER:
+            expanded[point] = _with_multi_point(profile, point, expanded[point], registry_points, suggest)
+    name = profile.scheduler_name
+    if len(expanded["queueSort"]) != 1:
+        raise ConfigError(
+            f'only one queue sort plugin required for profile with scheduler name "{name}", '
+            f"but got {len(expanded['queueSort'])}"
+        )
+    if not expanded["bind"]:
+        raise ConfigError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
+    if len(expanded["placementGenerate"]) > 1:
+        raise ConfigError(f'at most one placement generate plugin is allowed for profile with scheduler name "{name}"')
+    weights = {point: _weights(profile, point, registry_points) for point in _SCORING}
+    return {
+        point: [(plugin, weights[point][plugin] if point in _SCORING else 0) for plugin in expanded[point]]
+        for point in EXTENSION_POINTS
+    }
+
+
+def expand_all(
+    config: KubeSchedulerConfiguration,
+    registry_points: Mapping[str, frozenset[str]] = IN_TREE_POINTS,
+    *,
+    suggest: Callable[[str], str | None] | None = None,
+) -> dict[str, Expanded]:
+    """Expand every profile by scheduler name; ConfigError has the mistakes of all, with upstream's prefix."""
+    expanded: dict[str, Expanded] = {}
+    problems: list[str] = []
+    first_sort: str | None = None
+    for profile in config.profiles:
+        name = profile.scheduler_name
+        try:
+            expanded[name] = expand(profile, registry_points, suggest=suggest)
+        except ConfigError as e:
+            problems += [f"initializing profiles: creating profile for scheduler name {name}: {p}" for p in e.problems]
+            continue
+        sort = expanded[name]["queueSort"][0][0]
+        first_sort = first_sort or sort
+        if sort != first_sort:
+            problems.append(
+                f'initializing profiles: different queue sort plugins for profile "{name}": '
+                f'"{sort}", first: "{first_sort}"'
+            )
+    if problems:
+        raise ConfigError(*problems)
+    return expanded
+
+
+def effective_args(profile: KubeSchedulerProfile, plugin: str, features: Features = DEFAULT_FEATURES) -> Any:
+    """Return a plugin's arguments: typed with defaults for in-tree plugins, the plain value (or None) for others."""
+    for entry in profile.plugin_config:
+        if entry.name == plugin and entry.args is not None:
+            return entry.args
+    if plugin in ARGS_TYPES:
+        return default_args(ARGS_TYPES[plugin](), features)
+    return None
+
+
+def _interface(point: str) -> str:
+    return point[0].upper() + point[1:] + "Plugin"
+
+
+def _missing(point: str, name: str, suggest: Callable[[str], str | None] | None) -> ConfigError:
+    near = suggest(name) if suggest is not None else None
+    hint = f'; did you mean "{near}"?' if near else ""
+    return ConfigError(f'{_interface(point)} "{name}" does not exist{hint}')
+
+
+def _explicit(
+    point: str,
+    enabled: list[Plugin],
+    registry_points: Mapping[str, frozenset[str]],
+    suggest: Callable[[str], str | None] | None,
+) -> list[str]:
+    names: list[str] = []
+    for plugin in enabled:
+        if plugin.name not in registry_points:
+            raise _missing(point, plugin.name, suggest)
+        if point not in registry_points[plugin.name]:
+            raise ConfigError(f'plugin "{plugin.name}" does not extend {_interface(point)} plugin')
+        if plugin.name in names:
+            raise ConfigError(f'plugin "{plugin.name}" already registered as "{_interface(point)}"')
+        names.append(plugin.name)
+    return names
+
+
+def _with_multi_point(
+    profile: KubeSchedulerProfile,
+    point: str,
+    explicit: list[str],
+    registry_points: Mapping[str, frozenset[str]],
+    suggest: Callable[[str], str | None] | None,
+) -> list[str]:
+    """Put what multiPoint brings between the plugins it also names and the ones it does not."""
+    disabled = {plugin.name for plugin in plugin_set(profile.plugins, point).disabled}
+    if "*" in disabled:
+        return explicit
+    overrides: set[str] = set()
+    brought: list[str] = []
+    for plugin in profile.plugins.multi_point.enabled:
+        name = plugin.name
+        if name not in registry_points:
+            raise _missing(point, name, suggest)
+        if point not in registry_points[name] or name in disabled:
+            continue
+        if name in explicit:
+            overrides.add(name)
+        elif name in brought:
+            raise ConfigError(f'plugin "{name}" already registered as "{_interface(point)}"')
+        else:
+            brought.append(name)
+    return [n for n in explicit if n in overrides] + brought + [n for n in explicit if n not in overrides]
+
+
+def _weights(
+    profile: KubeSchedulerProfile, point: str, registry_points: Mapping[str, frozenset[str]]
+) -> dict[str, int]:
+    """Return the weight of every plugin that could score; the explicit entry wins, none or 0 counts as 1."""
+    weights: dict[str, int] = {}
+    total = 0
+    for plugin in (*plugin_set(profile.plugins, point).enabled, *profile.plugins.multi_point.enabled):
+        if point not in registry_points.get(plugin.name, ()) or plugin.name in weights:
+            continue
+        weight = plugin.weight or 1
+        weights[plugin.name] = weight
+        if weight * _MAX_SCORE > _MAX_TOTAL_SCORE - total:
+            what = "score plugins" if point == "score" else "placement score plugins"
+            raise ConfigError(f"{what}: total score of Score plugins could overflow")
+        total += weight * _MAX_SCORE
+    return weights
