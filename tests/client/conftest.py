@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import ipaddress
+import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -146,3 +148,124 @@ async def serve() -> AsyncIterator[Serve]:
     start.stop = stop  # type: ignore[attr-defined]
     yield start
     await stop()
+
+
+class FakeApi:
+    """One kind on a server that can be told to misbehave: versions, history, watches, pages, cuts."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.history: list[tuple[int, str, dict[str, Any]]] = []
+        self.compacted = 0
+        self.streaming = True
+        self.requests: list[dict[str, str]] = []
+        self.faults: list[Callable[[web.Request], Awaitable[web.StreamResponse | None]]] = []
+        self.watchers: list[asyncio.Queue[bytes | None]] = []
+
+    # What a test does to it
+
+    def put(self, name: str, *, uid: str = "", **fields: Any) -> dict[str, Any]:
+        self.version += 1
+        old = self.objects.get(name)
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or (old["metadata"]["uid"] if old else f"uid-{name}"),
+            "resourceVersion": str(self.version),
+        }
+        item = {"metadata": meta, **fields}
+        self.objects[name] = item
+        self._happened("MODIFIED" if old else "ADDED", item)
+        return item
+
+    def delete(self, name: str) -> None:
+        self.version += 1
+        item = self.objects.pop(name)
+        item = {**item, "metadata": {**item["metadata"], "resourceVersion": str(self.version)}}
+        self._happened("DELETED", item)
+
+    def _happened(self, type_: str, item: dict[str, Any]) -> None:
+        self.history.append((self.version, type_, item))
+        self.send({"type": type_, "object": item})
+
+    def send(self, event: dict[str, Any] | bytes) -> None:
+        """Send an event, or bytes as they are, to everybody who watches."""
+        data = event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n"
+        for watcher in self.watchers:
+            watcher.put_nowait(data)
+
+    def bookmark(self) -> None:
+        self.send({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(self.version)}}})
+
+    def forget(self) -> None:
+        """Forget all history, as a compaction does."""
+        self.compacted = self.version
+        self.history.clear()
+
+    def cut(self) -> None:
+        for watcher in self.watchers:
+            watcher.put_nowait(None)
+        self.watchers.clear()
+
+    def watches(self) -> list[dict[str, str]]:
+        return [query for query in self.requests if query.get("watch")]
+
+    # What a client does to it
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        query = dict(request.query)
+        self.requests.append(query)
+        if self.faults:
+            answer = await self.faults.pop(0)(request)
+            if answer is not None:
+                return answer
+        if query.get("watch"):
+            return await self._watch(request, query)
+        return self._list(query)
+
+    def _list(self, query: dict[str, str]) -> web.Response:
+        names = sorted(self.objects)
+        start = int(query.get("continue", "0"))
+        limit = int(query.get("limit", "0")) or len(names)
+        page = names[start : start + limit]
+        meta = {"resourceVersion": str(self.version)}
+        if start + limit < len(names):
+            meta["continue"] = str(start + limit)
+        return web.json_response({"metadata": meta, "items": [self.objects[name] for name in page]})
+
+    async def _watch(self, request: web.Request, query: dict[str, str]) -> web.StreamResponse:
+        initial = query.get("sendInitialEvents") == "true"
+        if initial and not self.streaming:
+            return self.status(422, "Invalid", "sendInitialEvents: Forbidden: not here")
+        version = int(query.get("resourceVersion") or 0)
+        if not initial and version < self.compacted:
+            return self.status(410, "Expired", f"too old resource version: {version} ({self.compacted})")
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        if initial:
+            for name in sorted(self.objects):
+                queue.put_nowait(json.dumps({"type": "ADDED", "object": self.objects[name]}).encode() + b"\n")
+            mark = {"resourceVersion": str(self.version), "annotations": {"k8s.io/initial-events-end": "true"}}
+            queue.put_nowait(json.dumps({"type": "BOOKMARK", "object": {"metadata": mark}}).encode() + b"\n")
+        else:
+            for at, type_, item in self.history:
+                if at > version:
+                    queue.put_nowait(json.dumps({"type": type_, "object": item}).encode() + b"\n")
+        self.watchers.append(queue)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        while (data := await queue.get()) is not None:
+            await response.write(data)
+        return response
+
+    @staticmethod
+    def status(code: int, reason: str, message: str = "injected") -> web.Response:
+        return web.json_response({"kind": "Status", "code": code, "reason": reason, "message": message}, status=code)
+
+
+@pytest.fixture
+async def fake_api() -> AsyncIterator[FakeApi]:
+    api = FakeApi()
+    yield api
+    api.cut()

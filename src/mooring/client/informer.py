@@ -1,0 +1,287 @@
+"""Informers: a local copy of each kind, and handlers that hear of every change in order.
+
+A watch may deliver an event twice, an old one after a newer one, or leave a gap that a new list has to close. Handlers
+see none of that: an update always follows an add, a delete ends it, versions never go back. A gap becomes the updates
+and deletes that were missed; an object deleted and created again under the same name becomes a delete and an add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from mooring.client.rest import RestClient
+from mooring.client.watch import ApiObject, Reflector, ResourceKind
+
+log = logging.getLogger("mooring.client.informer")
+
+T = TypeVar("T", bound=ApiObject)
+
+SLICE_S = 0.008
+"""How long an informer works before it lets others have a turn."""
+TOMBSTONES = 4096
+PODS_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
+"""The scheduler has no interest in pods that have ended."""
+
+OnAdd = Callable[[T], None]
+OnUpdate = Callable[[T, T], None]
+OnDelete = Callable[[T], None]
+
+
+class _Handler(Generic[T]):
+    __slots__ = ("on_add", "on_delete", "on_update")
+
+    def __init__(self, on_add: OnAdd[T] | None, on_update: OnUpdate[T] | None, on_delete: OnDelete[T] | None) -> None:
+        self.on_add, self.on_update, self.on_delete = on_add, on_update, on_delete
+
+
+class Informer(Generic[T]):
+    """The copy of one kind. ``run`` keeps it up to date; handlers are called from there, one event at a time."""
+
+    def __init__(self, client: RestClient, kind: ResourceKind[T], **reflector: Any) -> None:
+        self.kind = kind
+        self.store: dict[str, T] = {}
+        self.reflector: Reflector[T] = Reflector(client, kind, self, **reflector)
+        self._handlers: list[_Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._tombstones: OrderedDict[str, int] = OrderedDict()
+
+    # What users of the copy see
+
+    def add_handler(
+        self,
+        on_add: OnAdd[T] | None = None,
+        on_update: OnUpdate[T] | None = None,
+        on_delete: OnDelete[T] | None = None,
+    ) -> None:
+        """Register a handler; what is in the copy already is added to it at once."""
+        handler = _Handler(on_add, on_update, on_delete)
+        self._handlers.append(handler)
+        if on_add is not None:
+            for item in list(self.store.values()):
+                self._call(on_add, item)
+
+    @property
+    def has_synced(self) -> bool:
+        """Say whether the first list has come and all handlers have been told."""
+        return self._synced.is_set()
+
+    @property
+    def is_served(self) -> bool:
+        return self.reflector.is_served
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    def get(self, key: str) -> T | None:
+        """Look up ``namespace/name``, or the bare name of a cluster-scoped object."""
+        return self.store.get(key)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self.store.values()))
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    async def run(self) -> None:
+        """Keep the copy up to date until cancelled."""
+        await self.reflector.run()
+
+    # What the reflector calls
+
+    async def replace(self, objects: Sequence[T]) -> None:
+        """Compare a complete list with the copy: adds and updates first, then what is no longer there."""
+        self._tombstones.clear()
+        keep = {_key(item) for item in objects}
+        slices = _Slices()
+        for item in objects:
+            self._upsert(_key(item), item, is_list=True)
+            if slices.is_over():
+                await asyncio.sleep(0)
+        for key in [key for key in self.store if key not in keep]:
+            self._remove(key)
+            if slices.is_over():
+                await asyncio.sleep(0)
+        self._synced.set()
+
+    async def apply(self, events: Sequence[tuple[str, T]]) -> None:
+        """Take events in order."""
+        slices = _Slices()
+        for type_, item in events:
+            if type_ == "DELETED":
+                self._delete(_key(item), item)
+            else:
+                self._upsert(_key(item), item)
+            if slices.is_over():
+                await asyncio.sleep(0)
+
+    def _upsert(self, key: str, item: T, *, is_list: bool = False) -> None:
+        old = self.store.get(key)
+        version = item.metadata.resource_version
+        if old is None:
+            if not is_list and self._tombstones and _is_stale(version, self._tombstones.get(key)):
+                return
+            self.store[key] = item
+            for handler in self._handlers:
+                if handler.on_add is not None:
+                    self._call(handler.on_add, item)
+            return
+        old_version = old.metadata.resource_version
+        if version == old_version and version:
+            return
+        if not is_list and _is_stale(version, _number(old_version)):
+            return
+        if old.metadata.uid != item.metadata.uid:
+            self._remove(key)
+            self._upsert(key, item, is_list=True)
+            return
+        self.store[key] = item
+        for handler in self._handlers:
+            if handler.on_update is not None:
+                self._call(handler.on_update, old, item)
+
+    def _delete(self, key: str, item: T) -> None:
+        version = _number(item.metadata.resource_version)
+        old = self.store.get(key)
+        known = None if old is None else _number(old.metadata.resource_version)
+        if version is not None and known is not None and version < known:
+            return
+        if version is not None:
+            self._tombstones[key] = version
+            self._tombstones.move_to_end(key)
+            if len(self._tombstones) > TOMBSTONES:
+                self._tombstones.popitem(last=False)
+        if old is not None:
+            # The last state, as upstream: what the server deleted, not what we knew.
+            self._remove(key, item if item.metadata.uid == old.metadata.uid else old)
+
+    def _remove(self, key: str, last: T | None = None) -> None:
+        known = self.store.pop(key)
+        gone = known if last is None else last
+        for handler in self._handlers:
+            if handler.on_delete is not None:
+                self._call(handler.on_delete, gone)
+
+    def _call(self, function: Callable[..., None], *arguments: T) -> None:
+        try:
+            function(*arguments)
+        except Exception:
+            log.exception("%s: a handler failed on %s", self.kind.name, _key(arguments[-1]))
+
+
+class InformerSet:
+    """All informers of a process: started together, synchronised together."""
+
+    def __init__(self, client: RestClient, *, tune_gc: bool = False) -> None:
+        self._client = client
+        self._tune_gc = tune_gc
+        self._informers: dict[str, Informer[Any]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(self, kind: ResourceKind[T], **reflector: Any) -> Informer[T]:
+        """Add an informer for a kind, or return the one that is there."""
+        known = self._informers.get(kind.name)
+        if known is not None:
+            return known
+        informer: Informer[T] = Informer(self._client, kind, **reflector)
+        self._informers[kind.name] = informer
+        if self._tasks:
+            self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {kind.name}"))
+        return informer
+
+    def __getitem__(self, name: str) -> Informer[Any]:
+        return self._informers[name]
+
+    def __iter__(self) -> Iterator[Informer[Any]]:
+        return iter(self._informers.values())
+
+    def start(self) -> None:
+        """Start all informers."""
+        if self._tasks:
+            return
+        for informer in self._informers.values():
+            self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {informer.kind.name}"))
+
+    @property
+    def has_synced(self) -> bool:
+        return all(informer.has_synced for informer in self._informers.values())
+
+    def missing(self) -> list[str]:
+        """Name the kinds whose first list has not come yet."""
+        return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
+
+    async def wait_for_sync(self, timeout_s: float | None = None) -> bool:
+        """Wait until every informer has its first list; false if that takes too long.
+
+        With ``tune_gc`` the garbage collector rests meanwhile, and what has come is then put out of its sight: it is
+        going to live as long as the process.
+        """
+        with frozen_gc() if self._tune_gc else contextlib.nullcontext():
+            waits = [asyncio.ensure_future(informer.wait_synced()) for informer in self._informers.values()]
+            if not waits:
+                return True
+            _, pending = await asyncio.wait(waits, timeout=timeout_s)
+            for wait in pending:
+                wait.cancel()
+        return not pending
+
+    async def stop(self) -> None:
+        """Stop all informers."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def frozen_gc() -> Iterator[None]:
+    """Rest the garbage collector, then freeze what has come to life."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+
+
+class _Slices:
+    """Says when it is time to give way; looks at the clock only now and then."""
+
+    __slots__ = ("_count", "_until")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._until = time.monotonic() + SLICE_S
+
+    def is_over(self) -> bool:
+        self._count += 1
+        if self._count & 15:
+            return False
+        now = time.monotonic()
+        if now < self._until:
+            return False
+        self._until = now + SLICE_S
+        return True
+
+
+def _key(item: ApiObject) -> str:
+    meta = item.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def _number(version: str) -> int | None:
+    return int(version) if version.isdecimal() else None
+
+
+def _is_stale(version: str, than: int | None) -> bool:
+    number = _number(version)
+    return than is not None and number is not None and number <= than

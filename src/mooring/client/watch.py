@@ -1,0 +1,482 @@
+"""The reflector: everything of one kind, kept up to date through one long request after another.
+
+```
+            ┌────────── 410, or an answer that makes no sense: pause, then all anew ◀─────────┐
+            ▼                                                                                 │
+ streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
+            │ refused (400, 422, …)                                              ▲
+            └──▶ list in pages ──────────────────────────────────────────────────┘
+```
+
+A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
+middle of an object: what is incomplete was never counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import aiohttp
+import msgspec
+
+from mooring.client.errors import (
+    BadRequest,
+    ConnectionFailed,
+    Gone,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    error_of_watch,
+)
+from mooring.client.rest import RestClient
+from mooring.clock import Clock, SystemClock
+from mooring.errors import ApiError
+
+log = logging.getLogger("mooring.client.watch")
+
+PAGE_SIZE = 500
+MIN_WATCH_S = 300
+"""A watch asks to be ended after 5 to 10 minutes, so that servers behind a load balancer share the load."""
+INITIAL_SILENCE_S = 30.0
+"""A streaming list that is silent for so long is one the server does not understand."""
+NOT_SERVED_RECHECK_S = 300.0
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Metadata(Protocol):
+    """The part of ObjectMeta that keeping a copy needs."""
+
+    name: str
+    namespace: str
+    uid: str
+    resource_version: str
+
+
+class ApiObject(Protocol):
+    """Anything with metadata, decoded; ``mooring.api``'s objects are."""
+
+    @property
+    def metadata(self) -> Any: ...
+
+
+T = TypeVar("T", bound=ApiObject)
+T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind(Generic[T]):
+    """Where objects of a kind are served and how they are decoded."""
+
+    plural: str
+    group_version: str
+    decode: Callable[[bytes | msgspec.Raw], T]
+    namespace: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+
+    @property
+    def path(self) -> str:
+        root = "/apis" if "/" in self.group_version else "/api"
+        scope = f"/namespaces/{self.namespace}" if self.namespace else ""
+        return f"{root}/{self.group_version}{scope}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """The name RBAC knows: ``pods``, ``leases.coordination.k8s.io``."""
+        group, separator, _ = self.group_version.partition("/")
+        return f"{self.plural}.{group}" if separator else self.plural
+
+    def selectors(self) -> dict[str, str]:
+        query = {}
+        if self.field_selector:
+            query["fieldSelector"] = self.field_selector
+        if self.label_selector:
+            query["labelSelector"] = self.label_selector
+        return query
+
+
+def typed_kind(plural: str, group_version: str, type_: type[T], **rest: str) -> ResourceKind[T]:
+    """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
+    return ResourceKind(plural, group_version, msgspec.json.Decoder(type_).decode, **rest)
+
+
+class Sink(Protocol[T_contra]):
+    """Who keeps the copy. Both calls may give way to others while they work."""
+
+    async def replace(self, objects: Sequence[T_contra]) -> None:
+        """Take ``objects`` as all there is."""
+        ...
+
+    async def apply(self, events: Sequence[tuple[str, T_contra]]) -> None:
+        """Take ADDED, MODIFIED and DELETED events, in order."""
+        ...
+
+
+class Backoff:
+    """Pauses that double, with as much again by chance; a long quiet time starts them anew."""
+
+    def __init__(
+        self, first_s: float = 0.8, limit_s: float = 30.0, reset_s: float = 120.0, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self._first_s, self._limit_s, self._reset_s = first_s, limit_s, reset_s
+        self._clock, self._rng = clock, rng
+        self._next_s = first_s
+        self._asked_at = clock.monotonic()
+
+    def next(self) -> float:
+        now = self._clock.monotonic()
+        if now - self._asked_at > self._reset_s:
+            self._next_s = self._first_s
+        self._asked_at = now
+        pause_s, self._next_s = self._next_s, min(self._limit_s, self._next_s * 2)
+        return pause_s * (1 + self._rng.random())
+
+    def reset(self) -> None:
+        self._next_s = self._first_s
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines of any length; each byte is copied at most twice."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        if b"\n" not in chunk:
+            if chunk:
+                self._parts.append(chunk)
+            return []
+        if self._parts:
+            self._parts.append(chunk)
+            chunk = b"".join(self._parts)
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        self._parts = [rest] if rest else []
+        return [line for line in lines if line]
+
+
+class _WatchEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_event_decoder = msgspec.json.Decoder(_WatchEvent)
+_bookmark_decoder = msgspec.json.Decoder(_Bookmark)
+_list_decoder = msgspec.json.Decoder(_List)
+
+
+class _StreamingRefused(Exception):
+    """This server does not do streaming lists."""
+
+
+class _Garbled(Exception):
+    """The stream says something that is not a watch event."""
+
+
+class Reflector(Generic[T]):
+    """Feeds a sink with one kind's objects until cancelled. Every failure is logged and followed by another try."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        kind: ResourceKind[T],
+        sink: Sink[T],
+        *,
+        streaming: bool = True,
+        page_size: int = PAGE_SIZE,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.kind = kind
+        self.last_version = ""
+        self.is_served = True
+        self._client = client
+        self._sink = sink
+        self._streaming = streaming
+        self._page_size = page_size
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._sleep = sleep
+        self._backoff = Backoff(clock=self._clock, rng=self._rng)
+        self._is_version_lost = False
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        while True:
+            pause_s = await self._round()
+            await self._sleep(pause_s)
+
+    async def _round(self) -> float:
+        """Synchronise and watch until something goes wrong; return how long to wait before the next round."""
+        try:
+            await self._synchronise()
+            await self._watch()
+        except Gone as error:
+            log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
+        except NotFound:
+            return await self._not_served()
+        except (ApiError, _Garbled) as error:
+            log.warning("%s: cannot list or watch: %s", self.kind.name, error)
+        return self._backoff.next()
+
+    async def _not_served(self) -> float:
+        if self.is_served:
+            self.is_served = False
+            log.info("%s: not served by this API server, skipped", self.kind.name)
+            await self._sink.replace(())
+        return NOT_SERVED_RECHECK_S
+
+    # All objects
+
+    async def _synchronise(self) -> None:
+        if self._streaming:
+            try:
+                await self._stream_list()
+                return
+            except _StreamingRefused as refusal:
+                log.info("%s: no streaming lists here, listing in pages: %s", self.kind.name, refusal)
+                self._streaming = False
+        await self._list()
+
+    async def _stream_list(self) -> None:
+        query = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
+        if self.last_version and not self._is_version_lost:
+            query["resourceVersion"] = self.last_version
+        initial: dict[tuple[str, str], T] | None = {}
+        try:
+            async with contextlib.aclosing(self._stream(query, lambda: initial is not None)) as stream:
+                async for lines in stream:
+                    if initial is not None:
+                        ended = self._read_initial(lines, initial)
+                        if not ended:
+                            await asyncio.sleep(0)
+                            continue
+                        self._synchronised()
+                        await self._sink.replace(list(initial.values()))
+                        initial = None
+                        lines = lines[ended:]
+                    await self._take(lines)
+        except (BadRequest, Invalid, MethodNotAllowed, NotAcceptable) as error:
+            raise _StreamingRefused(str(error)) from None
+        except (Gone, ServerError) as error:
+            if initial is not None:
+                self._version_refused(error)
+            raise
+        except (ConnectionFailed, _Garbled):
+            if initial is not None:
+                raise
+            # The list is complete; the watch goes on from where the stream broke.
+        else:
+            if initial is not None:
+                raise ConnectionFailed("the stream ended before all objects had come")
+
+    def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
+        """Collect initial events; the number is that of the lines read once the end mark has come, else 0."""
+        for number, line in enumerate(lines, 1):
+            type_, raw = self._split(line)
+            if type_ == "BOOKMARK":
+                mark = self._bookmark(raw)
+                if (mark.annotations or {}).get(INITIAL_EVENTS_END) != "true":
+                    raise _StreamingRefused("a bookmark came before the end of the initial events")
+                self.last_version = mark.resource_version
+                return number
+            item = self._decode(type_, raw)
+            if item is None:
+                continue
+            meta = item.metadata
+            if type_ == "DELETED":
+                initial.pop((meta.namespace, meta.name), None)
+            else:
+                initial[meta.namespace, meta.name] = item
+        return 0
+
+    async def _list(self) -> None:
+        version = "" if self._is_version_lost else (self.last_version or "0")
+        # A server takes a limit together with an exact version as "exactly this version", which may be gone.
+        limit = self._page_size if version in ("", "0") else 0
+        objects: list[T] = []
+        token = ""
+        while True:
+            query = self.kind.selectors()
+            if limit:
+                query["limit"] = str(limit)
+            if token:
+                query["continue"] = token
+            elif version:
+                query["resourceVersion"] = version
+            try:
+                answer = await self._client.get(self.kind.path, query)
+            except Gone as error:
+                if not token:
+                    self._version_refused(error)
+                    raise
+                # The pages were interrupted by a compaction: one big list instead.
+                objects, token, limit = [], "", 0
+                continue
+            except ServerError as error:
+                self._version_refused(error)
+                raise
+            token, listed_version = await self._read_page(answer.body, objects)
+            if not token:
+                break
+        self.last_version = listed_version
+        self._synchronised()
+        await self._sink.replace(objects)
+
+    async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
+        try:
+            page = _list_decoder.decode(body)
+        except msgspec.DecodeError as error:
+            raise _Garbled(f"the answer is not a list: {error}") from None
+        for number, raw in enumerate(page.items or (), 1):
+            decoded = self._decode("ADDED", raw)
+            if decoded is not None:
+                objects.append(decoded)
+            if number % 200 == 0:
+                await asyncio.sleep(0)
+        return page.metadata.continue_, page.metadata.resource_version
+
+    def _synchronised(self) -> None:
+        self._is_version_lost = False
+        if not self.is_served:
+            self.is_served = True
+            log.info("%s: served by now", self.kind.name)
+
+    def _version_refused(self, error: ApiError) -> None:
+        """Remember that the server cannot serve the version we know: it is gone, or the server is behind."""
+        if isinstance(error, Gone) or "oo large resource version" in str(error):
+            self._is_version_lost = True
+
+    # What changes after that
+
+    async def _watch(self) -> None:
+        """Watch from the last version on, resuming after every cut, until the server says that it is too old."""
+        while True:
+            started = self._clock.monotonic()
+            seen = False
+            failure = ""
+            try:
+                async with contextlib.aclosing(self._stream({"resourceVersion": self.last_version})) as stream:
+                    async for lines in stream:
+                        seen = True
+                        await self._take(lines)
+            except (ConnectionFailed, TooManyRequests, ServerError, _Garbled) as error:
+                failure = str(error)
+                if isinstance(error, _Garbled):
+                    seen = False
+            if seen or self._clock.monotonic() - started > 1.0:
+                self._backoff.reset()
+                log.debug("%s: watch ended, resuming from %s: %s", self.kind.name, self.last_version, failure)
+                continue
+            log.info("%s: watch ended at once, trying again: %s", self.kind.name, failure or "closed by the server")
+            await self._sleep(self._backoff.next())
+
+    async def _stream(
+        self, query: dict[str, str], is_initial: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[list[bytes], None]:
+        seconds = int(MIN_WATCH_S * (1 + self._rng.random()))
+        query = {
+            **self.kind.selectors(),
+            **query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeout": f"{seconds // 60}m{seconds % 60}s",
+            "timeoutSeconds": str(seconds),
+        }
+        splitter = LineSplitter()
+        async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
+            while True:
+                chunk = await (_read_soon(body) if is_initial() else body.readany())
+                if not chunk:
+                    return
+                lines = splitter.feed(chunk)
+                if lines:
+                    yield lines
+
+    async def _take(self, lines: Sequence[bytes]) -> None:
+        """Decode events, give them to the sink, and only then count them as seen."""
+        events: list[tuple[str, T]] = []
+        version = ""
+        trouble: Exception | None = None
+        for line in lines:
+            try:
+                type_, raw = self._split(line)
+                if type_ == "BOOKMARK":
+                    version = self._bookmark(raw).resource_version or version
+                    continue
+            except (_Garbled, ApiError) as error:
+                trouble = error
+                break
+            decoded = self._decode(type_, raw)
+            if decoded is not None:
+                events.append((type_, decoded))
+                version = decoded.metadata.resource_version or version
+        if events:
+            await self._sink.apply(events)
+        if version:
+            self.last_version = version
+        if trouble is not None:
+            raise trouble
+        # The next chunk may be here already, and then reading it gives nobody else a turn.
+        await asyncio.sleep(0)
+
+    def _split(self, line: bytes) -> tuple[str, msgspec.Raw]:
+        try:
+            event = _event_decoder.decode(line)
+        except msgspec.DecodeError as error:
+            raise _Garbled(f"not a watch event: {error}") from None
+        if event.type == "ERROR":
+            raise error_of_watch(bytes(event.object))
+        if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
+            raise _Garbled(f"a watch event of type {event.type!r}")
+        return event.type, event.object
+
+    def _bookmark(self, raw: msgspec.Raw) -> _BookmarkMeta:
+        try:
+            return _bookmark_decoder.decode(raw).metadata
+        except msgspec.DecodeError as error:
+            raise _Garbled(f"not a bookmark: {error}") from None
+
+    def _decode(self, type_: str, raw: msgspec.Raw) -> T | None:
+        try:
+            return self.kind.decode(raw)
+        except (msgspec.DecodeError, ValueError) as error:
+            log.error("%s: an object that cannot be read is left out (%s): %s", self.kind.name, type_, error)
+            return None
+
+
+async def _read_soon(body: aiohttp.StreamReader) -> bytes:
+    try:
+        async with asyncio.timeout(INITIAL_SILENCE_S):
+            return await body.readany()
+    except TimeoutError:
+        raise _StreamingRefused(f"nothing came for {INITIAL_SILENCE_S:.0f}s") from None
