@@ -58,6 +58,11 @@ class NodeRows:
         """The pods on the i-th of these nodes."""
         return self.infos[i].pods.values()
 
+    @property
+    def hypothetical(self) -> Iterable[int]:
+        """Positions of the nodes whose pods are not what the table counts: what a column per table cannot answer."""
+        return ()
+
     def subset(self, positions: Rows) -> NodeRows:
         """These of the rows, by position among them."""
         return NodeRows(self.table, positions if self.index is None else self.index[positions])
@@ -175,6 +180,10 @@ class ForkedRows(NodeRows):
     def pods(self, i: int) -> Iterable[PodInfo]:
         changed = self._pods.get(i)
         return self.infos[i].pods.values() if changed is None else changed.values()
+
+    @property
+    def hypothetical(self) -> Iterable[int]:
+        return self._pods.keys()
 
     def subset(self, positions: Rows) -> ForkedRows:
         picked = ForkedRows(NodeRows(self.table, self.rows[positions]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from mooring.api.meta import Object
 
 T = TypeVar("T", bound=Object)
+MAX_LOG = 100_000
 
 
 class Objects:
@@ -18,6 +19,7 @@ class Objects:
         self._by_kind: defaultdict[type[Object], dict[str, Any]] = defaultdict(dict)
         self._by_namespace: defaultdict[tuple[type[Object], str], dict[str, Any]] = defaultdict(dict)
         self._versions: defaultdict[type[Object], int] = defaultdict(int)
+        self._logs: defaultdict[type[Object], list[str]] = defaultdict(list)  # keys in the order in which they changed
 
     def put(self, obj: Object) -> Object | None:
         """Store a new or changed object; return the one it replaces."""
@@ -25,15 +27,22 @@ class Objects:
         old = self._by_kind[kind].get(key)
         self._by_kind[kind][key] = obj
         self._by_namespace[kind, obj.metadata.namespace][key] = obj
-        self._versions[kind] += 1
+        self._record(kind, key)
         return cast("Object | None", old)
 
     def remove(self, kind: type[T], key: str) -> T | None:
         old: T | None = self._by_kind[kind].pop(key, None)
         if old is not None:
             self._by_namespace[kind, old.metadata.namespace].pop(key, None)
-            self._versions[kind] += 1
+            self._record(kind, key)
         return old
+
+    def _record(self, kind: type[Object], key: str) -> None:
+        log = self._logs[kind]
+        if len(log) >= MAX_LOG:
+            log.clear()
+        log.append(key)
+        self._versions[kind] += 1
 
     def get(self, kind: type[T], key: str) -> T | None:
         return self._by_kind[kind].get(key)
@@ -48,6 +57,13 @@ class Objects:
     def version(self, kind: type[Object]) -> int:
         """A number that grows whenever an object of this kind comes, changes or goes: what caches compare."""
         return self._versions[kind]
+
+    def changes(self, kind: type[Object], since: int) -> Sequence[str] | None:
+        """Keys of what came, changed or went after that version; None when that is too long ago to know."""
+        log, behind = self._logs[kind], self._versions[kind] - since
+        if behind > len(log):
+            return None
+        return log[len(log) - behind :] if behind else ()
 
     def __iter__(self) -> Iterator[Object]:
         for objects in self._by_kind.values():
