@@ -148,14 +148,14 @@ class _Reader:
     """
 
     def __init__(self, text: str, where: str) -> None:
-        self._loader = yaml.CSafeLoader(text)
+        self._loader: Any = yaml.CSafeLoader(text)  # its events have no usable types
         self._where = where
         self._left = len(text) + _MAX_ALIASED
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._duplicates: list[str] = []
 
     def documents(self) -> list[Document]:
-        documents = []
+        documents: list[Document] = []
         next_event = self._loader.get_event
         while True:
             event = next_event()
@@ -169,7 +169,7 @@ class _Reader:
                 if value is not None:
                     documents.append(Document(value, tuple(self._duplicates), first.start_mark.line + 1))
 
-    def _value(self, event: yaml.Event, depth: int) -> Any:
+    def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
         self._left -= 1
@@ -207,14 +207,14 @@ class _Reader:
             value[key] = self._value(self._loader.get_event(), depth + 1)
         return inherited | value if inherited else value
 
-    def _merge(self, event: yaml.Event, parents: Any, into: dict[str, Any]) -> None:
+    def _merge(self, event: Any, parents: Any, into: dict[str, Any]) -> None:
         for parent in parents if isinstance(parents, list) else [parents]:
             if not isinstance(parent, dict):
                 raise InputError(f"{self._at(event)}map merge requires map or sequence of maps as the value")
             for key, value in parent.items():
                 into.setdefault(key, value)
 
-    def _key(self, event: yaml.Event, key: Any) -> str:
+    def _key(self, event: Any, key: Any) -> str:
         if isinstance(key, str):
             return key
         if isinstance(key, bool):
@@ -223,7 +223,7 @@ class _Reader:
             return str(key)
         raise InputError(f"{self._at(event)}a key must be a string, found {'null' if key is None else 'a collection'}")
 
-    def _alias(self, event: yaml.AliasEvent) -> Any:
+    def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
             raise InputError(f"{self._at(event)}unknown anchor '{event.anchor}', or an alias inside what it refers to")
         value, size = self._anchors[event.anchor]
@@ -232,20 +232,20 @@ class _Reader:
             raise InputError(f"{self._at(event)}aliases make this document too large")
         return copy.deepcopy(value)
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+    def _scalar(self, event: Any) -> Any:
         text: str = event.value
         if event.implicit[0]:
             return resolve(text)
         tag = event.tag or ""
         if tag.startswith(_TAG) and (kind := tag.removeprefix(_TAG)) in ("int", "float", "bool", "null"):
             value = resolve(text)
-            wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}[kind]
+            wanted: Any = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}[kind]
             if not isinstance(value, wanted) or (kind in ("int", "float") and isinstance(value, bool)):
                 raise InputError(f'{self._at(event)}cannot read "{text}" as {kind}')
             return value
         return text
 
-    def _at(self, event: yaml.Event) -> str:
+    def _at(self, event: Any) -> str:
         mark = event.start_mark
         return f"{self._where}line {mark.line + 1}, column {mark.column + 1}: "
 

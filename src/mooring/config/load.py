@@ -10,9 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from mooring.api import yaml
+from mooring.config.convert import OLD_VERSIONS, convert_document
 from mooring.config.decode import Mistakes, decode
 from mooring.config.defaults import set_defaults
 from mooring.config.features import DEFAULT_FEATURES, Features
+from mooring.config.policy import is_policy
 from mooring.config.types import (
     API_VERSION,
     ARGS_TYPES,
@@ -30,7 +32,7 @@ _TYPE_META = frozenset(("apiVersion", "kind"))
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A usable configuration and what its author should know."""
+    """A usable configuration and what its author should know: one line per changed field of an old version."""
 
     config: KubeSchedulerConfiguration
     warnings: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ def load_config_file(path: str | Path, features: Features = DEFAULT_FEATURES) ->
 
 
 def load_config(text: str | bytes, features: Features = DEFAULT_FEATURES, *, source: str = "") -> LoadedConfig:
-    """Load a YAML or JSON document of version v1."""
+    """Load a YAML or JSON document of version v1, or of v1beta1 to v1beta3, which is converted first."""
     document = read_document(text, source)
     try:
         return load_document(document, features)
@@ -53,7 +55,11 @@ def load_config(text: str | bytes, features: Features = DEFAULT_FEATURES, *, sou
 def load_document(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> LoadedConfig:
     """Load a document that is already a plain value; it must say its apiVersion and kind."""
     _check_kind(document)
-    return LoadedConfig(_finish(document, features))
+    warnings: tuple[str, ...] = ()
+    if document["apiVersion"] in OLD_VERSIONS:
+        document, notes = convert_document(document)
+        warnings = tuple(str(note) for note in notes)
+    return LoadedConfig(_finish(document, features), warnings)
 
 
 def config_from_dict(
@@ -119,13 +125,19 @@ def _finish(document: dict[str, Any], features: Features) -> KubeSchedulerConfig
 
 def _check_kind(document: Mapping[str, Any]) -> None:
     version, kind = document.get("apiVersion"), document.get("kind")
+    if is_policy(document):
+        raise ConfigError(
+            "this is a scheduling Policy, which Kubernetes 1.23 removed; `mooring config convert` turns it into "
+            f"a {KIND}"
+        )
     if not kind:
         raise ConfigError(f"Object 'Kind' is missing; expected kind: {KIND} and apiVersion: {API_VERSION}")
     if not version:
         raise ConfigError(f"Object 'apiVersion' is missing; expected apiVersion: {API_VERSION}")
-    if kind != KIND or version != API_VERSION:
+    if kind != KIND or version not in (API_VERSION, *OLD_VERSIONS):
         raise ConfigError(
-            f'no kind "{kind}" is registered for version "{version}"; expected kind {KIND}, version {API_VERSION}'
+            f'no kind "{kind}" is registered for version "{version}"; expected kind {KIND}, version {API_VERSION} '
+            "(v1beta1 to v1beta3 are converted)"
         )
 
 
