@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.clock import Clock, SystemClock
 from mooring.state.cluster import Cluster
@@ -31,10 +34,30 @@ class NoNominations:
         return ()
 
 
-class FilterRunner(Protocol):
-    """Runs the profile's filters for a hypothesis: what preemption asks."""
+class Devices(Protocol):
+    """Extended resources that DeviceClasses stand for: some nodes offer them as devices instead of a number."""
 
-    def passes_filters(self, state: Any, pod: PodInfo, nodes: NodeRows, *, nominated: bool = True) -> Any: ...
+    def backs(self, resource: str) -> bool:
+        """Report whether a DeviceClass stands for the resource."""
+
+    def totals(self, resource: str, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(matching devices, those of them that are allocated) per node."""
+
+    def mapping_version(self) -> Hashable:
+        """Something that differs after ``backs`` may have changed its mind."""
+
+
+class NoDevices:
+    """No DeviceClass stands for anything."""
+
+    def backs(self, resource: str) -> bool:
+        return False
+
+    def totals(self, resource: str, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
+
+    def mapping_version(self) -> Hashable:
+        return 0
 
 
 class Writer(Protocol):
@@ -52,6 +75,7 @@ class Handle:
     nominator: Nominator = field(default_factory=NoNominations)
     features: Mapping[str, bool] = field(default_factory=dict)
     writer: Writer | None = None
+    devices: Devices = field(default_factory=NoDevices)
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:
         return self.features.get(feature, default)

@@ -9,8 +9,8 @@ derive from the classes in :mod:`mooring.sdk`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.framework.cluster_event import EventRegistration
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -36,6 +37,7 @@ class Reads(IntEnum):
     A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER).
     """
 
+    # For NODE and ROW a verdict's numbers must mean the same for all pods of one template.
     NODE = 0  # the pod's spec and the node object: computed once per template, again only for nodes that change
     ROW = 1  # also the pods on that node: again only for nodes whose pods changed
     LOCAL = 2  # also other objects (claims, volumes), but no other node's pods: computed anew for every pod
@@ -94,17 +96,6 @@ class FilterPlugin(Plugin, Protocol):
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         """Judge these nodes; None means that all pass. An ERROR on any node fails the attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatuses:
-    """Why nodes were refused, as PostFilter sees it: explicit ones by name, and what holds for all others."""
-
-    by_node: Mapping[str, Status]
-    absent: Status = field(default_factory=Status.unresolvable)
-
-    def get(self, name: str) -> Status:
-        return self.by_node.get(name, self.absent)
 
 
 @dataclass(frozen=True, slots=True)

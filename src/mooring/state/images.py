@@ -25,6 +25,7 @@ class ImageStates:
     """
 
     def __init__(self) -> None:
+        self.version = 0  # grows when a snapshot sees other numbers than the one before
         self._states: dict[str, ImageState] = {}
         self._on_node: dict[NodeInfo, dict[str, int]] = {}  # name -> size as frozen for that node
         self._spread: dict[NodeInfo, dict[str, int]] = {}  # name -> number of nodes, frozen at the last snapshot
@@ -32,6 +33,7 @@ class ImageStates:
 
     def set_node(self, info: NodeInfo, node: Node) -> None:
         self._drop(info)
+        self.version += 1
         sizes: dict[str, int] = {}
         for image in node.status.images:
             for name in image.names:
@@ -46,6 +48,7 @@ class ImageStates:
 
     def remove_node(self, info: NodeInfo) -> None:
         self._drop(info)
+        self.version += 1
         self._changed.discard(info)
         self._spread.pop(info, None)
 
@@ -65,10 +68,13 @@ class ImageStates:
         """Take over the numbers of the nodes that changed since the last snapshot."""
         for info in self._changed:
             sizes = self._on_node.get(info)
-            if sizes:
-                self._spread[info] = {name: len(self._states[name].nodes) for name in sizes}
-            else:
+            spread = {name: len(self._states[name].nodes) for name in sizes} if sizes else None
+            if spread != self._spread.get(info):
+                self.version += 1
+            if spread is None:
                 self._spread.pop(info, None)
+            else:
+                self._spread[info] = spread
         self._changed.clear()
 
     def holders(self, name: str) -> list[tuple[NodeInfo, int, int]]:

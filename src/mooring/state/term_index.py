@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -12,6 +12,9 @@ from mooring.state.pod_info import AffinityTerm, PodClass, PodInfo
 
 if TYPE_CHECKING:
     from mooring.state.node_info import NodeInfo
+
+Bucket = tuple[str, ...]
+ANY_NAMESPACE = "*"  # not a valid namespace, so it cannot be mistaken for one
 
 
 class TermKind(Enum):
@@ -44,32 +47,53 @@ def terms_of(pod: PodInfo) -> Iterator[IndexedTerm]:
 
 
 class TermIndex:
-    """Distinct terms with their columns; ``version`` grows when a term appears or disappears."""
+    """Distinct terms with their columns, found through a namespace and a label that a pod must carry to be meant."""
 
     def __init__(self) -> None:
-        self.columns: dict[IndexedTerm, CountColumn] = {}
-        self.version = 0
+        self.version = 0  # grows when a term appears or disappears
+        self._columns: dict[IndexedTerm, CountColumn] = {}
+        self._buckets: dict[Bucket, dict[IndexedTerm, CountColumn]] = {}
 
     def add(self, pod: PodInfo, node: NodeInfo) -> None:
         for term in terms_of(pod):
-            column = self.columns.get(term)
+            column = self._columns.get(term)
             if column is None:
-                column = self.columns[term] = CountColumn()
+                column = self._columns[term] = CountColumn()
+                for bucket in _buckets_of(term.term):
+                    self._buckets.setdefault(bucket, {})[term] = column
                 self.version += 1
             column.add(node, 1)
 
     def remove(self, pod: PodInfo, node: NodeInfo) -> None:
         for term in terms_of(pod):
-            column = self.columns[term]
+            column = self._columns[term]
             column.add(node, -1)
-            if not column.counts:
-                del self.columns[term]
-                self.version += 1
+            if column.counts:
+                continue
+            del self._columns[term]
+            for bucket in _buckets_of(term.term):
+                del self._buckets[bucket][term]
+                if not self._buckets[bucket]:
+                    del self._buckets[bucket]
+            self.version += 1
 
-    def matching(self, cls: PodClass, namespace_labels: dict[str, str]) -> list[tuple[IndexedTerm, CountColumn]]:
+    def matching(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> list[tuple[IndexedTerm, CountColumn]]:
         """The terms of existing pods that mean a pod of this class."""
+        if not self._columns:
+            return []
+        found: dict[IndexedTerm, CountColumn] = {}
+        for namespace in (cls.namespace, ANY_NAMESPACE):
+            for bucket in ((namespace,), *((namespace, key, value) for key, value in cls.labels.items())):
+                found.update(self._buckets.get(bucket, {}))
         return [
             (indexed, column)
-            for indexed, column in self.columns.items()
+            for indexed, column in found.items()
             if indexed.term.matches(cls.namespace, cls.labels, namespace_labels)
         ]
+
+
+def _buckets_of(term: AffinityTerm) -> list[Bucket]:
+    """Where a pod that the term means will look for it: by namespace, and by a label that it must have."""
+    namespaces = term.namespaces if term.namespace_selector.matches_nothing else {ANY_NAMESPACE}
+    label = term.selector.exact[:1]
+    return [(namespace, *label[0]) if label else (namespace,) for namespace in namespaces]

@@ -1,0 +1,128 @@
+"""Why nodes were refused: the filters' columns, read as one status per node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.verdict import Ids, Verdict
+from mooring.state.node_table import NodeTable
+
+
+class NodeStatuses:
+    """Explicit statuses for the nodes that were looked at, and one for all others.
+
+    A node carries the reasons of the first plugin, in filter order, that
+    refused it. Statuses are made when they are read.
+    """
+
+    def __init__(
+        self,
+        table: NodeTable,
+        verdicts: Sequence[tuple[str, Verdict]] = (),
+        rows: NDArray[np.int64] | None = None,
+        overrides: Mapping[int, Status] | None = None,
+        absent: Status = SUCCESS,
+    ) -> None:
+        self._table = table
+        self._infos = table.infos
+        self._verdicts = tuple(verdicts)  # each as long as ``rows``
+        self._rows = rows  # table rows that were looked at; None: all of them
+        self._overrides = dict(overrides or {})  # by table row; wins over the verdicts
+        self.absent = absent  # what holds for the rows that were not looked at
+
+    @staticmethod
+    def everywhere(table: NodeTable, status: Status) -> NodeStatuses:
+        """The same status on every node, none of them looked at."""
+        return NodeStatuses(table, (), np.zeros(0, np.int64), None, status)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows that were looked at."""
+        return np.arange(len(self._infos)) if self._rows is None else self._rows
+
+    def first_failures(self) -> list[tuple[str, Verdict, Ids]]:
+        """Per plugin its verdict and the numbers of only those nodes that no earlier plugin had refused."""
+        found = []
+        open_ = np.ones(len(self.rows), np.bool_)
+        for name, verdict in self._verdicts:
+            ids = np.where(open_, verdict.ids, 0)
+            open_ &= verdict.ids == 0
+            if ids.any():
+                found.append((name, verdict, ids))
+        return found
+
+    def codes(self) -> NDArray[np.int8]:
+        """The status code of every node of the table."""
+        codes = np.full(len(self._infos), int(self.absent.code), np.int8)
+        mine = np.zeros(len(self.rows), np.int8)
+        for _, verdict, ids in self.first_failures():
+            numbers, inverse = np.unique(ids, return_inverse=True)
+            as_codes = np.fromiter((verdict.status_of(int(n)).code for n in numbers), np.int8)
+            mine = np.where(ids != 0, as_codes[inverse], mine)
+        codes[self.rows] = mine
+        for row, status in self._overrides.items():
+            codes[row] = status.code
+        return codes
+
+    def at(self, row: int) -> Status:
+        """The status of one row of the table."""
+        if row in self._overrides:
+            return self._overrides[row]
+        if self._rows is None:
+            position = row
+        else:
+            positions = np.flatnonzero(self._rows == row)
+            if not len(positions):
+                return self.absent
+            position = int(positions[0])
+        for name, verdict in self._verdicts:
+            number = int(verdict.ids[position])
+            if number:
+                return verdict.status_of(number).by(name)
+        return SUCCESS
+
+    def get(self, node_name: str) -> Status:
+        info = self._table.nodes.get(node_name)
+        return self.absent if info is None or info.row < 0 else self.at(info.row)
+
+    def groups(self) -> list[tuple[Status, NDArray[np.int64]]]:
+        """(status, table rows) for every distinct refusal."""
+        found: dict[Status, list[NDArray[np.int64]]] = {}
+        overridden = np.isin(self.rows, list(self._overrides)) if self._overrides else None
+        for name, verdict, ids in self.first_failures():
+            if overridden is not None:
+                ids = np.where(overridden, 0, ids)
+            for number in np.unique(ids[ids != 0]).tolist():
+                found.setdefault(verdict.status_of(number).by(name), []).append(self.rows[ids == number])
+        for row, status in self._overrides.items():
+            if not status.is_success:
+                found.setdefault(status, []).append(np.array([row]))
+        if len(self.rows) < len(self._infos) and not self.absent.is_success:
+            mask = np.ones(len(self._infos), np.bool_)
+            mask[self.rows] = False
+            found.setdefault(self.absent, []).append(np.flatnonzero(mask))
+        return [(status, np.concatenate(rows)) for status, rows in found.items()]
+
+    def histogram(self) -> Counter[str]:
+        """How many nodes gave each reason."""
+        counts: Counter[str] = Counter()
+        for status, rows in self.groups():
+            for reason in status.reasons:
+                counts[reason] += len(rows)
+        return counts
+
+    def plugins(self) -> set[str]:
+        """The plugins that refused at least one node."""
+        return {status.plugin for status, _ in self.groups() if status.plugin}
+
+    def rows_with(self, code: Code) -> NDArray[np.int64]:
+        """The table rows with this code."""
+        return np.flatnonzero(self.codes() == int(code))

@@ -1,0 +1,220 @@
+"""A profile at work: its plugins, in order, at every extension point, with upstream's skip and status rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.interfaces import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterExtensions,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+T = TypeVar("T")
+
+
+class CycleError(Exception):
+    """Something broke in a cycle: the attempt fails, the pod is tried again later."""
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+@dataclass(slots=True)
+class PreFilterOutcome:
+    """What all pre-filters say together."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None  # None: every node
+    plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
+
+
+@dataclass(slots=True)
+class FilterOutcome:
+    """The filters' verdicts on some rows, in plugin order, without the plugins that let all pass."""
+
+    verdicts: list[tuple[str, Verdict]]
+    feasible: NDArray[np.bool_]
+
+    def status_at(self, i: int) -> Status:
+        for name, verdict in self.verdicts:
+            number = int(verdict.ids[i])
+            if number:
+                return verdict.status_of(number).by(name)
+        return SUCCESS
+
+
+@dataclass(slots=True)
+class Profile:
+    """The plugins of one scheduler name. Built once from the configuration, then only read."""
+
+    scheduler_name: str
+    percentage_of_nodes_to_score: int | None
+    pre_enqueue: list[PreEnqueuePlugin]
+    queue_sort: QueueSortPlugin
+    pre_filter: list[PreFilterPlugin]
+    filter: list[FilterPlugin]
+    post_filter: list[PostFilterPlugin]
+    pre_score: list[PreScorePlugin]
+    score: list[tuple[ScorePlugin, int]]  # with weights
+    reserve: list[ReservePlugin]
+    permit: list[PermitPlugin]
+    pre_bind: list[PreBindPlugin]
+    bind: list[BindPlugin]
+    post_bind: list[PostBindPlugin]
+    plugins: dict[str, Any]  # all of them by name
+
+    # ---- pre-filter --------------------------------------------------------------------------------------------
+
+    def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> PreFilterOutcome:
+        """Ask all; an unresolvable no stops at once, a resolvable one lets the others speak (the last one counts)."""
+        refused: Status | None = None
+        names: frozenset[str] | None = None
+        narrowing: set[str] = set()
+        for plugin in self.pre_filter:
+            answer = guarded(plugin.name, 'running PreFilter plugin "{}": {}', plugin.pre_filter, state, pod, nodes)
+            if isinstance(answer, PreFilterResult):
+                narrowing.add(plugin.name)
+                names = answer.node_names if names is None else names & answer.node_names
+                if not names:
+                    return PreFilterOutcome(_nothing_left(narrowing), None, frozenset(narrowing))
+                continue
+            if answer.code is Code.SUCCESS:
+                continue
+            if answer.code is Code.SKIP:
+                state.skip_filter.add(plugin.name)
+            elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                signed = answer.by(plugin.name)
+                return PreFilterOutcome(signed, None, frozenset((signed.plugin,)))
+            elif answer.is_rejected:
+                refused = answer.by(plugin.name)
+            else:
+                raise CycleError(Status.error(f'running PreFilter plugin "{plugin.name}": {answer.message}'))
+        if refused is not None:
+            return PreFilterOutcome(refused, None, frozenset((refused.plugin,)))
+        return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        """Tell every pre-filter that counts pods that one is there in thought."""
+        for plugin in self._extensions(state):
+            _expect_success(plugin.name, "AddPod", plugin.add_pod(state, pod, added, node))
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        for plugin in self._extensions(state):
+            _expect_success(plugin.name, "RemovePod", plugin.remove_pod(state, pod, removed, node))
+
+    def _extensions(self, state: CycleState) -> Iterable[Any]:
+        return (p for p in self.pre_filter if isinstance(p, PreFilterExtensions) and p.name not in state.skip_filter)
+
+    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
+        return [plugin for plugin in self.filter if plugin.name not in state.skip_filter]
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def run_filters(
+        self, state: CycleState, pod: PodInfo, nodes: NodeRows, plugins: Iterable[FilterPlugin] | None = None
+    ) -> FilterOutcome:
+        """Judge rows (or a hypothesis about them) without any cache; later plugins judge only if a node is left."""
+        outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
+        for plugin in self.active_filters(state) if plugins is None else plugins:
+            if not outcome.feasible.any():
+                break
+            verdict = judge(plugin, state, pod, nodes, outcome.feasible)
+            if verdict is not None:
+                outcome.verdicts.append((plugin.name, verdict))
+                outcome.feasible &= verdict.ids == 0
+        return outcome
+
+    # ---- the rest ----------------------------------------------------------------------------------------------
+
+    def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
+        for plugin in self.pre_score:
+            status = guarded(plugin.name, 'running PreScore plugin "{}": {}', plugin.pre_score, state, pod, nodes)
+            if status.is_skip:
+                state.skip_score.add(plugin.name)
+            elif not status.is_success:
+                raise CycleError(Status.error(f'running PreScore plugin "{plugin.name}": {status.message}'))
+
+    def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
+        for plugin in self.reserve:
+            status = guarded(plugin.name, 'running Reserve plugin "{}": {}', plugin.reserve, state, pod, node_name)
+            if status.is_rejected:
+                return status.by(plugin.name)
+            if not status.is_success:
+                return Status(Code.ERROR, (f'running Reserve plugin "{plugin.name}": {status.message}',), plugin.name)
+        return SUCCESS
+
+    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        for plugin in reversed(self.reserve):
+            plugin.unreserve(state, pod, node_name)
+
+
+def judge(
+    plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeRows, still: NDArray[np.bool_]
+) -> Verdict | None:
+    """Ask one filter about rows; a failure on a node that is still in the running fails the attempt."""
+    text = 'running "{}" filter plugin: {}'
+    if getattr(plugin, "per_node", False):  # one node at a time: only those that are still in the running
+        positions = np.flatnonzero(still)
+        part = guarded(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
+        if part is None:
+            return None
+        ids = np.zeros(len(nodes), np.int64)
+        ids[positions] = part.ids
+        verdict: Verdict | None = Verdict(ids, part.status_of)
+    else:
+        verdict = guarded(plugin.name, text, plugin.filter, state, pod, nodes)
+    if verdict is None:
+        return None
+    relevant = verdict.ids[still]
+    for number in np.unique(relevant[relevant != 0]).tolist():
+        status = verdict.status_of(number)
+        if not status.is_rejected:
+            raise CycleError(Status.error(text.format(plugin.name, status.message)))
+    return verdict
+
+
+def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a plugin; what it raises becomes this pod's error, not the process's end."""
+    try:
+        return function(*arguments)
+    except CycleError:
+        raise
+    except Exception as error:
+        raise CycleError(Status(Code.ERROR, (text.format(name, f"{type(error).__name__}: {error}"),), name)) from error
+
+
+def _expect_success(name: str, point: str, status: Status) -> None:
+    if not status.is_success:
+        raise CycleError(Status.error(f'running {point} on PreFilter plugin "{name}": {status.message}'))
+
+
+def _nothing_left(plugins: set[str]) -> Status:
+    names = sorted(plugins)
+    if len(names) == 1:
+        return Status.unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")

@@ -1,0 +1,29 @@
+"""DefaultBinder: tells the API server where the pod goes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mooring.errors import ApiError
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.status import SUCCESS, Status
+from mooring.state.pod_info import PodInfo
+
+
+class DefaultBinder:
+    """Posts a Binding through the handle's writer."""
+
+    name: ClassVar[str] = "DefaultBinder"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        self._handle = handle
+
+    async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        if self._handle.writer is None:
+            return Status.error("no API server to bind with")
+        try:
+            await self._handle.writer.bind(pod, node_name)
+        except ApiError as error:
+            return Status.error(str(error))
+        return SUCCESS

@@ -1,0 +1,63 @@
+"""ImageLocality: prefer nodes that already hold the pod's images, large and rare-to-pull ones most."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+from mooring.state.pod_info import PodInfo, PodShape
+
+MIB = 1024 * 1024
+MIN_THRESHOLD = 23 * MIB
+MAX_CONTAINER_THRESHOLD = 1000 * MIB
+MAX_KEPT = 1024  # templates
+
+
+class ImageLocality:
+    """Sums the sizes of the images present, each scaled by the share of nodes that have it.
+
+    The scaling keeps pods from crowding onto the one node that happens to hold
+    the image. It depends on what other nodes hold, so that a score is kept
+    per template until images move.
+    """
+
+    name: ClassVar[str] = "ImageLocality"
+    score_reads: ClassVar[Reads] = Reads.CLUSTER
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        self._kept: OrderedDict[int, tuple[Hashable, Scores]] = OrderedDict()  # by shape
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        scores = self._all_nodes(pod.shape, nodes.table)
+        return scores if nodes.index is None else scores[nodes.index]
+
+    def _all_nodes(self, shape: PodShape, table: NodeTable) -> Scores:
+        version = (table.generation, table.images.version)
+        known = self._kept.get(shape.id)
+        if known is not None and known[0] == version:
+            return known[1]
+        scores = self._compute(shape, table)
+        self._kept[shape.id] = (version, scores)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+        return scores
+
+    @staticmethod
+    def _compute(shape: PodShape, table: NodeTable) -> Scores:
+        total_nodes = len(table)
+        present = np.zeros(total_nodes, np.int64)  # bytes
+        for name in shape.images:
+            for info, size, holders in table.images.holders(name):
+                if info.row >= 0:
+                    present[info.row] += int(size * (holders / total_nodes))
+        ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))
+        present = np.clip(present, MIN_THRESHOLD, ceiling)
+        return MAX_NODE_SCORE * (present - MIN_THRESHOLD) // (ceiling - MIN_THRESHOLD)

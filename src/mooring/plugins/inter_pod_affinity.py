@@ -1,0 +1,306 @@
+"""InterPodAffinity: near some pods, away from others, and the same from the point of view of those that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Namespace
+from mooring.api.selectors import NOTHING
+from mooring.config.types import InterPodAffinityArgs
+from mooring.errors import ParseError
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.cluster import Cluster
+from mooring.state.domains import at_domain, count_by_domain
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_index import CountColumn
+from mooring.state.pod_info import AffinityTerm, AffinityTerms, PodClass, PodInfo
+from mooring.state.term_index import TermKind
+
+Ints = NDArray[np.int64]
+
+AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
+ANTI_AFFINITY = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI_AFFINITY = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+
+
+class DomainCounts:
+    """How often something was found, by topology key and domain: arrays, so that a node's answer is an index."""
+
+    __slots__ = ("by_key",)
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Ints] = {}
+
+    def add_column(self, nodes: NodeRows, key: str, column: CountColumn) -> None:
+        self.add(key, count_by_domain(nodes, key, nodes.counts(column)))
+
+    def add(self, key: str, counts: Ints) -> None:
+        old = self.by_key.get(key)
+        if old is None:
+            self.by_key[key] = counts
+        else:
+            self.by_key[key] = old + counts
+
+    def change(self, nodes: NodeRows, key: str, node: NodeInfo, amount: int) -> None:
+        """One pod more or less on a node (a hypothesis)."""
+        value = node.labels.get(key)
+        if value is None:
+            return
+        column = nodes.label(key)
+        domain = column.intern(value)
+        counts = np.zeros(len(column.values), np.int64)
+        old = self.by_key.get(key)
+        if old is not None:
+            counts[: len(old)] = old
+        counts[domain] += amount
+        self.by_key[key] = counts
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(counts.any() for counts in self.by_key.values())
+
+    def at(self, nodes: NodeRows, key: str) -> Ints:
+        counts = self.by_key.get(key)
+        return np.zeros(len(nodes), np.int64) if counts is None else at_domain(nodes, key, counts)
+
+    def clone(self) -> DomainCounts:
+        copy = DomainCounts()
+        copy.by_key = dict(self.by_key)  # ``change`` replaces arrays, it never writes into them
+        return copy
+
+
+class FilterState:
+    """What PreFilter found: the pod's own terms, and counts of what meets them or objects to the pod."""
+
+    __slots__ = ("affinity", "anti_affinity", "existing_anti_affinity", "namespace_labels", "nodes", "pod", "terms")
+
+    def __init__(self, pod: PodInfo, terms: AffinityTerms, namespace_labels: dict[str, str], nodes: NodeRows) -> None:
+        self.pod = pod
+        self.terms = terms  # with namespaces resolved
+        self.namespace_labels = namespace_labels
+        self.nodes = nodes
+        self.affinity = DomainCounts()
+        self.anti_affinity = DomainCounts()
+        self.existing_anti_affinity = DomainCounts()
+
+    def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:
+        """Count a pod that is added (1) or taken away (-1) in thought."""
+        meta = other.pod.metadata
+        pod = self.pod.pod.metadata
+        for term in other.shape.terms(meta.namespace).required_anti_affinity:
+            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
+                self.existing_anti_affinity.change(self.nodes, term.topology_key, node, amount)
+        if _matches_all(self.terms.required_affinity, meta.namespace, meta.labels):
+            for term in self.terms.required_affinity:
+                self.affinity.change(self.nodes, term.topology_key, node, amount)
+        for term in self.terms.required_anti_affinity:
+            if term.matches(meta.namespace, meta.labels, {}):
+                self.anti_affinity.change(self.nodes, term.topology_key, node, amount)
+
+    def clone(self) -> FilterState:
+        copy = FilterState(self.pod, self.terms, self.namespace_labels, self.nodes)
+        copy.affinity = self.affinity.clone()
+        copy.anti_affinity = self.anti_affinity.clone()
+        copy.existing_anti_affinity = self.existing_anti_affinity.clone()
+        return copy
+
+
+class InterPodAffinity:
+    """Required terms reject, preferred ones score, and both count in both directions.
+
+    No friend in reach is unresolvable: evicting pods brings none. A pod that
+    keeps this one away could be evicted, so those verdicts are resolvable.
+    """
+
+    name: ClassVar[str] = "InterPodAffinity"
+    filter_reads: ClassVar[Reads] = Reads.CLUSTER
+    score_reads: ClassVar[Reads] = Reads.CLUSTER
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
+        self._cluster: Cluster = handle.cluster
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        meta = pod.pod.metadata
+        try:
+            own = pod.shape.terms(meta.namespace)
+        except ParseError as error:
+            return Status.unresolvable(f"parsing pod: {error}")
+        namespace_labels = self._cluster.namespace_labels(meta.namespace)
+        objections = [
+            (indexed.term, column)
+            for indexed, column in self._cluster.terms.matching(pod.cls, namespace_labels)
+            if indexed.kind is TermKind.REQUIRED_ANTI_AFFINITY
+        ]
+        if not (objections or own.required_affinity or own.required_anti_affinity):
+            return SKIP
+        terms = AffinityTerms(self._resolved(own.required_affinity), self._resolved(own.required_anti_affinity))
+        found = FilterState(pod, terms, namespace_labels, nodes)
+        for key, columns in _by_key((term.topology_key, column) for term, column in objections).items():
+            found.existing_anti_affinity.add(key, count_by_domain(nodes, key, _sum(nodes, columns)))
+        if terms.required_affinity:
+            column = self._column_of_all(terms.required_affinity)
+            for term in terms.required_affinity:
+                found.affinity.add_column(nodes, term.topology_key, column)
+        for term in terms.required_anti_affinity:
+            found.anti_affinity.add_column(nodes, term.topology_key, self._column_of_all((term,)))
+        if found.existing_anti_affinity.is_empty and not (terms.required_affinity or terms.required_anti_affinity):
+            return SKIP
+        state.write(self.name, found)
+        return SUCCESS
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status:
+        state.read(self.name).change(added, node, 1)
+        return SUCCESS
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status:
+        state.read(self.name).change(removed, node, -1)
+        return SUCCESS
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        found: FilterState = state.read(self.name)
+        ids = np.zeros(len(nodes), np.int64)
+        for key in found.existing_anti_affinity.by_key:
+            ids[found.existing_anti_affinity.at(nodes, key) > 0] = 3
+        for term in found.terms.required_anti_affinity:
+            ids[found.anti_affinity.at(nodes, term.topology_key) > 0] = 2
+        ids[~self._meets_affinity(found, nodes)] = 1
+        return Verdict.choose(ids, (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)) if ids.any() else None
+
+    @staticmethod
+    def _meets_affinity(found: FilterState, nodes: NodeRows) -> NDArray[np.bool_]:
+        has_keys = np.ones(len(nodes), np.bool_)
+        has_friends = np.ones(len(nodes), np.bool_)
+        for term in found.terms.required_affinity:
+            has_keys &= nodes.label_ids(term.topology_key) >= 0
+            has_friends &= found.affinity.at(nodes, term.topology_key) > 0
+        meta = found.pod.pod.metadata
+        if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
+            return has_keys  # the first of a group that wants to be together: it is its own friend
+        return has_keys & has_friends
+
+    # ---- score -------------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        meta = pod.pod.metadata
+        try:
+            own = pod.shape.terms(meta.namespace)
+        except ParseError as error:
+            return Status.error(f"failed to parse pod: {error}")
+        wishes = (*((w, 1) for w in own.preferred_affinity), *((w, -1) for w in own.preferred_anti_affinity))
+        if self._ignore_existing and not wishes:
+            return SKIP
+        matching = self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace))
+        if not wishes and not matching:
+            return SKIP
+        everywhere = NodeRows(nodes.table)
+        weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
+        for wish, sign in wishes:
+            (term,) = self._resolved((wish.term,))
+            weighted.append((term.topology_key, self._column_of_all((term,)), sign * wish.weight))
+        for indexed, column in matching:
+            weight = self._existing_weight(indexed.kind, indexed.weight)
+            if weight:
+                weighted.append((indexed.term.topology_key, column, weight))
+        by_key: dict[str, Ints] = {}
+        produced = False
+        for key, column, weight in weighted:
+            if not column.counts:
+                continue
+            counts = everywhere.counts(column)
+            produced = produced or bool((counts[everywhere.label_ids(key) >= 0]).any())
+            by_key[key] = by_key.get(key, 0) + weight * counts
+        if not produced:
+            return SKIP
+        state.write(
+            self.name + "/score",
+            {key: count_by_domain(everywhere, key, counts) for key, counts in by_key.items()},
+        )
+        return SUCCESS
+
+    def _existing_weight(self, kind: TermKind, weight: int) -> int:
+        """What an existing pod's term is worth to a pod that it means."""
+        match kind:
+            case TermKind.REQUIRED_AFFINITY:
+                return self._hard_weight
+            case TermKind.PREFERRED_AFFINITY:
+                return weight
+            case TermKind.PREFERRED_ANTI_AFFINITY:
+                return -weight
+            case _:
+                return 0
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        total = np.zeros(len(nodes), np.int64)
+        for key, by_domain in state.read(self.name + "/score").items():
+            total += at_domain(nodes, key, by_domain)
+        return total
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        low, high = int(scores.min()), int(scores.max())
+        if high == low:
+            return np.zeros_like(scores)
+        # Divided first and multiplied after, in floating point: 29 of 100 makes 28, upstream too.
+        return (float(MAX_NODE_SCORE) * ((scores - low) / float(high - low))).astype(np.int64)
+
+    # ---- terms -------------------------------------------------------------------------------------------------
+
+    def _resolved(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
+        """The pod's own terms with the namespaces that their selectors mean listed by name.
+
+        The selector stays and is asked about an empty label set: one made only of negations then means every
+        namespace. That is upstream's behaviour, kept on purpose.
+        """
+        return tuple(self._resolve(term) for term in terms)
+
+    def _resolve(self, term: AffinityTerm) -> AffinityTerm:
+        selector = term.namespace_selector
+        if selector.is_empty or selector is NOTHING:
+            return term
+        named = {ns.name for ns in self._cluster.objects.all(Namespace) if selector.matches(ns.metadata.labels)}
+        return AffinityTerm(term.topology_key, term.selector, term.namespaces | named, selector)
+
+    def _column_of_all(self, terms: tuple[AffinityTerm, ...]) -> CountColumn:
+        """The column of pods that all of these (resolved) terms mean."""
+        first = terms[0]
+        anywhere = any(term.namespace_selector.matches({}) for term in terms)
+
+        def means(cls: PodClass) -> bool:
+            return _matches_all(terms, cls.namespace, cls.labels)
+
+        return self._cluster.pod_index.column(
+            ("terms", tuple((t.selector, t.namespaces, t.namespace_selector) for t in terms)),
+            means,
+            None if anywhere else first.namespaces,
+            first.selector.exact,
+        )
+
+
+def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:
+    return bool(terms) and all(term.matches(namespace, labels, {}) for term in terms)
+
+
+def _by_key(pairs: Iterable[tuple[str, CountColumn]]) -> dict[str, list[CountColumn]]:
+    grouped: dict[str, list[CountColumn]] = {}
+    for key, column in pairs:
+        grouped.setdefault(key, []).append(column)
+    return grouped
+
+
+def _sum(nodes: NodeRows, columns: list[CountColumn]) -> Ints:
+    total = nodes.counts(columns[0])
+    for column in columns[1:]:
+        total = total + nodes.counts(column)
+    return total

@@ -1,0 +1,47 @@
+"""NodeDeclaredFeatures: some things in a pod's spec need a node that says it can do them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.api.core import PodSpec
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+MISSING = Status.unresolvable("node(s) didn't match Pod's required features")
+
+
+def required_features(spec: PodSpec) -> frozenset[str]:
+    """The node features that a spec cannot do without."""
+    needed = set()
+    containers = (*spec.containers, *spec.init_containers)
+    if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules):
+        needed.add("RestartAllContainersOnContainerExits")
+    if spec.host_network and spec.host_users is False:
+        needed.add("UserNamespacesHostNetworkSupport")
+    return frozenset(needed)
+
+
+class NodeDeclaredFeatures:
+    """Rejects nodes that do not declare every feature the pod needs."""
+
+    name: ClassVar[str] = "NodeDeclaredFeatures"
+    filter_reads: ClassVar[Reads] = Reads.NODE
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        pass
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        return SUCCESS if required_features(pod.shape.spec) else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        needed = required_features(pod.shape.spec)
+        lacking = np.fromiter((not needed <= declared for declared in nodes.table.feature_sets), np.bool_)
+        return Verdict.where(lacking[nodes.feature_set], MISSING) if lacking.any() else None

@@ -1,0 +1,32 @@
+"""NodeName: a pod that names its node goes there or nowhere."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import Reads
+from mooring.framework.status import Status
+from mooring.framework.verdict import Verdict
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+ANOTHER_NODE = Status.unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName:
+    """Rejects every other node. Pods of one template name different nodes, so nothing is kept between pods."""
+
+    name: ClassVar[str] = "NodeName"
+    filter_reads: ClassVar[Reads] = Reads.LOCAL
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        pass
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        wanted = pod.pod.spec.node_name
+        if not wanted:
+            return None
+        info = nodes.table.nodes.get(wanted)
+        return Verdict.where(nodes.rows != (-1 if info is None else info.row), ANOTHER_NODE)

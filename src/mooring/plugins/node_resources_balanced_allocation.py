@@ -1,0 +1,46 @@
+"""NodeResourcesBalancedAllocation: prefer nodes whose resources the pod leaves in better balance."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mooring.config.types import NodeResourcesBalancedAllocationArgs
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.plugins.resource_scoring import ResourceColumns, balance
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+
+class NodeResourcesBalancedAllocation:
+    """Compares the balance with and without the pod: 75 is neutral, an improvement scores up to 100.
+
+    A pod that asks for nothing has no balance to improve and is left out, or
+    all such pods would crowd onto one node.
+    """
+
+    name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        self._resources = args.resources
+        self._columns = ResourceColumns(args.resources, handle, use_non_zero=False)
+
+    @property
+    def score_reads(self) -> Reads:
+        return self._columns.reads
+
+    def _requests(self, pod: PodInfo) -> list[int]:
+        return [pod.shape.requests.get(resource.name, 0) for resource in self._resources]
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        return SUCCESS if any(self._requests(pod)) else SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        columns = self._columns.read(nodes, self._requests(pod))
+        n = len(nodes)
+        with_pod = balance(columns, [column.after for column in columns], n)
+        without = balance(columns, [column.used for column in columns], n)
+        half = MAX_NODE_SCORE // 2
+        return half + (half + with_pod - without) // 2

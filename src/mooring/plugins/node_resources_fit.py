@@ -1,0 +1,99 @@
+"""NodeResourcesFit: is there room for the pod's requests, and how full would the node be?"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.config.types import NodeResourcesFitArgs
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult, Reads, Scores
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.verdict import Verdict
+from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, is_extended_name
+
+UNRESOLVABLE_BIT = 1 << 62
+BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+class NodeResourcesFit:
+    """Rejects nodes where something does not fit, naming everything that does not.
+
+    A request larger than the whole node is unresolvable: no eviction makes a
+    node grow. ``Too many pods`` never is. Scores by the configured strategy.
+    """
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    filter_reads: ClassVar[Reads] = Reads.ROW
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        self._handle = handle
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy
+        self._columns = ResourceColumns(strategy.resources, handle, use_non_zero=True)
+        self._strategy = strategy
+        ratio = strategy.requested_to_capacity_ratio
+        self._shape = [] if ratio is None else [(p.utilization, p.score * 10) for p in ratio.shape]
+
+    @property
+    def score_reads(self) -> Reads:
+        return self._columns.reads
+
+    def cache_token(self) -> Hashable:
+        """What verdicts depend on besides the pod and the row: which resources device classes stand for."""
+        return self._handle.devices.mapping_version()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        return SUCCESS
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        too_many = nodes.pod_count >= nodes.allowed_pods
+        lacking = too_many.astype(np.int64)
+        names = ["Too many pods"]
+        requests = pod.shape.requests
+        for resource in (*BASIC, *(name for name in requests if name not in BASIC)):
+            wanted = requests.get(resource, 0)
+            names.append(f"Insufficient {resource}")
+            if wanted == 0 or (wanted < 0 and resource in BASIC) or self._is_ignored(resource):
+                continue
+            allocatable = nodes.allocatable(resource)
+            short = wanted > allocatable - nodes.requested(resource)
+            if resource not in BASIC and self._handle.devices.backs(resource):
+                short &= allocatable > 0  # where no device plugin offers it, DynamicResources decides
+            if short.any():
+                lacking[short] |= 1 << (len(names) - 1)
+                lacking[short & (wanted > allocatable)] |= UNRESOLVABLE_BIT
+        if not lacking.any():
+            return None
+        return Verdict(lacking, lambda bits: _phrase(bits, names))
+
+    def _is_ignored(self, resource: str) -> bool:
+        return is_extended_name(resource) and (
+            resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
+        )
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        columns = self._columns.read(nodes, [pod.shape.scored_request(r.name) for r in self._strategy.resources])
+        match self._strategy.type:
+            case "MostAllocated":
+                return most_allocated(columns, len(nodes))
+            case "RequestedToCapacityRatio":
+                return requested_to_capacity(columns, self._shape, len(nodes))
+            case _:
+                return least_allocated(columns, len(nodes))
+
+
+def _phrase(bits: int, names: list[str]) -> Status:
+    reasons = tuple(name for i, name in enumerate(names) if bits >> i & 1)
+    unresolvable = bool(bits & UNRESOLVABLE_BIT)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, reasons)

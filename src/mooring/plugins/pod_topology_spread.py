@@ -1,0 +1,404 @@
+"""PodTopologySpread: keep the numbers of alike pods even between zones, racks or nodes."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Pod, ReplicationController, Service, TopologySpreadConstraint
+from mooring.api.selectors import Requirement, Selector, compile_selector, compile_set
+from mooring.api.taints import first_untolerated
+from mooring.api.workloads import ReplicaSet, StatefulSet
+from mooring.config.types import PodTopologySpreadArgs
+from mooring.errors import ParseError
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.cluster import Cluster
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_requirements import node_requirements
+from mooring.state.node_rows import Mask, NodeRows
+from mooring.state.pod_index import CountColumn
+from mooring.state.pod_info import PodClass, PodInfo, PodShape
+
+Ints = NDArray[np.int64]
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+MISSING_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+TOO_SKEWED = Status.unschedulable("node(s) didn't match pod topology spread constraints")
+NO_DOMAIN = 2**31 - 1  # the minimum over no domains: nothing is ever too skewed against it
+MAX_KEPT = 1024
+
+SYSTEM_DEFAULTS = [
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway"),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint, ready to be counted."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+
+class Domains:
+    """One hard constraint's pods by domain, and the two emptiest domains as upstream tracks them.
+
+    Upstream keeps only the two smallest entries and updates them one pod at a
+    time; after several additions to one domain its minimum can be larger than
+    the true one. Hypotheses (preemption, nominated pods) must reproduce that.
+    """
+
+    __slots__ = ("counts", "critical", "present")
+
+    def __init__(self, counts: Ints, present: Mask) -> None:
+        self.counts = counts  # [domain]
+        self.present = present  # [domain]: some node that counts is in it
+        self.critical: list[list[int]] | None = None  # [domain, count] of the two smallest, once a pod moved
+
+    @property
+    def size(self) -> int:
+        return int(np.count_nonzero(self.present))
+
+    @property
+    def minimum(self) -> int:
+        if self.critical is not None:
+            return self.critical[0][1]
+        return int(self.counts.min(where=self.present, initial=NO_DOMAIN))
+
+    def change(self, domain: int, amount: int) -> None:
+        if self.critical is None:
+            self.critical = self._two_smallest()
+        if domain >= len(self.counts):
+            grow = domain + 1 - len(self.counts)
+            self.counts = np.concatenate((self.counts, np.zeros(grow, np.int64)))
+            self.present = np.concatenate((self.present, np.zeros(grow, np.bool_)))
+        self.counts[domain] += amount
+        self.present[domain] = True
+        self._track(domain, int(self.counts[domain]))
+
+    def _two_smallest(self) -> list[list[int]]:
+        domains = np.flatnonzero(self.present)
+        order = np.argsort(self.counts[domains], kind="stable")[:2]
+        found = [[int(domains[i]), int(self.counts[domains[i]])] for i in order]
+        return found + [[-1, NO_DOMAIN]] * (2 - len(found))
+
+    def _track(self, domain: int, count: int) -> None:
+        paths = self.critical
+        assert paths is not None
+        for i in (0, 1):
+            if paths[i][0] == domain:
+                paths[i] = [domain, count]
+                if paths[0][1] > paths[1][1]:
+                    paths[0], paths[1] = paths[1], paths[0]
+                return
+        if count < paths[0][1]:
+            paths[1] = paths[0]
+            paths[0] = [domain, count]
+        elif count < paths[1][1]:
+            paths[1] = [domain, count]
+
+    def clone(self) -> Domains:
+        copy = Domains(self.counts.copy(), self.present.copy())
+        copy.critical = None if self.critical is None else [list(path) for path in self.critical]
+        return copy
+
+
+class FilterState:
+    __slots__ = ("constraints", "domains", "nodes")
+
+    def __init__(self, constraints: tuple[Constraint, ...], domains: list[Domains], nodes: NodeRows) -> None:
+        self.constraints = constraints
+        self.domains = domains
+        self.nodes = nodes
+
+    def clone(self) -> FilterState:
+        return FilterState(self.constraints, [domains.clone() for domains in self.domains], self.nodes)
+
+
+@dataclass(slots=True)
+class ScoreState:
+    constraints: tuple[Constraint, ...]
+    by_domain: list[Ints | None]  # None: counted per node (hostname)
+    weights: list[float]
+    require_all: bool
+
+
+class PodTopologySpread:
+    """Hard constraints reject what would make the skew too large; soft ones prefer the emptier domains.
+
+    A missing topology label is unresolvable; too much skew is not, since
+    evicting a counted pod lessens it.
+    """
+
+    name: ClassVar[str] = "PodTopologySpread"
+    filter_reads: ClassVar[Reads] = Reads.CLUSTER
+    score_reads: ClassVar[Reads] = Reads.CLUSTER
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        self._cluster: Cluster = handle.cluster
+        self._system_defaulted = args.defaulting_type == "System"
+        self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
+        self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
+        self._parsed: OrderedDict[Hashable, tuple[Constraint, ...]] = OrderedDict()
+
+    # ---- constraints -------------------------------------------------------------------------------------------
+
+    def constraints_of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+        """The pod's own constraints with this action, or else the defaults with a deduced selector."""
+        own = pod.shape.spec.topology_spread_constraints
+        if own:
+            key = (pod.shape.id, pod.cls.id, action)
+            parsed = self._parsed.get(key)
+            if parsed is None:
+                parsed = self._parsed[key] = _parse(own, pod.cls.labels, action)
+                if len(self._parsed) > MAX_KEPT:
+                    self._parsed.popitem(last=False)
+            return parsed
+        defaults = _parse(self._defaults, pod.cls.labels, action)
+        if not defaults:
+            return ()
+        selector = self._deduced_selector(pod.pod)
+        return () if selector.is_empty else tuple(replace(constraint, selector=selector) for constraint in defaults)
+
+    def _deduced_selector(self, pod: Pod) -> Selector:
+        """What the pod's services and its controller select together."""
+        meta, objects = pod.metadata, self._cluster.objects
+        labels: dict[str, str] = {}
+        for service in objects.in_namespace(Service, meta.namespace):
+            wanted = service.spec.selector
+            if wanted is not None and all(meta.labels.get(key) == value for key, value in wanted.items()):
+                labels.update(wanted)
+        owner = meta.controller()
+        key = "" if owner is None else f"{meta.namespace}/{owner.name}"
+        match (owner.api_version, owner.kind) if owner is not None else ("", ""):
+            case ("v1", "ReplicationController"):
+                controller = objects.get(ReplicationController, key)
+                if controller is not None:
+                    labels.update(controller.spec.selector or {})
+            case ("apps/v1", "ReplicaSet" | "StatefulSet" as kind):
+                workload = objects.get(ReplicaSet, key) if kind == "ReplicaSet" else objects.get(StatefulSet, key)
+                if workload is not None:
+                    try:
+                        return compile_set(labels).with_requirements(
+                            *compile_selector(workload.spec.selector).requirements
+                        )
+                    except ParseError:
+                        pass  # upstream, too, goes on with what the services say
+        return compile_set(labels)
+
+    # ---- counting ----------------------------------------------------------------------------------------------
+
+    def _column(self, namespace: str, selector: Selector) -> CountColumn | None:
+        """Alike pods per node; the empty selector counts nobody, though it matches everybody."""
+        if selector.is_empty or selector.matches_nothing:
+            return None
+
+        def alike(cls: PodClass) -> bool:
+            return not cls.terminating and cls.namespace == namespace and selector.matches(cls.labels)
+
+        return self._cluster.pod_index.column(("spread", namespace, selector), alike, (namespace,), selector.exact)
+
+    def _counts(self, nodes: NodeRows, namespace: str, selector: Selector) -> Ints:
+        column = self._column(namespace, selector)
+        return np.zeros(len(nodes), np.int64) if column is None else nodes.counts(column)
+
+    def _included(self, shape: PodShape, constraint: Constraint, everywhere: NodeRows) -> Mask | None:
+        """Which nodes the constraint's policies let take part; None means all."""
+        affinity = constraint.honor_affinity and not node_requirements(shape).is_empty
+        if not affinity and not constraint.honor_taints:
+            return None
+        table = everywhere.table
+        version = (table.generation, table.log_epoch, len(table.node_log))
+        key = (shape.id, affinity, constraint.honor_taints)
+        known = self._masks.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        mask = node_requirements(shape).mask(everywhere) if affinity else np.ones(len(everywhere), np.bool_)
+        if constraint.honor_taints:
+            tolerated = np.fromiter(
+                (first_untolerated(taints, shape.spec.tolerations) is None for taints in table.taint_sets), np.bool_
+            )
+            mask = mask & tolerated[table.taint_set]
+        self._masks[key] = (version, mask)
+        if len(self._masks) > MAX_KEPT:
+            self._masks.popitem(last=False)
+        return mask
+
+    @staticmethod
+    def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask:
+        mask = nodes.label_ids(constraints[0].topology_key) >= 0
+        for constraint in constraints[1:]:
+            mask = mask & (nodes.label_ids(constraint.topology_key) >= 0)
+        return mask
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        try:
+            constraints = self.constraints_of(pod, "DoNotSchedule")
+        except ParseError as error:
+            return Status.error(f"get constraints from pod: {error}")
+        if not constraints:
+            return SKIP
+        has_all_keys = self._has_all_keys(nodes, constraints)
+        all_domains = []
+        for constraint in constraints:
+            included = self._included(pod.shape, constraint, nodes)
+            eligible = has_all_keys if included is None else has_all_keys & included
+            counts = self._counts(nodes, pod.pod.metadata.namespace, constraint.selector)
+            bins = nodes.label_ids(constraint.topology_key) + 1
+            if not eligible.all():
+                bins = np.where(eligible, bins, 0)  # bin 0 is thrown away
+            size = len(nodes.label(constraint.topology_key).values)
+            by_domain = np.bincount(bins, weights=counts, minlength=size + 1)[1:].astype(np.int64)
+            present = np.bincount(bins, minlength=size + 1)[1:] > 0
+            all_domains.append(Domains(by_domain, present))
+        state.write(self.name, FilterState(constraints, all_domains, nodes))
+        return SUCCESS
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status:
+        self._change(state.read(self.name), pod, added, node, 1)
+        return SUCCESS
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status:
+        self._change(state.read(self.name), pod, removed, node, -1)
+        return SUCCESS
+
+    def _change(self, found: FilterState, pod: PodInfo, other: PodInfo, node: NodeInfo, amount: int) -> None:
+        """A terminating pod that goes is subtracted although it was not counted: so does upstream."""
+        meta = other.pod.metadata
+        if meta.namespace != pod.pod.metadata.namespace or node.row < 0:
+            return
+        if any(constraint.topology_key not in node.labels for constraint in found.constraints):
+            return
+        for constraint, domains in zip(found.constraints, found.domains, strict=True):
+            if not constraint.selector.matches(meta.labels):
+                continue
+            included = self._included(pod.shape, constraint, NodeRows(found.nodes.table))
+            if included is None or included[node.row]:
+                column = found.nodes.label(constraint.topology_key)
+                domains.change(column.intern(node.labels[constraint.topology_key]), amount)
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        found: FilterState = state.read(self.name)
+        result = np.zeros(len(nodes), np.int64)
+        for constraint, domains in zip(found.constraints, found.domains, strict=True):
+            ids = nodes.label_ids(constraint.topology_key)
+            minimum = 0 if domains.size < constraint.min_domains else domains.minimum
+            itself = 1 if constraint.selector.matches(pod.cls.labels) else 0
+            too_full = np.append(domains.counts + itself - minimum > constraint.max_skew, False)
+            if len(too_full) <= len(nodes.label(constraint.topology_key).values):
+                missing = len(nodes.label(constraint.topology_key).values) + 1 - len(too_full)
+                too_full = np.append(too_full[:-1], [itself - minimum > constraint.max_skew] * missing + [False])
+            verdict = np.where(ids < 0, 1, np.where(too_full[ids], 2, 0))
+            result = np.where(result == 0, verdict, result)
+        return Verdict.choose(result, (MISSING_LABEL, TOO_SKEWED)) if result.any() else None
+
+    # ---- score -------------------------------------------------------------------------------------------------
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        try:
+            constraints = self.constraints_of(pod, "ScheduleAnyway")
+        except ParseError as error:
+            return Status.error(f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}")
+        if not constraints:
+            return SKIP
+        require_all = bool(pod.shape.spec.topology_spread_constraints) or not self._system_defaulted
+        everywhere = NodeRows(nodes.table)
+        counted = self._has_all_keys(nodes, constraints) if require_all else np.ones(len(nodes), np.bool_)
+        takes_part = self._has_all_keys(everywhere, constraints) if require_all else None
+        found = ScoreState(constraints, [], [], require_all)
+        for constraint in constraints:
+            key = constraint.topology_key
+            if key == HOSTNAME:
+                found.by_domain.append(None)
+                found.weights.append(math.log(int(counted.sum()) + 2))
+                continue
+            bins = _bins(nodes, key)
+            size = int(np.count_nonzero(np.bincount(bins[counted])))
+            found.weights.append(math.log(size + 2))
+            counts = self._counts(everywhere, pod.pod.metadata.namespace, constraint.selector)
+            included = self._included(pod.shape, constraint, everywhere)
+            if included is not None:
+                counts = counts * included
+            if takes_part is not None:
+                counts = counts * takes_part
+            found.by_domain.append(
+                np.bincount(
+                    _bins(everywhere, key), weights=counts, minlength=len(everywhere.label(key).values) + 1
+                ).astype(np.int64)
+            )
+        state.write(self.name + "/score", found)
+        return SUCCESS
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        found: ScoreState = state.read(self.name + "/score")
+        total = np.zeros(len(nodes))
+        for constraint, by_domain, weight in zip(found.constraints, found.by_domain, found.weights, strict=True):
+            if by_domain is None:
+                counts = self._counts(nodes, pod.pod.metadata.namespace, constraint.selector)
+            else:
+                counts = by_domain[_bins(nodes, constraint.topology_key)]
+            share = counts * weight + float(constraint.max_skew - 1)
+            total += np.where(nodes.label_ids(constraint.topology_key) >= 0, share, 0.0)
+        if found.require_all:
+            total[~self._has_all_keys(nodes, found.constraints)] = 0.0
+        whole = np.floor(total)
+        return (whole + (total - whole >= 0.5)).astype(np.int64)  # half away from zero; totals are not negative
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        found: ScoreState = state.read(self.name + "/score")
+        counted = np.ones(len(nodes), np.bool_)
+        if found.require_all:
+            counted = self._has_all_keys(nodes, found.constraints)
+        if not counted.any():
+            return np.zeros_like(scores)
+        low, high = int(scores[counted].min()), int(scores[counted].max())
+        if high == 0:
+            return np.where(counted, MAX_NODE_SCORE, 0)
+        return np.where(counted, MAX_NODE_SCORE * (high + low - scores) // high, 0)
+
+
+def _bins(nodes: NodeRows, key: str) -> NDArray[np.int64]:
+    """Domain numbers for bincount: 0 for a missing label and for an empty value, which scoring takes as the same."""
+    ids = nodes.label_ids(key).astype(np.int64) + 1
+    empty = nodes.label(key).id_of("")
+    return ids if empty < 0 else np.where(ids == empty + 1, 0, ids)
+
+
+def _parse(constraints: list[TopologySpreadConstraint], labels: dict[str, str], action: str) -> tuple[Constraint, ...]:
+    return tuple(
+        Constraint(
+            constraint.max_skew,
+            constraint.topology_key,
+            _selector(constraint, labels),
+            1 if constraint.min_domains is None else constraint.min_domains,
+            (constraint.node_affinity_policy or "Honor") == "Honor",
+            (constraint.node_taints_policy or "Ignore") == "Honor",
+        )
+        for constraint in constraints
+        if constraint.when_unsatisfiable == action
+    )
+
+
+def _selector(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> Selector:
+    """The label selector, narrowed by the pod's own values of ``matchLabelKeys``."""
+    selector = compile_selector(constraint.label_selector)
+    own = [Requirement(key, "In", (labels[key],)) for key in constraint.match_label_keys if key in labels]
+    return selector.with_requirements(*own) if own else selector

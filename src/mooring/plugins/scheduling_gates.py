@@ -1,0 +1,24 @@
+"""SchedulingGates: a pod with gates is not even tried."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from mooring.api.core import Pod
+from mooring.framework.handle import Handle
+from mooring.framework.status import SUCCESS, Status
+
+
+class SchedulingGates:
+    """Holds a pod back until its last gate is removed; only that update can free it."""
+
+    name: ClassVar[str] = "SchedulingGates"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        pass
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        gates = pod.spec.scheduling_gates
+        if not gates:
+            return SUCCESS
+        return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
