@@ -1,0 +1,492 @@
+"""DynamicResources: a pod goes where the devices are that its ResourceClaims ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.api.core import ContainerExtendedResourceRequest, Pod
+from mooring.api.meta import Object
+from mooring.api.resource import AllocationResult, ResourceClaim
+from mooring.api.times import format_time
+from mooring.config.types import DynamicResourcesArgs
+from mooring.errors import ApiError, ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import (
+    PostFilterResult,
+    PreFilterResult,
+    PreFlight,
+    Reads,
+    Scores,
+)
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.scoring import default_normalize
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.plugins.dynamic_resources.allocator import AllocationTimeout, Allocator, InvalidPools
+from mooring.plugins.dynamic_resources.attempt import KEY, Attempt, NodeAllocation, attempt_of
+from mooring.plugins.dynamic_resources.claims import (
+    ClaimProblem,
+    binding_failure,
+    has_binding_conditions,
+    has_binding_timed_out,
+    is_ready_for_binding,
+    is_reserved_for,
+    pod_claims,
+    prioritized_score,
+)
+from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
+from mooring.plugins.dynamic_resources.extended import (
+    IN_MEMORY_NAME,
+    find_claim,
+    in_memory_claim,
+    may_be_backed_by_class,
+    requests_for,
+)
+from mooring.plugins.dynamic_resources.pools import AllocationError
+from mooring.plugins.dynamic_resources.writes import (
+    ClaimWriter,
+    Deallocate,
+    DeleteClaim,
+    Unreserve,
+    extended_status_patch,
+    finalizer_patch,
+    perform,
+    reserve_patch,
+)
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_selector import compile_node_selector
+from mooring.state.pod_info import PodInfo
+
+CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
+NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
+STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
+CANNOT_FIT = Status.unresolvable("cannot fit resource")
+BINDING_TIMEOUT_S = 600.0
+BINDING_POLL_S = 5.0
+CONFLICT_RETRIES = 5
+
+
+class DynamicResources:
+    """Rejects nodes that cannot give the pod its devices; evicting pods never helps, so always unresolvably.
+
+    Claims that are allocated already bind the pod to where their devices can be used. For the others the allocator
+    searches each node, and what it found on the chosen node is reserved and, before binding, written into the claims.
+    A node whose devices are higher in a prioritised list scores more. New devices, classes, claims or node labels can
+    change its mind.
+    """
+
+    name: ClassVar[str] = KEY
+    filter_reads: ClassVar[Reads] = Reads.LOCAL
+    score_reads: ClassVar[Reads] = Reads.LOCAL
+
+    def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
+        self._handle = handle
+        self._clock = handle.clock
+        shared = handle.devices
+        self._devices = shared if isinstance(shared, ClusterDevices) else ClusterDevices(handle.cluster)
+        self._filter_timeout_s = args.filter_timeout or 0.0
+        self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
+
+    # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        try:
+            pod_claims(pod, self._devices.claim)
+        except ClaimProblem as problem:
+            return Status.unresolvable(str(problem))
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        add_or_update = ActionType.ADD | ActionType.UPDATE
+        return (
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
+            ),
+            on(EventResource.RESOURCE_CLAIM, add_or_update, self._after_claim_change),
+            on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
+            on(EventResource.DEVICE_CLASS, add_or_update),
+            on(EventResource.RESOURCE_SLICE, add_or_update),
+        )
+
+    def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
+        if not isinstance(after, ResourceClaim):
+            return Hint.QUEUE
+        try:
+            uses_claim = any(claim.uid == after.uid for claim in pod_claims(pod, self._devices.claim))
+        except ClaimProblem:
+            return Hint.SKIP
+        old = before if isinstance(before, ResourceClaim) else None
+        if old is not None and old.status.allocation is not None and after.status.allocation is None:
+            return Hint.QUEUE  # its devices are free for anybody
+        if not uses_claim:
+            return Hint.SKIP
+        return Hint.SKIP if old is not None and old.status == after.status else Hint.QUEUE
+
+    def _after_pod_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
+        if not isinstance(after, Pod):
+            return Hint.QUEUE
+        if after.uid != pod.uid:
+            return Hint.SKIP
+        try:
+            pod_claims(after, self._devices.claim)
+        except ClaimProblem:
+            return Hint.SKIP
+        return Hint.QUEUE
+
+    # ---- finding a node ----------------------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        state.write(KEY, Attempt())  # PostFilter tells "nothing to do" from "never asked"
+        attempt = Attempt()
+        try:
+            attempt.claims = pod_claims(pod.pod, self._devices.claim)
+        except ClaimProblem as problem:
+            return Status.unresolvable(str(problem))
+        self._add_extended_claim(attempt, pod)
+        if not attempt.claims:
+            return SKIP
+        for i, claim in enumerate(attempt.claims):
+            status = self._check_allocated(attempt, i) if claim.status.allocation else self._check_new(attempt, claim)
+            if not status.is_success:
+                return status
+        if any(claim.status.allocation is None for claim in attempt.claims):
+            attempt.allocator = Allocator(
+                self._devices.inventory(),
+                self._devices.selectors,
+                self._devices.allocated(),
+                self._devices.device_class,
+                lambda: attempt.deadline is not None and self._clock.monotonic() > attempt.deadline,
+            )
+        state.write(KEY, attempt)
+        return SUCCESS
+
+    def _add_extended_claim(self, attempt: Attempt, pod: PodInfo) -> None:
+        asked = {name: n for name, n in pod.shape.requests.items() if n and may_be_backed_by_class(name)}
+        resolver = self._devices.resolver()
+        if not any(resolver.get(name) is not None for name in asked):
+            return
+        attempt.extended_requests = asked
+        attempt.extended = find_claim(pod.pod, self._devices.claims()) or in_memory_claim(pod.pod)
+        attempt.claims.append(attempt.extended)
+
+    def _check_allocated(self, attempt: Attempt, index: int) -> Status:
+        claim = attempt.claims[index]
+        allocation = claim.status.allocation
+        assert allocation is not None
+        matcher = None
+        if allocation.node_selector is not None:
+            matcher = compile_node_selector(allocation.node_selector)
+            problem = next((term.error for term in matcher.terms if term.error), "")
+            if problem:
+                return Status.error(problem)
+        attempt.available_on.append(matcher)
+        is_late = has_binding_timed_out(claim, self._clock.now(), self._binding_timeout_s)
+        if binding_failure(claim) or (is_late and not is_ready_for_binding(claim)):
+            attempt.stuck.add(index)
+        return SUCCESS
+
+    def _check_new(self, attempt: Attempt, claim: ResourceClaim) -> Status:
+        attempt.available_on.append(None)
+        if self._devices.pending_allocation(claim.uid) is not None:
+            return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        if claim is attempt.extended:
+            return SUCCESS  # has no requests before a node is looked at
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                wanted = [(request.name, request.exactly.device_class_name)]
+            elif request.first_available:
+                wanted = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available]
+            else:
+                return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+            for name, class_name in wanted:
+                if not class_name:
+                    return Status.error(f"request {name}: unsupported request type")
+                if self._devices.device_class(class_name) is None:
+                    return Status.unresolvable(f"request {name}: device class {class_name} does not exist")
+        return SUCCESS
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.claims:
+            return None
+        ids = np.zeros(len(nodes), np.int64)
+        numbers: dict[Status, int] = {}
+        for i, node in enumerate(nodes.infos):
+            if node.name not in attempt.statuses:
+                attempt.statuses[node.name] = self._judge(attempt, pod, nodes, i)
+            status = attempt.statuses[node.name]
+            if status is None:
+                continue
+            ids[i] = numbers.setdefault(status, len(numbers) + 1)
+            if not status.is_rejected:
+                break  # an error fails the attempt: no need to look at more nodes
+        return Verdict.choose(ids, list(numbers)) if numbers else None
+
+    def _judge(self, attempt: Attempt, pod: PodInfo, nodes: NodeRows, i: int) -> Status | None:
+        """Look at one node; None means that the pod can run there."""
+        node = nodes.infos[i]
+        extended: ResourceClaim | None = None
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if attempt.extended is not None:
+            found = self._extended_claim_for(attempt, pod, nodes, i)
+            if isinstance(found, Status):
+                return found
+            if found is not None:
+                extended, mappings = found
+            elif not attempt.has_user_claims:
+                return None  # the node counts the resource itself
+        unavailable = {
+            index
+            for index, matcher in enumerate(attempt.available_on)
+            if index in attempt.stuck or (matcher is not None and not matcher.matches(node.name, node.labels))
+        }
+        results = []
+        if attempt.allocator is not None:
+            claims = [
+                extended if claim is attempt.extended and extended is not None else claim
+                for _, claim in attempt.to_allocate()
+            ]
+            if self._filter_timeout_s:
+                attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
+            try:
+                allocated = attempt.allocator.allocate(node.name, node.labels, claims)
+            except InvalidPools as problem:
+                return Status.unresolvable(str(problem))
+            except (AllocationTimeout, AllocationError, ParseError) as problem:
+                return Status.error(str(problem))
+            if allocated is None:
+                return CANNOT_ALLOCATE
+            results = allocated
+        if unavailable:
+            attempt.unavailable |= unavailable
+            return NOT_AVAILABLE
+        if attempt.allocator is not None:
+            attempt.node_allocations[node.name] = NodeAllocation(results, extended, mappings)
+        return None
+
+    def _extended_claim_for(
+        self, attempt: Attempt, pod: PodInfo, nodes: NodeRows, i: int
+    ) -> tuple[ResourceClaim, list[ContainerExtendedResourceRequest]] | Status | None:
+        """The claim for what the node must give as devices; None if it counts everything in its allocatable."""
+        claim = attempt.extended
+        assert claim is not None
+        if claim.spec.devices.requests:
+            return STALE_EXTENDED_CLAIM  # of an earlier attempt: PostFilter deletes it
+        node = nodes.infos[i].node
+        resolver = self._devices.resolver()
+        by_devices = set()
+        for resource in attempt.extended_requests:
+            if resolver.get(resource) is not None and nodes.allocatable(resource)[i] == 0:
+                by_devices.add(resource)
+            elif node is None or resource not in node.status.allocatable:
+                return CANNOT_FIT
+        if (not by_devices and not attempt.has_user_claims) or claim.status.allocation is not None:
+            return None
+        key = frozenset(by_devices)
+        if key not in attempt.node_claims:
+            requests, mappings = requests_for(pod.pod, by_devices, resolver)
+            wanted = copy(claim)
+            wanted.spec = copy(claim.spec)
+            wanted.spec.devices = copy(claim.spec.devices)
+            wanted.spec.devices.requests = requests
+            attempt.node_claims[key] = (wanted, mappings)
+        return attempt.node_claims[key]
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        """Give back one claim that stood in the way; its release brings the pod back for another attempt."""
+        attempt = attempt_of(state)
+        if attempt is None:
+            return PostFilterResult(Status.error("not found"))
+        if not attempt.claims:
+            return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+        is_stored = attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME
+        for index in sorted(attempt.unavailable):
+            claim = attempt.claims[index]
+            if claim is attempt.extended:
+                if is_stored:
+                    break
+                continue
+            if [consumer.uid for consumer in claim.status.reserved_for] in ([], [pod.uid]):
+                attempt.writes.append(Deallocate(claim))
+                return PostFilterResult(Status.unschedulable("deallocation of ResourceClaim completed"))
+        if is_stored and attempt.extended is not None:
+            attempt.writes.append(DeleteClaim(attempt.extended))
+            return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
+        return PostFilterResult(Status.unschedulable("still not schedulable"))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        scores = np.zeros(len(nodes), np.int64)
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.node_allocations:
+            return scores
+        for i, node in enumerate(nodes.infos):
+            allocation = attempt.node_allocations.get(node.name)
+            if allocation is None:
+                continue
+            claims = [
+                allocation.extended_claim if claim is attempt.extended and allocation.extended_claim else claim
+                for claim in attempt.claims
+            ]
+            scores[i] = prioritized_score(claims, allocation.results)
+        return scores
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        return default_normalize(scores, reverse=False)
+
+    # ---- taking what was found ---------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        attempt = attempt_of(state)
+        if attempt is None or attempt.allocator is None:
+            return SUCCESS
+        wanted = list(attempt.to_allocate())
+        allocation = attempt.node_allocations.get(node_name)
+        if allocation is None or not allocation.results:
+            if all(claim is attempt.extended for _, claim in wanted):
+                return SUCCESS  # the node counts the resource itself
+            return Status.error("claim allocation not found for node")
+        if len(allocation.results) != len(wanted):
+            return Status.error(
+                f"internal error, have {len(allocation.results)} allocations, {len(wanted)} claims to allocate"
+            )
+        for (index, claim), result in zip(wanted, allocation.results, strict=True):
+            attempt.reserved[index] = result
+            self._devices.add_pending(claim.uid, claim, result)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        attempt = attempt_of(state)
+        if attempt is None:
+            return
+        for index, claim in enumerate(attempt.claims):
+            if index in attempt.reserved:
+                self._devices.remove_pending(claim.uid)
+            if claim is attempt.extended:
+                if claim.name != IN_MEMORY_NAME:
+                    attempt.writes.append(DeleteClaim(claim))
+            elif claim.status.allocation is not None and is_reserved_for(claim, pod.pod):
+                attempt.writes.append(Unreserve(claim, pod.uid))
+        if attempt.extended is not None:
+            self._devices.remove_pending(in_memory_claim(pod.pod).uid)
+
+    async def flush(self, state: CycleState) -> None:
+        """Do what PostFilter or Unreserve decided; the scheduler calls this when a cycle has failed."""
+        attempt = attempt_of(state)
+        writer = self._handle.writer
+        if attempt is None or not isinstance(writer, ClaimWriter):
+            return
+        while attempt.writes:
+            await perform(writer, attempt.writes.pop(0))
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
+        attempt = attempt_of(state)
+        return PreFlight(SUCCESS if attempt is not None and attempt.claims else SKIP, allow_parallel=True)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Store allocations and reservations, then wait for devices that must be made ready."""
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.claims:
+            return SUCCESS
+        writer = self._handle.writer
+        if not isinstance(writer, ClaimWriter):
+            return Status.error("no API server to store claims with")
+        try:
+            for index, claim in enumerate(attempt.claims):
+                if not is_reserved_for(claim, pod.pod):
+                    attempt.claims[index] = await self._bind_claim(writer, attempt, index, pod.pod, node_name)
+            if not any(has_binding_conditions(claim) for claim in attempt.claims):
+                return SUCCESS
+            message = f"waiting for binding conditions for device on node {node_name}"
+            writer.record_event(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", message)
+            return await self._wait_for_devices(writer, attempt)
+        except ApiError as error:
+            return Status.error(str(error))
+
+    async def _bind_claim(
+        self, writer: ClaimWriter, attempt: Attempt, index: int, pod: Pod, node_name: str
+    ) -> ResourceClaim:
+        claim = attempt.claims[index]
+        allocation = attempt.reserved.get(index)
+        is_extended = claim is attempt.extended
+        if is_extended and allocation is None and not claim.spec.devices.requests:
+            return claim  # the node counts the resource itself
+        pending_uid = claim.uid
+        mappings: list[ContainerExtendedResourceRequest] = []
+        try:
+            if is_extended and claim.name == IN_MEMORY_NAME:
+                on_node = attempt.node_allocations.get(node_name)
+                if on_node is None or on_node.extended_claim is None:
+                    raise ApiError(f"extended resource claim not found for node {node_name}")
+                mappings = on_node.mappings
+                claim = await writer.create_claim(_to_create(on_node.extended_claim))
+                attempt.extended = attempt.claims[index] = claim
+            claim = await self._store(writer, claim, pod, allocation)
+            self._devices.assume(claim)
+            if is_extended:
+                attempt.extended = claim
+                await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
+            return claim
+        finally:
+            if allocation is not None:
+                self._devices.remove_pending(pending_uid)
+
+    async def _store(
+        self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None
+    ) -> ResourceClaim:
+        ours = allocation is not None
+        for attempts_left in range(CONFLICT_RETRIES - 1, -1, -1):
+            if claim.metadata.deletion_timestamp is not None:
+                raise ApiError(f"claim {claim.key} got deleted in the meantime")
+            if ours and claim.status.allocation is not None:
+                raise ApiError(f"claim {claim.key} got allocated elsewhere in the meantime")
+            if not ours and claim.status.allocation is None:
+                raise ApiError(f"claim {claim.key} got deallocated elsewhere in the meantime")
+            try:
+                patch = finalizer_patch(claim) if ours else None
+                if patch is not None:
+                    claim = await writer.patch_claim(claim.namespace, claim.name, patch)
+                now = format_time(self._clock.now())
+                patch = reserve_patch(claim, pod, allocation, now)
+                return await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
+            except ApiError as error:
+                if error.code != 409 or not attempts_left:
+                    what = "add allocation and reservation" if ours else "add reservation"
+                    raise ApiError(f"{what} to claim {claim.key}: {error}", code=error.code) from None
+            claim = await writer.get_claim(claim.namespace, claim.name)
+        raise AssertionError("unreachable")
+
+    async def _wait_for_devices(self, writer: ClaimWriter, attempt: Attempt) -> Status:
+        give_up = self._clock.now() + self._binding_timeout_s
+        while True:
+            is_ready = True
+            for index, claim in enumerate(attempt.claims):
+                current = self._devices.claim(claim.key) or claim
+                attempt.claims[index] = current
+                failure = binding_failure(current)
+                if failure:
+                    return Status.error(failure)
+                if not is_ready_for_binding(current):
+                    if has_binding_timed_out(current, self._clock.now(), self._binding_timeout_s):
+                        return Status.error(f"device binding timeout: claim={current.name}")
+                    is_ready = False
+                    break
+            if is_ready:
+                return SUCCESS
+            if self._clock.now() >= give_up:
+                return Status.error("device binding timeout: context deadline exceeded")
+            await writer.sleep(BINDING_POLL_S)
+
+
+def _to_create(claim: ResourceClaim) -> ResourceClaim:
+    """A claim as it is sent: the API server gives it its name and uid."""
+    created = copy(claim)
+    created.metadata = copy(claim.metadata)
+    created.metadata.name = created.metadata.uid = ""
+    return created
