@@ -1,0 +1,354 @@
+"""Leader election on a Lease, by client-go's rules: one replica leads, the others wait for its lease to expire.
+
+Clocks of different machines are never compared. A candidate notes when *it* saw the record change and considers the
+lease expired when that is longer ago than the lease's duration, by its own monotonic clock.
+
+A leader renews every ``retry_period_s`` without reading first. When renewals fail for ``renew_deadline_s`` it stops,
+well before anybody else may take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from mooring.client.errors import NotFound
+from mooring.client.rest import RestClient
+from mooring.clock import Clock, SystemClock
+from mooring.errors import ApiError, MooringError, UsageError
+from mooring.observe.events import EventRecorder, ObjectReference, micro_time
+
+log = logging.getLogger("mooring.scheduler.leader_election")
+
+JITTER_FACTOR = 1.2
+WATCHDOG_S = 20.0
+
+
+class LeaseLost(MooringError):
+    """The lease could not be renewed in time, or somebody else has it."""
+
+
+class LeadershipObserver(Protocol):
+    """Who wants to know, for metrics."""
+
+    def __call__(self, name: str, is_leader: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElectionSettings:
+    """The ``leaderElection`` section of the configuration."""
+
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    namespace: str = "kube-system"
+    name: str = "kube-scheduler"
+
+    def __post_init__(self) -> None:
+        if self.lease_duration_s <= self.renew_deadline_s:
+            raise UsageError("leaseDuration must be greater than renewDeadline")
+        if self.renew_deadline_s <= self.retry_period_s * JITTER_FACTOR:
+            raise UsageError("renewDeadline must be greater than retryPeriod*JitterFactor")
+        if self.retry_period_s <= 0:
+            raise UsageError("retryPeriod must be greater than zero")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a Lease says about the leader."""
+
+    holder: str = ""
+    duration_s: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    transitions: int = 0
+
+
+def default_identity() -> str:
+    """Name this process: host name and a unique suffix, as upstream."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """One candidate. ``run`` campaigns, leads and gives up the lease; ``check`` is the watchdog's question."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        settings: LeaderElectionSettings | None = None,
+        *,
+        identity: str = "",
+        recorder: EventRecorder | None = None,
+        component: str = "default-scheduler",
+        observer: LeadershipObserver | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.settings = settings or LeaderElectionSettings()
+        self.identity = identity or default_identity()
+        self._client = client
+        self._recorder = recorder
+        self._component = component
+        self._observer = observer
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._sleep = sleep
+        self._lease: dict[str, Any] | None = None
+        self._observed = Record()
+        self._observed_raw: Record | None = None
+        self._observed_at = float("-inf")
+        self._reported = ""
+
+    # What others ask
+
+    @property
+    def leader(self) -> str:
+        """The identity of the last leader seen."""
+        return self._observed.holder
+
+    @property
+    def is_leader(self) -> bool:
+        return self._observed.holder == self.identity
+
+    def check(self, tolerance_s: float = WATCHDOG_S) -> str | None:
+        """Say what is wrong: a leader that has not renewed long after its lease expired should have died."""
+        if not self.is_leader:
+            return None
+        if self._clock.monotonic() - self._observed_at > self.settings.lease_duration_s + tolerance_s:
+            return f"failed election to renew leadership on lease {self.settings.name}"
+        return None
+
+    # The election
+
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Campaign, run ``lead`` while leading, and raise ``LeaseLost`` when the lease is lost.
+
+        On cancellation ``lead`` is cancelled first and given time to finish; then the lease is given back.
+        """
+        await self.acquire()
+        work = asyncio.create_task(lead(), name="leading")
+        renewal = asyncio.create_task(self.renew(), name="lease renewal")
+        try:
+            done, _ = await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
+            if work in done:
+                work.result()
+        finally:
+            lost = renewal.done()
+            for task in (work, renewal):
+                task.cancel()
+            await asyncio.gather(work, renewal, return_exceptions=True)
+            self._observe_leadership(False)
+            await asyncio.shield(self._step_down(release=True))
+        if lost:
+            raise LeaseLost("leader election lost")
+
+    async def acquire(self) -> None:
+        """Try until the lease is ours."""
+        log.info("Attempting to acquire leader lease... lock=%s", self._where)
+        while True:
+            got_it = await self._try()
+            self._report_transition()
+            if got_it:
+                break
+            await self._sleep(self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random()))
+        self._observe_leadership(True)
+        self._event("became leader")
+        log.info("Successfully acquired lease lock=%s", self._where)
+
+    async def renew(self) -> None:
+        """Renew the lease; return once that has failed for the length of the renew deadline."""
+        while True:
+            deadline = self._clock.monotonic() + self.settings.renew_deadline_s
+            while not await self._try_until(deadline):
+                self._report_transition()
+                if self._clock.monotonic() + self.settings.retry_period_s > deadline:
+                    log.info("Failed to renew lease lock=%s", self._where)
+                    return
+                await self._sleep(self.settings.retry_period_s)
+            self._report_transition()
+            await self._sleep(self.settings.retry_period_s)
+
+    async def release(self) -> bool:
+        """Give the lease back, so that the next leader need not wait for it to expire."""
+        try:
+            async with asyncio.timeout(self.settings.renew_deadline_s):
+                old = await self._get()
+                if not self.is_leader:
+                    return True
+                now = micro_time(self._clock.now())
+                released = Record("", 1, now, now, old.transitions)
+                await self._put(released)
+        except (ApiError, TimeoutError) as error:
+            log.error("Failed to release lease lock=%s: %s", self._where, error or "no answer in time")
+            return False
+        self._observe(released)
+        return True
+
+    async def _step_down(self, *, release: bool) -> None:
+        if release:
+            await self.release()
+        self._event("stopped leading")
+
+    async def _try_until(self, deadline: float) -> bool:
+        try:
+            async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
+                return await self._try()
+        except TimeoutError:
+            return False
+
+    async def _try(self) -> bool:
+        """Acquire or renew once; false if somebody else leads or the server does not play along."""
+        now = micro_time(self._clock.now())
+        duration_s = int(self.settings.lease_duration_s)
+        if self.is_leader and self._is_valid():
+            record = Record(self.identity, duration_s, self._observed.acquire_time, now, self._observed.transitions)
+            try:
+                await self._put(record)
+            except ApiError as error:
+                log.debug("Failed to update lease optimistically, falling back to slow path: %s", error)
+            else:
+                self._observe(record)
+                return True
+        try:
+            try:
+                old = await self._get()
+            except NotFound:
+                record = Record(self.identity, duration_s, now, now, 0)
+                await self._post(record)
+                self._observe(record)
+                return True
+            if old != self._observed_raw:
+                self._observe(old)
+                self._observed_raw = old
+            if old.holder and not self.is_leader and self._is_valid():
+                return False
+            if self.is_leader:
+                record = Record(self.identity, duration_s, old.acquire_time, now, old.transitions)
+            else:
+                record = Record(self.identity, duration_s, now, now, old.transitions + 1)
+            await self._put(record)
+        except ApiError as error:
+            log.warning("lease %s: %s", self._where, error)
+            return False
+        self._observe(record)
+        return True
+
+    def _observe(self, record: Record) -> None:
+        self._observed = record
+        self._observed_at = self._clock.monotonic()
+
+    def _is_valid(self) -> bool:
+        return self._observed_at + self._observed.duration_s > self._clock.monotonic()
+
+    def _report_transition(self) -> None:
+        if self._observed.holder != self._reported:
+            self._reported = self._observed.holder
+            log.info("New leader elected identity=%s", self._reported or "nobody")
+
+    def _observe_leadership(self, is_leader: bool) -> None:
+        if self._observer is not None:
+            self._observer(self.settings.name, is_leader)
+
+    # The Lease on the wire
+
+    @property
+    def _where(self) -> str:
+        return f"{self.settings.namespace}/{self.settings.name}"
+
+    @property
+    def _path(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.settings.namespace}/leases"
+
+    @property
+    def _timeout_s(self) -> float:
+        return max(1.0, self.settings.renew_deadline_s / 2)
+
+    def _query(self) -> dict[str, str]:
+        return {"timeout": f"{self._timeout_s:g}s"}
+
+    async def _get(self) -> Record:
+        path = f"{self._path}/{self.settings.name}"
+        answer = await self._client.get(path, self._query(), timeout_s=self._timeout_s)
+        return self._take(answer.body)
+
+    async def _post(self, record: Record) -> None:
+        body = {
+            "kind": "Lease",
+            "apiVersion": "coordination.k8s.io/v1",
+            "metadata": {"name": self.settings.name, "namespace": self.settings.namespace},
+            "spec": _spec(record),
+        }
+        encoded = msgspec.json.encode(body)
+        answer = await self._client.create(self._path, encoded, self._query(), timeout_s=self._timeout_s)
+        self._take(answer.body)
+
+    async def _put(self, record: Record) -> None:
+        if self._lease is None:
+            raise ApiError("lease not initialized, call get or create first")
+        body = {
+            "kind": "Lease",
+            "apiVersion": "coordination.k8s.io/v1",
+            "metadata": {key: value for key, value in self._lease["metadata"].items() if key != "managedFields"},
+            "spec": {**(self._lease.get("spec") or {}), **_spec(record)},
+        }
+        path = f"{self._path}/{self.settings.name}"
+        encoded = msgspec.json.encode(body)
+        answer = await self._client.update(path, encoded, self._query(), timeout_s=self._timeout_s)
+        self._take(answer.body)
+
+    def _take(self, body: bytes) -> Record:
+        try:
+            lease = msgspec.json.decode(body)
+            spec = lease.get("spec") or {}
+            record = Record(
+                spec.get("holderIdentity") or "",
+                int(spec.get("leaseDurationSeconds") or 0),
+                spec.get("acquireTime"),
+                spec.get("renewTime"),
+                int(spec.get("leaseTransitions") or 0),
+            )
+            lease["metadata"]["resourceVersion"]
+        except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ApiError(f"the answer is not a Lease: {error}") from None
+        self._lease = lease
+        return record
+
+    def _event(self, what: str) -> None:
+        if self._recorder is None:
+            return
+        meta = (self._lease or {}).get("metadata", {})
+        reference = ObjectReference(
+            kind="Lease",
+            namespace=self.settings.namespace,
+            name=self.settings.name,
+            uid=meta.get("uid", ""),
+            api_version="coordination.k8s.io/v1",
+            resource_version=meta.get("resourceVersion", ""),
+        )
+        self._recorder.record(
+            reference,
+            type="Normal",
+            reason="LeaderElection",
+            action="",
+            note=f"{self.identity} {what}",
+            controller=self._component,
+        )
+
+
+def _spec(record: Record) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration_s,
+        "acquireTime": record.acquire_time,
+        "renewTime": record.renew_time,
+        "leaseTransitions": record.transitions,
+    }

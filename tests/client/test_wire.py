@@ -1,0 +1,61 @@
+"""Our list and watch requests beside kube-scheduler's, parameter by parameter."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from aiohttp import web
+
+from mooring.api.core import Node, Pod
+from mooring.client.credentials import bearer
+from mooring.client.informer import PODS_FIELD_SELECTOR, Informer
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient, user_agent
+from mooring.client.watch import typed_kind
+
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "wire" / "start_up.jsonl").read_text().splitlines()]
+KINDS = {
+    "pods": typed_kind("pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR),
+    "nodes": typed_kind("nodes", "v1", Node),
+}
+
+
+def normal(uri: str) -> str:
+    """Versions and random timeouts replaced; the rest must be equal to the letter."""
+    uri = re.sub(r"timeout=\d+m\d+s", "timeout=T", uri)
+    uri = re.sub(r"timeoutSeconds=\d+", "timeoutSeconds=N", uri)
+    return re.sub(r"resourceVersion=[1-9]\d*", "resourceVersion=V", uri)
+
+
+@pytest.mark.parametrize("plural", ["pods", "nodes"])
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "paged"])
+async def test_start_up(serve, fake_api, eventually, plural, streaming):
+    fake_api.streaming = streaming
+    seen: list[tuple[str, dict[str, str]]] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append((request.raw_path, dict(request.headers)))
+        return await fake_api.handle(request)
+
+    fake_api.put("one")
+    config = ClientConfig(server=await serve(handler), credentials=bearer("<token>"))
+    async with RestClient(config, agent=user_agent("mooring", "scheduler")) as client:
+        informer = Informer(client, KINDS[plural], rng=random.Random(3))
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        await eventually(lambda: fake_api.watchers)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    scenario = "start-up" if streaming else "start-up-without-streaming-lists"
+    want = [row for row in RECORDED if row["scenario"] == scenario and urlsplit(row["uri"]).path.endswith(plural)]
+    assert [normal(uri) for uri, _ in seen] == [normal(row["uri"]) for row in want]
+    for (_, headers), row in zip(seen, want, strict=True):
+        ours = {name for name in headers if name != "Host"}
+        assert ours == set(row["headers"])
+        assert headers["Accept"] == row["headers"]["Accept"]
