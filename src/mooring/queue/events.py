@@ -1,0 +1,131 @@
+"""What happened: the difference of two versions of a node or a pod, as events that plugins can register for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mooring.api.core import Node, Pod, Quantity
+from mooring.api.meta import Condition
+from mooring.api.quantity import ceil_milli, parse_quantity
+from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.state.requests import pod_requests
+
+ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
+UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
+NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
+NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
+
+# Labels of entries into a queue that no cluster event caused.
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
+
+
+# Made once: events are compared and looked up for every change in the cluster.
+_NODE_EVENTS = {
+    action: ClusterEvent(EventResource.NODE, action)
+    for action in (
+        ActionType.UPDATE_NODE_TAINT,
+        ActionType.UPDATE_NODE_ALLOCATABLE,
+        ActionType.UPDATE_NODE_LABEL,
+        ActionType.UPDATE_NODE_CONDITION,
+        ActionType.UPDATE_NODE_ANNOTATION,
+        ActionType.UPDATE_NODE_DECLARED_FEATURE,
+    )
+}
+
+
+def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> list[ClusterEvent]:
+    """The events of a node's update, in upstream's order; none for a heartbeat."""
+    actions = []
+    if old.spec.unschedulable and not new.spec.unschedulable:
+        actions.append(ActionType.UPDATE_NODE_TAINT)
+    if not _same_quantities(old.status.allocatable, new.status.allocatable):
+        actions.append(ActionType.UPDATE_NODE_ALLOCATABLE)
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(ActionType.UPDATE_NODE_LABEL)
+    if old.spec.taints != new.spec.taints:
+        actions.append(ActionType.UPDATE_NODE_TAINT)
+    if _statuses(old.status.conditions) != _statuses(new.status.conditions):
+        actions.append(ActionType.UPDATE_NODE_CONDITION)
+    if old.metadata.annotations != new.metadata.annotations:
+        actions.append(ActionType.UPDATE_NODE_ANNOTATION)
+    if declared_features and old.status.declared_features != new.status.declared_features:
+        actions.append(ActionType.UPDATE_NODE_DECLARED_FEATURE)
+    return [_NODE_EVENTS[action] for action in actions]
+
+
+def pod_changes(old: Pod, new: Pod) -> list[ClusterEvent]:
+    """The events of a pod's update; a plain Update if nothing that has a name of its own changed."""
+    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
+    actions = []
+    if old.metadata.labels != new.metadata.labels:
+        actions.append(ActionType.UPDATE_POD_LABEL)
+    if _is_scaled_down(old, new):
+        actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+    if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API lets them only be added
+        actions.append(ActionType.UPDATE_POD_TOLERATION)
+    if (
+        old.status.resource_claim_statuses != new.status.resource_claim_statuses
+        or old.status.extended_resource_claim_status != new.status.extended_resource_claim_status
+    ):
+        actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    return [ClusterEvent(resource, action) for action in actions or (ActionType.UPDATE,)]
+
+
+def _same_quantities(old: Mapping[str, Quantity], new: Mapping[str, Quantity]) -> bool:
+    """Compare amounts, not spellings: ``1`` is ``1000m``. What does not parse is compared as it stands."""
+    if old == new:
+        return True
+    if old.keys() != new.keys():
+        return False
+    try:
+        return all(parse_quantity(amount) == parse_quantity(new[name]) for name, amount in old.items())
+    except ParseError:
+        return False
+
+
+def _statuses(conditions: list[Condition]) -> dict[str, str]:
+    return {condition.type: condition.status for condition in conditions}
+
+
+def _is_scaled_down(old: Pod, new: Pod) -> bool:
+    """Report whether the pod now asks for less of anything, or got what it asked less for."""
+    if _asks_alike(old, new):
+        return False
+    try:
+        before, after = pod_requests(old), pod_requests(new)
+    except ParseError:
+        return False
+    return any(name not in after or ceil_milli(amount) > ceil_milli(after[name]) for name, amount in before.items())
+
+
+def _asks_alike(old: Pod, new: Pod) -> bool:
+    """Report whether everything that requests are computed from is the same: true for nearly all updates."""
+    before, after = old.spec, new.spec
+    if (
+        before.containers != after.containers
+        or before.init_containers != after.init_containers
+        or before.resources != after.resources
+        or before.overhead != after.overhead
+    ):
+        return False
+    was, is_now = old.status, new.status
+    return (
+        was.container_statuses == is_now.container_statuses
+        and was.init_container_statuses == is_now.init_container_statuses
+        and was.resources == is_now.resources
+        and was.allocated_resources == is_now.allocated_resources
+        and _resize_reason(was.conditions) == _resize_reason(is_now.conditions)
+    )
+
+
+def _resize_reason(conditions: list[Condition]) -> str:
+    return next((condition.reason for condition in conditions if condition.type == "PodResizePending"), "")

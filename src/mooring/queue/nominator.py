@@ -1,0 +1,75 @@
+"""Which waiting pods are promised which node.
+
+A pod's own status may say less than what is known here: a nomination is made
+in memory first, and written to the API server afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mooring.api.core import Pod
+from mooring.state.pod_info import PodInfo
+
+PodLookup = Callable[[str], Pod | None]  # "namespace/name" -> the pod as the API server last told of it
+InfoLookup = Callable[[str], PodInfo | None]  # "namespace/name" -> the pod as it waits now
+
+
+class QueueNominator:
+    """The nominations of pending pods, per node in the order in which they were made."""
+
+    def __init__(self, waiting: InfoLookup, known: PodLookup | None = None) -> None:
+        self._waiting = waiting
+        self._known = known
+        self._by_node: dict[str, dict[str, str]] = {}  # node name -> pod uid -> pod key
+        self._node_of: dict[str, str] = {}  # pod uid -> node name
+
+    # ---- what filters ask --------------------------------------------------------------------------------------
+
+    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
+        """The pods promised this node, as they wait now; one that is just being tried is not among them."""
+        promised = self._by_node.get(node_name)
+        if not promised:
+            return ()
+        return [info for key in promised.values() if (info := self._waiting(key)) is not None]
+
+    def nominated_nodes(self) -> Iterable[str]:
+        return [name for name in self._by_node if name]
+
+    def node_of(self, uid: str) -> str | None:
+        """The node that this pod is promised, or None."""
+        return self._node_of.get(uid)
+
+    # ---- what the scheduler says -------------------------------------------------------------------------------
+
+    def add(self, pod: Pod, node_name: str | None = None) -> None:
+        """Promise a node: the given one (even ``""``), or None for the one in the pod's status, if any.
+
+        A pod that is gone or runs somewhere already is promised nothing.
+        """
+        self.delete(pod.metadata.uid)
+        name = pod.status.nominated_node_name if node_name is None else node_name
+        if node_name is None and not name:
+            return
+        if self._known is not None:
+            known = self._known(pod.key)
+            if known is None or known.spec.node_name:
+                return
+        self._node_of[pod.metadata.uid] = name
+        self._by_node.setdefault(name, {})[pod.metadata.uid] = pod.key
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Follow a change of the pod. If neither version names a node, a promise made in memory stands."""
+        kept: str | None = None
+        if not old.status.nominated_node_name and not new.status.nominated_node_name:
+            kept = self._node_of.get(old.metadata.uid)
+        self.delete(old.metadata.uid)
+        self.add(new, kept)
+
+    def delete(self, uid: str) -> None:
+        name = self._node_of.pop(uid, None)
+        if name is not None:
+            promised = self._by_node[name]
+            del promised[uid]
+            if not promised:
+                del self._by_node[name]

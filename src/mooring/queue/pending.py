@@ -1,0 +1,68 @@
+"""A waiting pod as a person wants to see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mooring.framework.cluster_event import ActionType, ClusterEvent
+from mooring.queue.hints import HintTable
+from mooring.queue.queued_pod import QueuedPodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPod:
+    """Who waits, since when, why, and which events would wake it."""
+
+    namespace: str
+    name: str
+    uid: str
+    scheduler_name: str
+    queue: str  # active, backoff, unschedulable, gated or in-flight
+    priority: int
+    attempts: int
+    added: float  # seconds since the epoch
+    since: float  # seconds since the epoch: when it last (re)entered the queue
+    backoff_left_s: float  # 0 unless it is in backoff
+    plugins: tuple[str, ...]  # who refused it
+    message: str
+    wakes: tuple[str, ...]  # labels of events, such as NodeAdd
+
+
+def describe(info: QueuedPodInfo, queue: str, hints: HintTable, now: float, wall: float) -> PendingPod:
+    """Describe a pod; ``now`` is the monotonic time that is ``wall`` since the epoch."""
+    meta = info.pod_info.pod.metadata
+    waits = queue in ("unschedulable", "gated")
+    plugins = frozenset((info.gating_plugin,)) if info.is_gated else info.rejectors
+    left = 0.0
+    if queue == "backoff" and info.backoff_expiration is not None:
+        left = max(0.0, info.backoff_expiration - now)
+    return PendingPod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        scheduler_name=info.scheduler_name,
+        queue=queue,
+        priority=info.priority,
+        attempts=info.attempts,
+        added=wall - (now - info.added_timestamp),
+        since=wall - (now - info.timestamp),
+        backoff_left_s=left,
+        plugins=tuple(sorted(info.rejectors)),
+        message=info.message,
+        wakes=wake_labels(hints.events_of(info.scheduler_name, plugins)) if waits else (),
+    )
+
+
+_SINGLE_ACTIONS = [action for action in ActionType if action not in (ActionType.UPDATE, ActionType.ALL)]
+
+
+def wake_labels(registered: list[ClusterEvent]) -> tuple[str, ...]:
+    """Spell out registrations: one label per kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
+    labels: list[str] = []
+    for event in registered:
+        if event.action in (ActionType.UPDATE, ActionType.ALL):
+            labels.append(event.label)
+        else:
+            single = (action for action in _SINGLE_ACTIONS if action in event.action)
+            labels += (ClusterEvent(event.resource, action).label for action in single)
+    return tuple(dict.fromkeys(labels))

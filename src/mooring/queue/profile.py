@@ -1,0 +1,97 @@
+"""What the queue needs to know of a profile: its gatekeepers, and which events its plugins want to hear of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, QueueingHint, on
+from mooring.framework.interfaces import (
+    EnqueueExtensions,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    ReservePlugin,
+)
+from mooring.queue.active import SortKey, priority_sort
+
+EXTENDER = "Extender"
+"""The name under which the refusals of all extenders are remembered."""
+
+EVERYTHING = tuple(
+    on(resource, ActionType.ALL)
+    for resource in (
+        EventResource.POD,
+        EventResource.NODE,
+        EventResource.PERSISTENT_VOLUME,
+        EventResource.PERSISTENT_VOLUME_CLAIM,
+        EventResource.CSI_NODE,
+        EventResource.CSI_DRIVER,
+        EventResource.CSI_STORAGE_CAPACITY,
+        EventResource.STORAGE_CLASS,
+        EventResource.RESOURCE_CLAIM,
+        EventResource.DEVICE_CLASS,
+    )
+)
+"""Registered for whoever cannot say what would help: extenders, and plugins without ``events_to_register``."""
+
+NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
+_REFUSING_POINTS = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginHint:
+    """A plugin wants to hear of an event; without a hint every such event is worth another attempt."""
+
+    plugin: str
+    event: ClusterEvent
+    hint: QueueingHint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProfile:
+    """A profile as the queue sees it. The sort key of the first profile orders the pods of all."""
+
+    scheduler_name: str
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    hints: tuple[PluginHint, ...] = ()
+    sort_key: SortKey = priority_sort
+
+
+def registered_hints(plugin: str, registrations: Iterable[EventRegistration]) -> list[PluginHint]:
+    """A plugin's registrations, and what goes without saying.
+
+    Who waits for new nodes also waits for taints to change: upstream adds this
+    because a tainted node that was added may have been overlooked.
+    """
+    hints = [PluginHint(plugin, each.event, each.hint) for each in registrations]
+    about_nodes = [hint.event.action for hint in hints if hint.event.resource is EventResource.NODE]
+    hears_of_new_nodes = any(action & ActionType.ADD for action in about_nodes)
+    hears_of_taints = any(action & ActionType.UPDATE_NODE_TAINT for action in about_nodes)
+    if hears_of_new_nodes and not hears_of_taints:
+        hints.append(PluginHint(plugin, NODE_TAINT))
+    return hints
+
+
+def queue_profile(
+    scheduler_name: str,
+    plugins: Iterable[Plugin],
+    *,
+    pre_enqueue: Iterable[PreEnqueuePlugin] = (),
+    sort_key: SortKey = priority_sort,
+    has_extenders: bool = False,
+) -> QueueProfile:
+    """Ask every plugin of a profile which events it wants to hear of.
+
+    ``plugins`` are all plugin instances of the profile, each once;
+    ``pre_enqueue`` those of that extension point, in configured order.
+    Registrations of plugins that cannot refuse a pod are not asked for.
+    """
+    hints = registered_hints(EXTENDER, EVERYTHING) if has_extenders else []
+    for plugin in plugins:
+        if isinstance(plugin, _REFUSING_POINTS):
+            wanted = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else EVERYTHING
+            hints += registered_hints(plugin.name, wanted)
+    return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)

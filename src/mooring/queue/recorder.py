@@ -1,0 +1,43 @@
+"""What the queue tells a meter. The counts of waiting pods are asked for instead: ``SchedulingQueue.counts``."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class QueueRecorder(Protocol):
+    """Called as things happen; must be quick and must not fail."""
+
+    def incoming_pod(self, queue: str, event: str) -> None:
+        """A pod entered ``active``, ``backoff`` or ``unschedulable`` because of this event."""
+
+    def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
+        """The number of pods that this plugin keeps waiting went up or down."""
+
+    def in_flight_events(self, event: str, change: int) -> None:
+        """The number of remembered events of this kind went up or down."""
+
+    @property
+    def wants_hint_durations(self) -> bool:
+        """Whether hints are to be timed; it costs as much as a small hint."""
+
+    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """A queueing hint took this long to say ``Queue``, ``QueueSkip`` or ``Error``."""
+
+
+class NoRecorder:
+    """Nobody counts."""
+
+    wants_hint_durations = False
+
+    def incoming_pod(self, queue: str, event: str) -> None:
+        pass
+
+    def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
+        pass
+
+    def in_flight_events(self, event: str, change: int) -> None:
+        pass
+
+    def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        pass

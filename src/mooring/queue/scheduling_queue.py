@@ -1,0 +1,457 @@
+"""The scheduling queue: who is tried next, who waits, and what wakes them.
+
+A pod is in exactly one place: **active** (ready), **backoff** (ready soon),
+**unschedulable** (waits for an event; gated pods, too, are here), or **in
+flight** (popped, and not yet done). The queue is a state machine without
+threads or sleep: somebody tells it what happened, asks it for pods, and runs
+its timers when ``next_wakeup`` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.clock import Clock
+from mooring.framework.cluster_event import ClusterEvent
+from mooring.framework.interfaces import PreEnqueuePlugin
+from mooring.framework.status import Status
+from mooring.queue import events
+from mooring.queue.active import ActiveQueue, priority_sort
+from mooring.queue.backoff import BackoffQueue
+from mooring.queue.hints import HintTable, Strategy
+from mooring.queue.in_flight import InFlight
+from mooring.queue.nominator import PodLookup, QueueNominator
+from mooring.queue.pending import PendingPod, describe
+from mooring.queue.profile import QueueProfile
+from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.recorder import NoRecorder, QueueRecorder
+from mooring.queue.unschedulable import UnschedulablePods, last_touch
+from mooring.state.pod_info import PodInfo
+
+log = logging.getLogger("mooring.queue")
+
+ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
+LEFT_OVER_PERIOD_S = 30.0
+
+PreCheck = Callable[[Pod], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """The numbers of the configuration that concern the queue, and its feature gates."""
+
+    pod_initial_backoff_s: float = 1.0
+    pod_max_backoff_s: float = 10.0
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
+    generic_workload: bool = False  # GenericWorkload
+
+
+class SchedulingQueue:
+    """See the module. ``known_pods`` looks up what the API server last said of a pod (for nominations)."""
+
+    def __init__(
+        self,
+        profiles: Sequence[QueueProfile],
+        clock: Clock,
+        *,
+        options: QueueOptions | None = None,
+        recorder: QueueRecorder | None = None,
+        known_pods: PodLookup | None = None,
+    ) -> None:
+        self.options = options or QueueOptions()
+        self.scheduling_cycle = 0
+        self.on_ready: Callable[[], None] | None = None  # called when a pod that ``pop`` would return has come
+        self._clock = clock
+        self._recorder: QueueRecorder = recorder or NoRecorder()
+        self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
+        self._hints = HintTable(profiles, clock, self._recorder)
+        sort_key = profiles[0].sort_key if profiles else priority_sort
+        self._active = ActiveQueue(sort_key)
+        self._backoff = BackoffQueue(
+            clock,
+            sort_key,
+            self.options.pod_initial_backoff_s,
+            self.options.pod_max_backoff_s,
+            aligned=self.options.pop_from_backoff,
+        )
+        self._unschedulable = UnschedulablePods()
+        self._in_flight = InFlight(self._recorder)
+        self.nominator = QueueNominator(self._waiting_info, known_pods)
+        self._started = clock.monotonic()
+        self._left_over_round = self._started
+        self._sequence = 0
+
+    # ---- pods come and go --------------------------------------------------------------------------------------
+
+    def handles(self, scheduler_name: str) -> bool:
+        """Report whether a profile of this name is among ours."""
+        return scheduler_name in self._pre_enqueue
+
+    def add(self, pod: PodInfo) -> None:
+        """Take in a new pod; one that is here already is updated, so that nobody waits in two places."""
+        if self._holds(pod.pod.key) or pod.uid in self._in_flight:
+            self.update(None, pod)
+        else:
+            self._to_active(self._new(pod), events.UNSCHEDULED_POD_ADD.label)
+
+    def update(self, old: Pod | None, new: PodInfo) -> None:
+        """Take over a pending pod's new version; one that nobody knows is taken in.
+
+        Without the old version, the one that the queue has is compared.
+        """
+        pod = new.pod
+        key = pod.key
+        if (info := self._in_flight.get(pod.metadata.uid)) is not None:
+            old = old or info.pod_info.pod
+            for event in events.pod_changes(old, pod):
+                self._in_flight.note(event, old, pod)
+        elif (info := self._active.get(key)) is not None:
+            self._replace(info, old, new)
+            self._active.put(info)
+        elif (info := self._backoff.get(key)) is not None:
+            self._replace(info, old, new)
+            self._backoff.refresh(key)
+        elif (info := self._unschedulable.get(key)) is not None:
+            old = self._replace(info, old, new)
+            for event in events.pod_changes(old, pod):
+                strategy = self._hints.decide(info, event, old, pod)
+                if self._requeue(info, strategy, event.label) != UNSCHEDULABLE:
+                    break
+        else:
+            self._to_active(self._new(new), events.UNSCHEDULED_POD_UPDATE.label)
+
+    def delete(self, pod: Pod) -> None:
+        """Forget a pod that is gone, or that got its node elsewhere. One in flight is forgotten when it is done."""
+        self.nominator.delete(pod.metadata.uid)
+        key = pod.key
+        info = self._active.remove(key) or self._backoff.remove(key) or self._unschedulable.remove(key)
+        if info is not None:
+            self._count_rejectors(info, -1)
+
+    def _new(self, pod: PodInfo) -> QueuedPodInfo:
+        self._sequence += 1
+        return QueuedPodInfo(pod, self._clock.monotonic(), self._sequence)
+
+    def _replace(self, info: QueuedPodInfo, old: Pod | None, new: PodInfo) -> Pod:
+        """Let a waiting pod be its new version; returns the old one."""
+        before = old or info.pod_info.pod
+        info.pod_info = new
+        self.nominator.update(before, new.pod)
+        return before
+
+    # ---- attempts ----------------------------------------------------------------------------------------------
+
+    def pop(self) -> QueuedPodInfo | None:
+        """The next pod to try, or None. With nothing else to do, rejected pods are let off their backoff.
+
+        The caller owes ``done`` or ``add_unschedulable_if_not_present``.
+        """
+        while True:
+            info = self._active.pop()
+            if info is None:
+                info = self._backoff.pop_early() if self.options.pop_from_backoff else None
+                if info is None:
+                    return None
+                self._recorder.incoming_pod(ACTIVE, events.POP_FROM_BACKOFF)
+            info.attempts += 1
+            if self._in_flight.start(info):
+                break
+            log.error("Discarding the popped pod: the same pod is tracked in multiple places pod=%s", info.key)
+        self.scheduling_cycle += 1
+        self._count_rejectors(info, -1)
+        return info
+
+    def done(self, uid: str) -> None:
+        """Say that a popped pod is bound, or not wanted any more."""
+        self._in_flight.done(uid)
+
+    def add_unschedulable_if_not_present(
+        self,
+        info: QueuedPodInfo,
+        *,
+        unschedulable_plugins: Iterable[str] = (),
+        pending_plugins: Iterable[str] = (),
+        pod: PodInfo | None = None,
+        message: str = "",
+    ) -> None:
+        """Bring back a popped pod whose attempt has failed, and say that it is done.
+
+        The plugins are those that refused it; none at all means that something
+        broke. ``pod`` is the newest version, if the caller knows it;
+        ``message`` is what people are told. Events that the pod has missed
+        while it was in flight are considered now. A pod that somehow is in a
+        queue already stays as it is there.
+        """
+        uid = info.uid
+        try:
+            if pod is not None:
+                info.pod_info = pod
+            if self._holds(info.key):
+                log.error("Pod is already present in a queue pod=%s", info.key)
+                return
+            info.unschedulable_plugins = frozenset(unschedulable_plugins)
+            info.pending_plugins = frozenset(pending_plugins)
+            info.gating_plugin = ""
+            info.message = message
+            self._note_failure(info)
+            self._count_rejectors(info, 1)
+            self._requeue(info, self._strategy_after_attempt(info, uid), events.SCHEDULE_ATTEMPT_FAILURE)
+        finally:
+            self.done(uid)
+
+    def _note_failure(self, info: QueuedPodInfo) -> None:
+        if info.rejectors:
+            info.unschedulable_count += 1
+            info.consecutive_errors_count = 0
+        else:
+            info.consecutive_errors_count += 1
+        self._sequence += 1
+        info.timestamp, info.sequence = self._clock.monotonic(), self._sequence
+        info.backoff_expiration = None
+        info.was_flushed = False
+        info.flush_timestamp = float("-inf")
+
+    def _strategy_after_attempt(self, info: QueuedPodInfo, uid: str) -> Strategy:
+        if not info.rejectors:
+            return Strategy.AFTER_BACKOFF
+        if self.options.generic_workload and info.pod_info.pod.spec.scheduling_group is not None:
+            return Strategy.AFTER_BACKOFF  # groups are requeued by backoff alone
+        missed = self._in_flight.since(uid)
+        if missed is None:
+            return Strategy.AFTER_BACKOFF
+        urgent_enough = Strategy.IMMEDIATELY if info.pending_plugins else Strategy.AFTER_BACKOFF
+        strategy = Strategy.SKIP
+        for event, old, new in missed:
+            strategy = max(strategy, self._hints.decide(info, event, old, new))
+            if strategy >= urgent_enough:
+                break
+        return strategy
+
+    # ---- what wakes pods ---------------------------------------------------------------------------------------
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Object | None = None,
+        new: Object | None = None,
+        pre_check: PreCheck | None = None,
+    ) -> None:
+        """Show an event to the waiting pods whose plugins care, and keep it for those in flight."""
+        if not self._hints.is_of_interest(event):
+            return
+        if len(self._unschedulable):
+            found = self._concerned(event)
+            if pre_check is not None:
+                found = [info for info in found if pre_check(info.pod_info.pod)]
+            self._move(found, event, old, new)
+        self._in_flight.note(event, old, new)
+
+    def _concerned(self, event: ClusterEvent) -> list[QueuedPodInfo]:
+        """The waiting pods that a plugin which listens to this event has refused, or gates."""
+        if event.is_wildcard:
+            return list(self._unschedulable)
+        found: dict[str, QueuedPodInfo] = {}
+        for scheduler_name, plugins in self._hints.listeners(event).items():
+            for plugin in plugins:
+                found |= self._unschedulable.rejected_by(scheduler_name, plugin)
+                found |= self._unschedulable.gated_by(plugin)
+        return list(found.values())
+
+    def _move(self, pods: Iterable[QueuedPodInfo], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        for info in pods:
+            strategy = self._hints.decide(info, event, old, new)
+            if strategy is not Strategy.SKIP:
+                self._unschedulable.remove(info.key)
+                self._requeue(info, strategy, event.label)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Make pods ready at once, without backoff; a plugin asks for it. One in flight is retried afterwards."""
+        for pod in pods:
+            key = pod.key
+            if (info := self._unschedulable.get(key)) is not None:
+                self._to_active(info, events.FORCE_ACTIVATE.label)
+            elif (info := self._backoff.remove(key)) is not None:
+                self._to_active(info, events.FORCE_ACTIVATE.label, from_backoff=True)
+            elif pod.metadata.uid in self._in_flight:
+                self._in_flight.note(events.FORCE_ACTIVATE, None, pod)
+
+    # ---- timers ------------------------------------------------------------------------------------------------
+
+    def flush_backoff_completed(self) -> None:
+        """Make the pods ready whose backoff has ended."""
+        for info in self._backoff.pop_completed():
+            self._to_active(info, events.BACKOFF_COMPLETE, from_backoff=True)
+
+    def flush_unschedulable_left_over(self) -> None:
+        """Try pods again that have waited very long: an event may have been missed, or a hint be wrong."""
+        now = self._clock.monotonic()
+        limit = self.options.pod_max_in_unschedulable_pods_s
+        oldest = self._unschedulable.oldest_touch()
+        if oldest is None or oldest + limit >= now:
+            return
+        left_over = [info for info in self._unschedulable if last_touch(info) + limit < now]
+        for info in left_over:
+            info.was_flushed = True
+            info.flush_timestamp = now
+        self._move(left_over, events.UNSCHEDULABLE_TIMEOUT, None, None)
+        self._in_flight.note(events.UNSCHEDULABLE_TIMEOUT, None, None)
+
+    def run_timers(self) -> None:
+        """Do whatever is due. Calling it too early or too often does no harm."""
+        self.flush_backoff_completed()
+        now = self._clock.monotonic()
+        if now >= self._left_over_round:
+            self.flush_unschedulable_left_over()
+            self._left_over_round = self._first_round_after(now)
+
+    def next_wakeup(self) -> float | None:
+        """The monotonic time at which ``run_timers`` will next have something to do, or None.
+
+        Backoff is looked at every whole second, long waiters every 30 seconds, as upstream does.
+        """
+        due = [self._backoff.next_completion(), self._next_left_over()]
+        return min((when for when in due if when is not None), default=None)
+
+    def _next_left_over(self) -> float | None:
+        oldest = self._unschedulable.oldest_touch()
+        if oldest is None:
+            return None
+        overdue = oldest + self.options.pod_max_in_unschedulable_pods_s
+        return max(self._left_over_round, self._first_round_after(overdue))
+
+    def _first_round_after(self, when: float) -> float:
+        """The start of the first look at long waiters that is strictly later."""
+        rounds = max(0, math.floor((when - self._started) / LEFT_OVER_PERIOD_S) - 1)
+        start = self._started + rounds * LEFT_OVER_PERIOD_S
+        while start <= when:
+            start += LEFT_OVER_PERIOD_S
+        return start
+
+    # ---- moving between the parts ------------------------------------------------------------------------------
+
+    def _requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> str:
+        """Put a pod where it belongs; returns the part of the queue in which it ended up."""
+        if strategy is Strategy.SKIP:
+            self._to_unschedulable(info, label)
+            return UNSCHEDULABLE
+        if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(info):
+            return BACKOFF if self._to_backoff(info, label) else UNSCHEDULABLE
+        return ACTIVE if self._to_active(info, label) else UNSCHEDULABLE
+
+    def _to_active(self, info: QueuedPodInfo, label: str, *, from_backoff: bool = False) -> bool:
+        """Make a pod ready, unless it is gated. Who comes from backoff has passed the gates on the way in."""
+        if not (from_backoff and self.options.pop_from_backoff) and not self._passes_gates(info):
+            self._to_unschedulable(info, label)
+            return False
+        if info.initial_attempt_timestamp is None:
+            info.initial_attempt_timestamp = self._clock.monotonic()
+        self._unschedulable.remove(info.key)
+        self._active.put(info)
+        self._recorder.incoming_pod(ACTIVE, label)
+        if label in _NOMINATING:
+            self.nominator.add(info.pod_info.pod)
+        if self.on_ready is not None:
+            self.on_ready()
+        return True
+
+    def _to_backoff(self, info: QueuedPodInfo, label: str) -> bool:
+        if self.options.pop_from_backoff and not self._passes_gates(info):
+            self._to_unschedulable(info, label)
+            return False
+        self._unschedulable.remove(info.key)
+        self._backoff.put(info)
+        self._recorder.incoming_pod(BACKOFF, label)
+        if self.on_ready is not None and self.options.pop_from_backoff and self._backoff.has_early:
+            self.on_ready()
+        return True
+
+    def _to_unschedulable(self, info: QueuedPodInfo, label: str) -> None:
+        if info.is_gated:
+            info.was_flushed = False  # it will not be tried, so the flush led to nothing
+        if self._unschedulable.put(info):
+            self._recorder.incoming_pod(UNSCHEDULABLE, label)
+
+    def _passes_gates(self, info: QueuedPodInfo) -> bool:
+        """Ask the PreEnqueue plugins, the one that gated the pod first; the first refusal counts.
+
+        Upstream asks them in random order; here it is the configured one.
+        """
+        plugins = self._pre_enqueue.get(info.scheduler_name, ())
+        if info.gating_plugin:
+            plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin))
+        for plugin in plugins:
+            status = _pre_enqueue(plugin, info.pod_info.pod)
+            if not status.is_success:
+                self._gate(info, plugin.name, status)
+                return False
+        info.gating_plugin = ""
+        return True
+
+    def _gate(self, info: QueuedPodInfo, plugin: str, status: Status) -> None:
+        if plugin not in info.rejectors:
+            self._recorder.unschedulable_pods(plugin, info.scheduler_name, 1)
+        info.unschedulable_plugins |= {plugin}
+        info.gating_plugin = plugin
+        info.message = status.message
+
+    def _count_rejectors(self, info: QueuedPodInfo, change: int) -> None:
+        for plugin in info.rejectors:
+            self._recorder.unschedulable_pods(plugin, info.scheduler_name, change)
+
+    # ---- looking -----------------------------------------------------------------------------------------------
+
+    def _holds(self, key: str) -> bool:
+        return key in self._active or key in self._backoff or key in self._unschedulable
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        """The waiting pod ``namespace/name``, wherever it waits; None if it is in flight or unknown."""
+        return self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
+
+    def _waiting_info(self, key: str) -> PodInfo | None:
+        info = self.get(key)
+        return None if info is None else info.pod_info
+
+    def is_in_flight(self, uid: str) -> bool:
+        return uid in self._in_flight
+
+    @property
+    def has_ready(self) -> bool:
+        """Report whether ``pop`` would return a pod."""
+        return len(self._active) > 0 or (self.options.pop_from_backoff and self._backoff.has_early)
+
+    def counts(self) -> dict[str, int]:
+        """How many pods wait where: upstream's metric ``pending_pods``."""
+        gated = self._unschedulable.gated_count
+        return {
+            ACTIVE: len(self._active),
+            BACKOFF: len(self._backoff),
+            UNSCHEDULABLE: len(self._unschedulable) - gated,
+            GATED: gated,
+        }
+
+    def pending_pods(self) -> list[PendingPod]:
+        """Everyone who waits, since when, why, and what would wake them: in the order of the queues."""
+        now, wall = self._clock.monotonic(), self._clock.now()
+        waiting = [(info, ACTIVE) for info in self._active.pods()]
+        waiting += [(info, BACKOFF) for info in self._backoff.pods()]
+        waiting += [(info, GATED if info.is_gated else UNSCHEDULABLE) for info in self._unschedulable]
+        waiting += [(info, "in-flight") for info in self._in_flight.pods()]
+        return [describe(info, place, self._hints, now, wall) for info, place in waiting]
+
+
+_NOMINATING = frozenset((events.UNSCHEDULED_POD_ADD.label, events.UNSCHEDULED_POD_UPDATE.label))
+
+
+def _pre_enqueue(plugin: PreEnqueuePlugin, pod: Pod) -> Status:
+    """Ask a gatekeeper. One that fails keeps its pod back, and only its pod."""
+    try:
+        return plugin.pre_enqueue(pod)
+    except Exception as error:
+        log.exception("Unexpected error running PreEnqueue plugin plugin=%s pod=%s", plugin.name, pod.key)
+        return Status.error(f'running PreEnqueue plugin "{plugin.name}": {error}')

@@ -1,0 +1,105 @@
+"""Pods that wait for something to happen, filed by whose refusal they wait to be lifted."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+
+from mooring.queue.queued_pod import QueuedPodInfo
+
+Drawer = dict[str, QueuedPodInfo]  # by key
+_SLACK = 64
+
+
+class UnschedulablePods:
+    """A map of pods with drawers, so that an event is only shown to pods whose plugins care.
+
+    A rejected pod lies in a drawer per (profile, plugin that refused it). A
+    gated pod lies in the drawer of its gating plugin alone: nothing else can
+    free it.
+    """
+
+    def __init__(self) -> None:
+        self._pods: Drawer = {}
+        self._filed: dict[str, tuple[bool, list[Drawer]]] = {}  # whether gated, and in which drawers a pod lies
+        self._rejected: defaultdict[tuple[str, str], Drawer] = defaultdict(dict)
+        self._gated: defaultdict[str, Drawer] = defaultdict(dict)
+        self._gated_count = 0
+        self._oldest: list[tuple[float, int, QueuedPodInfo]] = []  # by last touch; stale entries go when they surface
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._pods
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return iter(self._pods.values())
+
+    @property
+    def gated_count(self) -> int:
+        return self._gated_count
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        return self._pods.get(key)
+
+    def put(self, info: QueuedPodInfo) -> bool:
+        """File a pod, or file it anew after its refusals have changed; report whether it was not here."""
+        is_new = self.remove(info.key) is None
+        drawers = self._drawers_for(info)
+        for drawer in drawers:
+            drawer[info.key] = info
+        self._filed[info.key] = (info.is_gated, drawers)
+        self._pods[info.key] = info
+        self._gated_count += info.is_gated
+        self._remember_age(info)
+        return is_new
+
+    def remove(self, key: str) -> QueuedPodInfo | None:
+        info = self._pods.pop(key, None)
+        if info is not None:
+            was_gated, drawers = self._filed.pop(key)
+            self._gated_count -= was_gated
+            for drawer in drawers:
+                del drawer[key]
+        return info
+
+    def rejected_by(self, scheduler_name: str, plugin: str) -> Drawer:
+        """Pods of a profile that wait, among others, for this plugin; gated ones not included."""
+        return self._rejected.get((scheduler_name, plugin), _EMPTY)
+
+    def gated_by(self, plugin: str) -> Drawer:
+        return self._gated.get(plugin, _EMPTY)
+
+    def oldest_touch(self) -> float | None:
+        """The earliest time at which a pod here was last tried or flushed."""
+        oldest = self._oldest
+        while oldest:
+            touched, _, info = oldest[0]
+            if self._pods.get(info.key) is info and last_touch(info) == touched:
+                return touched
+            heapq.heappop(oldest)
+        return None
+
+    def _drawers_for(self, info: QueuedPodInfo) -> list[Drawer]:
+        if info.gating_plugin:
+            return [self._gated[info.gating_plugin]]
+        name = info.scheduler_name
+        return [self._rejected[name, plugin] for plugin in info.rejectors]
+
+    def _remember_age(self, info: QueuedPodInfo) -> None:
+        self._serial += 1
+        heapq.heappush(self._oldest, (last_touch(info), self._serial, info))
+        if len(self._oldest) > 2 * len(self._pods) + _SLACK:
+            self._oldest = [(last_touch(each), serial, each) for serial, each in enumerate(self._pods.values())]
+            heapq.heapify(self._oldest)
+            self._serial = len(self._oldest)
+
+
+def last_touch(info: QueuedPodInfo) -> float:
+    return max(info.timestamp, info.flush_timestamp)
+
+
+_EMPTY: Drawer = {}
