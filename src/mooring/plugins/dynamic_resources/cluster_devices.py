@@ -42,7 +42,7 @@ class ClusterDevices:
         self._resolver_version = -1
         self._allocated = AllocatedState()
         self._counted: dict[str, ResourceClaim] = {}
-        self._counted_version = -1
+        self._counted_version = 0
         self._in_flight: dict[str, _InFlight] = {}  # by uid of the claim
         self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
 
@@ -75,7 +75,6 @@ class ClusterDevices:
             return stored
         if stored is None or stored.uid != assumed.uid or not _is_newer(assumed, stored):
             del self._assumed[key]
-            self._counted_version = -1
             return stored
         return assumed
 
@@ -88,7 +87,7 @@ class ClusterDevices:
     def assume(self, claim: ResourceClaim) -> None:
         """Remember a claim as the API server returned it, until the watch catches up."""
         self._assumed[claim.key] = claim
-        self._counted_version = -1
+        self._recount(claim.key)
 
     def pending_allocation(self, uid: str) -> AllocationResult | None:
         found = self._in_flight.get(uid)
@@ -109,22 +108,25 @@ class ClusterDevices:
         """What is in use now; it goes on changing, so look at it within one attempt only."""
         version = self._objects.version(ResourceClaim)
         if version != self._counted_version:
-            self._recount()
+            changed = self._objects.changes(ResourceClaim, self._counted_version)
+            if changed is None:
+                changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
+            for key in changed:
+                self._recount(key)
             self._counted_version = version
         return self._allocated
 
-    def _recount(self) -> None:
-        """Bring the counts up to date by comparing which claim objects were counted; most are the same as before."""
-        counted = self._counted
-        now = {claim.key: claim for claim in self.claims() if claim.status.allocation is not None}
-        for key, old in counted.items():
-            if now.get(key) is not old and old.status.allocation is not None:
-                self._allocated.remove(old.status.allocation)
-        for key, claim in now.items():
-            if counted.get(key) is not claim and claim.status.allocation is not None:
-                self.remove_pending(claim.uid)
-                self._allocated.add(claim.status.allocation)
-        self._counted = now
+    def _recount(self, key: str) -> None:
+        old, new = self._counted.get(key), self.claim(key)
+        if new is old:
+            return
+        if old is not None and old.status.allocation is not None:
+            self._allocated.remove(old.status.allocation)
+        self._counted.pop(key, None)
+        if new is not None and new.status.allocation is not None:
+            self.remove_pending(new.uid)
+            self._allocated.add(new.status.allocation)
+            self._counted[key] = new
 
     # ---- extended resources, as NodeResourcesFit asks for them -------------------------------------------------
 

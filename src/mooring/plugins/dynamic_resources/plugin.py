@@ -84,6 +84,7 @@ class DynamicResources:
     name: ClassVar[str] = KEY
     filter_reads: ClassVar[Reads] = Reads.LOCAL
     score_reads: ClassVar[Reads] = Reads.LOCAL
+    per_node: ClassVar[bool] = True  # a search costs more than the other filters: only nodes still in the running
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         self._handle = handle
