@@ -117,7 +117,11 @@ class _Profile:
             plugin_set["enabled"] = kept
         disabled = plugin_set.get("disabled")
         if isinstance(disabled, list):
-            plugin_set["disabled"] = self._disabled(point, disabled, at, replaced=bool(scorers))
+            kept = self._disabled(point, disabled, at, replaced=bool(scorers))
+            if kept:
+                plugin_set["disabled"] = kept
+            else:
+                del plugin_set["disabled"]
 
     def _scorer(self, plugin: dict[str, Any], path: str, kept: list[Any]) -> None:
         name = plugin["name"]

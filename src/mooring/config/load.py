@@ -130,6 +130,9 @@ def _check_kind(document: Mapping[str, Any]) -> None:
             "this is a scheduling Policy, which Kubernetes 1.23 removed; `mooring config convert` turns it into "
             f"a {KIND}"
         )
+    if kind == "ConfigMap":
+        keys = ", ".join(document.get("data") or {}) or "none"
+        raise ConfigError(f"this is a ConfigMap; the configuration is in its data (keys: {keys}), take it out first")
     if not kind:
         raise ConfigError(f"Object 'Kind' is missing; expected kind: {KIND} and apiVersion: {API_VERSION}")
     if not version:

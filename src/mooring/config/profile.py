@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mooring.config.args_validation import validate_args
 from mooring.config.defaults import default_args
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import (
@@ -12,6 +13,7 @@ from mooring.config.types import (
     EXTENSION_POINTS,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
+    NodeResourcesFitArgs,
     Plugin,
     plugin_set,
 )
@@ -91,6 +93,12 @@ def expand(
         if entry.name in seen:
             raise ConfigError(f"repeated config for plugin {entry.name}")
         seen.add(entry.name)
+        if isinstance(entry.args, NodeResourcesFitArgs) and _is_used(profile, entry.name):
+            # Upstream's validation misses these arguments; the plugin itself refuses them.
+            problems = validate_args(entry.args)
+            if problems:
+                text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+                raise ConfigError(f'initializing plugin "{entry.name}": {text}')
     expanded: dict[str, list[str]] = {}
     for point in _CHECK_ORDER:
         expanded[point] = _explicit(point, plugin_set(plugins, point).enabled, registry_points, suggest)
@@ -151,6 +159,14 @@ def effective_args(profile: KubeSchedulerProfile, plugin: str, features: Feature
     if plugin in ARGS_TYPES:
         return default_args(ARGS_TYPES[plugin](), features)
     return None
+
+
+def _is_used(profile: KubeSchedulerProfile, name: str) -> bool:
+    return any(
+        plugin.name == name
+        for point in (*EXTENSION_POINTS, "multiPoint")
+        for plugin in plugin_set(profile.plugins, point).enabled
+    )
 
 
 def _interface(point: str) -> str:

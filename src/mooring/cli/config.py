@@ -1,0 +1,174 @@
+"""``mooring config``: check, convert and show KubeSchedulerConfigurations."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from rich.console import Console
+
+from mooring.api import yaml
+from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
+from mooring.config.convert import OLD_VERSIONS, Note, convert_document
+from mooring.config.features import parse_feature_gates
+from mooring.config.load import default_config, load_config, load_document, read_document
+from mooring.config.policy import convert_policy, is_policy
+from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
+from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
+from mooring.config.wire import to_wire
+from mooring.errors import ConfigError, UsageError
+
+_feature_gates = click.option(
+    "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
+)
+
+
+@click.group()
+def config() -> None:
+    """Check, convert and show scheduler configurations."""
+
+
+@config.command(epilog="Example: mooring config check scheduler.yaml -o json")
+@click.argument("file")
+@click.option(
+    "--assume",
+    multiple=True,
+    metavar="PLUGIN=POINT,…",
+    help="Take it that a plugin of your own runs at these extension points, e.g. --assume sample=filter,preScore.",
+)
+@_feature_gates
+@output_option()
+def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], output: str) -> int:
+    """Validate FILE (- for standard input) and print which plugins run where.
+
+    Exit code 0: the configuration can be used; 1: it cannot, every mistake is listed; 2: there is no such file, or
+    it is not YAML or JSON.
+    """
+    features = parse_feature_gates(feature_gates)
+    registry = {**IN_TREE_POINTS, **_assumed(assume)}
+    text = read_input(file)
+    warnings: tuple[str, ...] = ()
+    try:
+        loaded = load_config(text, features)
+        warnings = loaded.warnings
+        expanded = expand_all(loaded.config, registry, suggest=_suggest(registry))
+    except ConfigError as e:
+        return _report_problems(file, e, warnings, output)
+    emit(_summary(loaded.config, expanded, warnings), output, lambda to: _draw(to, loaded.config, expanded, warnings))
+    return 0
+
+
+@config.command(epilog="Example: mooring config convert policy.json > scheduler.yaml")
+@click.argument("file")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if anything has no equivalent.")
+@_feature_gates
+@output_option("yaml", "json")
+def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str) -> int:
+    """Turn FILE, a Policy or a v1beta1 to v1beta3 configuration, into version v1.
+
+    The new configuration goes to standard output, what changed to standard error.
+    """
+    document = read_document(read_input(file), "" if file == "-" else file)
+    notes: list[Note] = []
+    if is_policy(document):
+        converted, notes = convert_policy(document)
+    elif document.get("apiVersion") in OLD_VERSIONS:
+        converted, notes = convert_document(document)
+    else:
+        converted = document
+    # What comes out must be a configuration, or there is no point in printing it.
+    load_document(converted, parse_feature_gates(feature_gates))
+    click.echo(to_json(converted) if output == "json" else yaml.dump(converted, sort_keys=False), nl=output == "json")
+    _report_notes(notes)
+    return 1 if strict and any(note.lost for note in notes) else 0
+
+
+@config.command(epilog="Example: mooring config defaults -o json")
+@_feature_gates
+@output_option("yaml", "json")
+def defaults(feature_gates: tuple[str, ...], output: str) -> None:
+    """Print the default configuration, as kube-scheduler --write-config-to writes it."""
+    document = to_wire(default_config(parse_feature_gates(feature_gates)))
+    click.echo(to_json(document) if output == "json" else yaml.dump(document), nl=output == "json")
+
+
+def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:
+    assumed = {}
+    for text in texts:
+        name, equals, points = text.partition("=")
+        wanted = frozenset(filter(None, points.split(",")))
+        unknown = sorted(wanted - set(EXTENSION_POINTS))
+        if not name or not equals or not wanted or unknown:
+            found = f'no extension point "{unknown[0]}"' if unknown else f'found "{text}"'
+            raise UsageError(f"--assume: {found}; expected PLUGIN=POINT,… with points of {', '.join(EXTENSION_POINTS)}")
+        assumed[name] = wanted
+    return assumed
+
+
+def _suggest(registry: Mapping[str, frozenset[str]]) -> Callable[[str], str | None]:
+    def suggest(name: str) -> str | None:
+        near = difflib.get_close_matches(name, registry, n=1)
+        return near[0] if near else None
+
+    return suggest
+
+
+def _report_problems(file: str, error: ConfigError, warnings: tuple[str, ...], output: str) -> int:
+    def draw(_: Console) -> None:
+        to = console(stderr=True)
+        for problem in error.problems:
+            to.print(f"{file}: {problem}", style="red", markup=False)
+
+    value = {"valid": False, "problems": list(error.problems), "warnings": list(warnings)}
+    emit(value, output, draw)
+    return 1
+
+
+def _summary(
+    loaded: KubeSchedulerConfiguration, expanded: dict[str, Expanded], warnings: tuple[str, ...]
+) -> dict[str, Any]:
+    return {
+        "valid": True,
+        "warnings": list(warnings),
+        "profiles": [
+            {
+                "schedulerName": name,
+                "plugins": {
+                    point: [{"name": plugin, **({"weight": weight} if weight else {})} for plugin, weight in plugins]
+                    for point, plugins in points.items()
+                },
+            }
+            for name, points in expanded.items()
+        ],
+        "extenders": [extender.url_prefix for extender in loaded.extenders],
+    }
+
+
+def _draw(
+    to: Console, loaded: KubeSchedulerConfiguration, expanded: dict[str, Expanded], warnings: tuple[str, ...]
+) -> None:
+    for name, points in expanded.items():
+        to.print(f"Profile {name}", style="bold", markup=False)
+        rows = [
+            (point, ", ".join(f"{plugin} {weight}" if weight else plugin for plugin, weight in plugins) or "-")
+            for point, plugins in points.items()
+        ]
+        print_table(to, ("EXTENSION POINT", "PLUGINS (WITH WEIGHTS)"), rows)
+        to.print()
+    for extender in loaded.extenders:
+        verbs = (extender.filter_verb, extender.prioritize_verb, extender.preempt_verb, extender.bind_verb)
+        to.print(f"Extender {extender.url_prefix}: {', '.join(filter(None, verbs)) or 'no verbs'}", markup=False)
+    errors = console(stderr=True)
+    for warning in warnings:
+        errors.print(f"warning: {warning}", style="yellow", markup=False)
+
+
+def _report_notes(notes: list[Note]) -> None:
+    to = console(stderr=True)
+    if not notes:
+        to.print("already version v1, nothing changed", markup=False)
+    for note in notes:
+        label, style = ("lost", "red") if note.lost else ("changed", "yellow")
+        to.print(f"{label}: {note}", style=style, markup=False)

@@ -1,0 +1,201 @@
+"""The frame of the command line: finds the command, runs it, and turns every failure into one clear line."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NoReturn
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from mooring import __version__
+from mooring.errors import MooringError, UsageError
+
+OK, NO, BAD_USAGE = 0, 1, 2
+_INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+class Entry(NamedTuple):
+    """A command and where it lives; its module is imported when it runs, not before."""
+
+    name: str
+    module: str
+    attribute: str
+    help: str
+
+
+# One line per command. The help shows those whose module is there.
+COMMANDS: tuple[Entry, ...] = (
+    Entry("start", "mooring.cli.start", "start", "Schedule a first pod on an example cluster and say why."),
+    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions."),
+    Entry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere."),
+    Entry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster."),
+    Entry("scenario", "mooring.cli.scenario", "scenario", "Play scenarios in virtual time."),
+    Entry("queue", "mooring.cli.queue", "queue", "Show what waits in the scheduling queue, and why."),
+    Entry("extender", "mooring.cli.extender", "extender", "Serve, describe and check scheduler extenders."),
+    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers."),
+    Entry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations."),
+    Entry("bench", "mooring.cli.bench", "bench", "Measure decisions and say what they cost."),
+)
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the options before the command say; commands find it in ``ctx.obj``."""
+
+    verbosity: int = 0
+
+    @property
+    def wants_tracebacks(self) -> bool:
+        return self.verbosity >= 2 or os.environ.get("MOORING_DEBUG", "") not in ("", "0")
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called and lists commands without importing any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [e.name for e in COMMANDS if _exists(e.module)] + sorted(super().list_commands(ctx))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        entry = _entry(name)
+        return super().get_command(ctx, name) if entry is None else _load(entry)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and _entry(args[0]) is None and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], known, n=1)
+            hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(known)}"
+            raise UsageError(f'no command "{args[0]}"{hint}')
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(e.name, e.help) for e in COMMANDS if _exists(e.module)]
+        for name in sorted(self.commands):
+            rows.append((name, self.commands[name].get_short_help_str(limit=100)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        helps = {e.name: e.help for e in COMMANDS}
+        items = [
+            CompletionItem(name, help=helps.get(name))
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _entry(name: str) -> Entry | None:
+    return next((e for e in COMMANDS if e.name == name), None)
+
+
+def _exists(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def _load(entry: Entry) -> click.Command:
+    try:
+        module = importlib.import_module(entry.module)
+    except ModuleNotFoundError as e:
+        if e.name == entry.module:
+            raise UsageError(f'the command "{entry.name}" is not part of this version ({__version__})') from None
+        raise UsageError(f'the command "{entry.name}" needs the package {e.name}, which is not installed') from e
+    command: Any = getattr(module, entry.attribute)
+    assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute} is not a command"
+    return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: mooring config check scheduler.yaml",
+    no_args_is_help=False,
+    invoke_without_command=True,
+)
+@click.option("-v", "--verbose", count=True, help="Say more: -v progress, -vv everything, tracebacks too.")
+@click.version_option(__version__, "--version", message="mooring %(version)s")
+@click.pass_context
+def cli(ctx: click.Context, verbose: int) -> None:
+    """A Kubernetes scheduler in Python: kube-scheduler's decisions, with reasons."""
+    settings = ctx.ensure_object(Settings)
+    settings.verbosity = verbose
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True)
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@cli.command(epilog="Example: mooring completion bash > ~/.local/share/bash-completion/completions/mooring")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print a completion script for your shell."""
+    script = get_completion_class(shell)
+    assert script is not None
+    complete = script(cli, {}, "mooring", "_MOORING_COMPLETE")
+    # Not .source(): for bash that starts a bash to ask its version, which fails where there is none.
+    click.echo(complete.source_template % complete.source_vars())
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(argv))
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
+    settings = Settings()
+    try:
+        result = cli.main(args=argv, prog_name="mooring", standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.ClickException as e:
+        if type(e).__name__ == "NoArgsIsHelpError":  # a group without its command: the help is the answer
+            print(e.format_message(), file=sys.stderr)
+            return BAD_USAGE
+        return _fail(_usage_line(e), e, settings, BAD_USAGE if isinstance(e, click.UsageError) else NO)
+    except UsageError as e:
+        return _fail(str(e), e, settings, BAD_USAGE)
+    except MooringError as e:
+        return _fail(str(e), e, settings, NO)
+    except (KeyboardInterrupt, click.Abort):
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except Exception as e:
+        what = f"internal error: {type(e).__name__}: {e}"
+        if not settings.wants_tracebacks:
+            what += " (run again with -vv for the traceback)"
+        return _fail(what, e, settings, NO)
+    return result if isinstance(result, int) else OK
+
+
+def _usage_line(error: click.ClickException) -> str:
+    message = error.format_message().rstrip(".")
+    ctx = getattr(error, "ctx", None)
+    return f"{message}; see {ctx.command_path} --help" if ctx is not None else message
+
+
+def _fail(message: str, error: BaseException, settings: Settings, code: int) -> int:
+    if settings.wants_tracebacks:
+        traceback.print_exception(error, file=sys.stderr)
+    one_line = " ".join(message.split())
+    print("mooring: " + "".join(c if c.isprintable() else "�" for c in one_line), file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""How commands print: a table for people, JSON or YAML for programs, colours only on a terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mooring.api import yaml
+from mooring.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Without a terminal nothing is cut or wrapped: whoever reads it may be a program.
+_UNBOUNDED = 1_000_000
+
+
+def output_option(*formats: str, default: str | None = None) -> Callable[[F], F]:
+    """Add ``-o table|json|yaml`` (or just the formats named) to a command, as parameter ``output``."""
+    choices = formats or ("table", "json", "yaml")
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(choices),
+        default=default or choices[0],
+        show_default=True,
+        help="How to print the result.",
+    )
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that knows whether it is a terminal; NO_COLOR and FORCE_COLOR are honoured."""
+    stream = sys.stderr if stderr else sys.stdout
+    is_terminal = stream.isatty()
+    return Console(file=stream, width=None if is_terminal else _UNBOUNDED, highlight=False, soft_wrap=not is_terminal)
+
+
+def emit(value: Any, output: str, table: Callable[[Console], None]) -> None:
+    """Print ``value`` as JSON or YAML, or call ``table`` to draw it for a person."""
+    if output == "json":
+        click.echo(to_json(value))
+    elif output == "yaml":
+        click.echo(yaml.dump(plain(value), sort_keys=False), nl=False)
+    else:
+        table(console())
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(plain(value), indent=2, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """Return dicts, lists, strings and numbers for structs, dataclasses, enums, sets and NumPy values."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if hasattr(value, "tolist"):  # NumPy, without importing it for commands that do not use it
+        return plain(value.tolist())
+    return str(value)
+
+
+def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Print aligned columns without lines, as kubectl does; numbers are the caller's to format."""
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    if to.is_terminal:
+        to.print(table)
+        return
+    with to.capture() as capture:
+        to.print(table)
+    to.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+
+
+def read_input(path: str) -> bytes:
+    """Return the bytes of a file, or of standard input for ``-``."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as e:
+        raise InputError(f"{path}: {(e.strerror or str(e)).lower()}") from None

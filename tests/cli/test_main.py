@@ -1,0 +1,162 @@
+"""The frame of the command line: one line per failure, the right exit code, nothing imported in vain."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from mooring import __version__
+from mooring.cli import main as frame
+from mooring.errors import ApiError, ConfigError, InputError, MooringError
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, *args: str) -> int:
+    """Run a command that raises ``error``."""
+
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(frame, "_load", lambda entry: failing)
+    return frame.run([*args, "start"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(InputError("pods.yaml: line 3: no such thing"), 2, id="bad input is 2"),
+        pytest.param(ConfigError("a: wrong", "b: wrong"), 2, id="a bad configuration is 2"),
+        pytest.param(ApiError("the server said no", code=500), 1, id="a refusal of the API server is 1"),
+        pytest.param(MooringError("it failed"), 1, id="any other failure is 1"),
+        pytest.param(KeyboardInterrupt(), 130, id="Ctrl-C is 130"),
+    ],
+)
+def test_exit_codes(monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> None:
+    assert run_with(monkeypatch, error) == code
+
+
+def test_a_failure_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run_with(monkeypatch, MooringError("first\nsecond\x1b[31m"))
+    assert capsys.readouterr().err == "mooring: first second�[31m\n"
+
+
+def test_a_bug_is_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(monkeypatch, ZeroDivisionError("division by zero")) == 1
+    err = capsys.readouterr().err
+    assert err == (
+        "mooring: internal error: ZeroDivisionError: division by zero (run again with -vv for the traceback)\n"
+    )
+
+
+@pytest.mark.parametrize("how", ["-vv", "MOORING_DEBUG"])
+def test_whoever_asks_gets_the_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    if how == "MOORING_DEBUG":
+        monkeypatch.setenv("MOORING_DEBUG", "1")
+    run_with(monkeypatch, ZeroDivisionError("x"), *(["-vv"] if how == "-vv" else []))
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "want"),
+    [
+        pytest.param(["confg"], 'mooring: no command "confg"; did you mean "config"?', id="a misspelt command"),
+        pytest.param(
+            ["config", "check"], "mooring: Missing argument 'FILE'; see mooring config check --help", id="FILE"
+        ),
+        pytest.param(
+            ["config", "defaults", "-o", "xml"],
+            "mooring: Invalid value for '-o' / '--output': 'xml' is not one of 'yaml', 'json'; "
+            "see mooring config defaults --help",
+            id="a format that is not there",
+        ),
+    ],
+)
+def test_bad_usage_is_one_line_and_2(args: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(args) == 2
+    assert capsys.readouterr().err == want + "\n"
+
+
+def test_a_command_whose_module_is_missing_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = frame.Entry("later", "mooring.cli.nowhere", "later", "Not here yet.")
+    monkeypatch.setattr(frame, "COMMANDS", (*frame.COMMANDS, gone))
+    assert frame.run(["later"]) == 2
+    assert capsys.readouterr().err == f'mooring: the command "later" is not part of this version ({__version__})\n'
+    frame.run(["--help"])
+    assert "later" not in capsys.readouterr().out
+
+
+def test_a_command_that_lacks_a_package_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lacking(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'celery'", name="celery")
+
+    monkeypatch.setattr("importlib.import_module", lacking)
+    assert frame.run(["start"]) == 2
+    assert "needs the package celery, which is not installed" in capsys.readouterr().err
+
+
+def test_every_command_in_the_help_can_be_loaded_and_has_an_example() -> None:
+    ctx = click.Context(frame.cli)
+    for name in frame.cli.list_commands(ctx):
+        command = frame.cli.get_command(ctx, name)
+        assert command is not None
+        leaves = list(command.commands.values()) if isinstance(command, click.Group) else [command]
+        for leaf in leaves:
+            assert "Example:" in leaf.get_help(click.Context(leaf)), f"{name} {leaf.name}"
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"mooring {__version__}\n"
+    assert frame.run([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["completion", shell]) == 0
+    assert "_MOORING_COMPLETE" in capsys.readouterr().out
+
+
+def _subprocess(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mooring", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def test_completing_a_command_name() -> None:
+    done = _subprocess(_MOORING_COMPLETE="bash_complete", COMP_WORDS="mooring con", COMP_CWORD="1")
+    assert done.stdout == "plain,config\n"
+
+
+def test_the_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from mooring.cli.main import run; run(['--help']); "
+        "print([m for m in ('numpy', 'aiohttp', 'rich', 'prometheus_client') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    pipeline = f"{sys.executable} -m mooring config defaults -o json | head -c 1"
+    done = subprocess.run(["bash", "-c", pipeline], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_no_colours_outside_a_terminal() -> None:
+    assert "\x1b" not in _subprocess("config", "defaults").stdout
