@@ -1,0 +1,345 @@
+"""kube-scheduler's metrics under kube-scheduler's names, so that existing dashboards and alerts go on working.
+
+``SchedulerMetrics`` has one attribute per metric; ``labels`` takes values in the order given here. Whoever updates
+often keeps the bound child. Rendering is for the endpoint and happens there.
+"""
+
+from __future__ import annotations
+
+import gc
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+
+from mooring.observe.registry import Registry, exponential_buckets, go_float
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+
+_ATTEMPT = exponential_buckets(0.001, 2, 15)
+_EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)
+_PLUGIN = exponential_buckets(0.00001, 1.5, 20)
+_HINT = exponential_buckets(0.00001, 2, 12)
+_SLI = exponential_buckets(0.01, 2, 20)
+_REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class SchedulerMetrics:
+    """All metrics of a scheduler process."""
+
+    def __init__(
+        self,
+        *,
+        version: str = "",
+        kubernetes_version: str = "1.36.4",
+        features: Mapping[str, tuple[str, bool]] | None = None,
+    ) -> None:
+        self.registry = registry = Registry()
+        self._before_render: list[Callable[[], None]] = []
+        counter, gauge, histogram = registry.counter, registry.gauge, registry.histogram
+
+        # Attempts
+        self.schedule_attempts = counter(
+            "scheduler_schedule_attempts_total",
+            "[STABLE] Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be "
+            "scheduled, while 'error' means an internal scheduler problem.",
+            ("result", "profile"),
+        )
+        self.scheduling_attempt_duration = histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "[STABLE] Scheduling attempt latency in seconds (scheduling algorithm + binding)",
+            ("result", "profile"),
+            buckets=_ATTEMPT,
+        )
+        self.scheduling_algorithm_duration = histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Scheduling algorithm latency in seconds",
+            buckets=_ATTEMPT,
+        )
+        self.pod_scheduling_sli_duration = histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "[BETA] E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and might "
+            "involve multiple scheduling attempts.",
+            ("attempts",),
+            buckets=_SLI,
+        )
+        self.pod_scheduling_attempts = histogram(
+            "scheduler_pod_scheduling_attempts",
+            "[STABLE] Number of attempts to successfully schedule a pod.",
+            buckets=exponential_buckets(1, 2, 5),
+        )
+        self.pod_scheduled_after_flush = counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "[ALPHA] Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
+            "timeout. This metric helps detect potential queueing hint misconfigurations or event handling issues.",
+        )
+        self.permit_wait_duration = histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "[BETA] Duration of waiting on permit.",
+            ("result",),
+            buckets=_ATTEMPT,
+        )
+
+        # Plugins and extension points
+        self.framework_extension_point_duration = histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "[STABLE] Latency for running all plugins of a specific extension point.",
+            ("extension_point", "status", "profile"),
+            buckets=_EXTENSION_POINT,
+        )
+        self.plugin_execution_duration = histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "[ALPHA] Duration for running a plugin at a specific extension point.",
+            ("plugin", "extension_point", "status"),
+            buckets=_PLUGIN,
+        )
+        self.plugin_evaluation = counter(
+            "scheduler_plugin_evaluation_total",
+            "[BETA] Number of attempts to schedule pods by each plugin and the extension point (available only in "
+            "PreFilter, Filter, PreScore, and Score).",
+            ("plugin", "extension_point", "profile"),
+        )
+
+        # Queue and events
+        self.pending_pods = gauge(
+            "scheduler_pending_pods",
+            "[STABLE] Number of pending pods, by the queue type. 'active' means number of pods in activeQ; 'backoff' "
+            "means number of pods in backoffQ; 'unschedulable' means number of pods in unschedulablePods that the "
+            "scheduler attempted to schedule and failed; 'gated' is the number of unschedulable pods that the "
+            "scheduler never attempted to schedule because they are gated.",
+            ("queue",),
+        )
+        self.queue_incoming_pods = counter(
+            "scheduler_queue_incoming_pods_total",
+            "[STABLE] Number of pods added to scheduling queues by event and queue type.",
+            ("queue", "event"),
+        )
+        self.unschedulable_pods = gauge(
+            "scheduler_unschedulable_pods",
+            "[BETA] The number of unschedulable pods broken down by plugin name. A pod will increment the gauge for "
+            "all plugins that caused it to not schedule and so this metric have meaning only when "
+            "broken down by plugin.",
+            ("plugin", "profile"),
+        )
+        self.inflight_events = gauge(
+            "scheduler_inflight_events",
+            "[ALPHA] Number of events currently tracked in the scheduling queue.",
+            ("event",),
+        )
+        self.event_handling_duration = histogram(
+            "scheduler_event_handling_duration_seconds",
+            "[ALPHA] Event handling latency in seconds.",
+            ("event",),
+            buckets=_EXTENSION_POINT,
+        )
+        self.queueing_hint_execution_duration = histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "[ALPHA] Duration for running a queueing hint function of a plugin.",
+            ("plugin", "event", "hint"),
+            buckets=_PLUGIN,
+        )
+        self.cache_size = gauge(
+            "scheduler_cache_size",
+            "[ALPHA] Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            ("type",),
+        )
+        self.goroutines = gauge(
+            "scheduler_goroutines",
+            "[BETA] Number of running goroutines split by the work they do such as binding.",
+            ("operation",),
+        )
+
+        # Preemption
+        self.preemption_attempts = counter(
+            "scheduler_preemption_attempts_total", "[STABLE] Total preemption attempts in the cluster till now"
+        )
+        self.preemption_victims = histogram(
+            "scheduler_preemption_victims",
+            "[STABLE] Number of selected preemption victims",
+            buckets=exponential_buckets(1, 2, 7),
+        )
+        self.preemption_goroutines_duration = histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "[ALPHA] Duration in seconds for running goroutines for the preemption.",
+            ("result",),
+            buckets=_SLI,
+        )
+        self.preemption_goroutines_execution = counter(
+            "scheduler_preemption_goroutines_execution_total",
+            "[ALPHA] Number of preemption goroutines executed.",
+            ("result",),
+        )
+
+        # Batching
+        self.batch_attempts = counter(
+            "scheduler_batch_attempts_total",
+            "[ALPHA] Counts of results when we attempt to use batching.",
+            ("profile", "result"),
+        )
+        self.batch_cache_flushed = counter(
+            "scheduler_batch_cache_flushed_total", "[ALPHA] Counts of cache flushes by reason.", ("profile", "reason")
+        )
+        self.get_node_hint_duration = histogram(
+            "scheduler_get_node_hint_duration_seconds",
+            "[ALPHA] Latency for getting a node hint.",
+            ("hinted", "profile"),
+            buckets=_HINT,
+        )
+        self.store_schedule_results_duration = histogram(
+            "scheduler_store_schedule_results_duration_seconds",
+            "[ALPHA] Latency for getting a no.",
+            ("profile",),
+            buckets=_HINT,
+        )
+
+        # Volumes, claims, API calls
+        self.volume_scheduling_stage_error = counter(
+            "scheduler_volume_scheduling_stage_error_total",
+            "[ALPHA] Volume scheduling stage error count",
+            ("operation",),
+        )
+        self.resourceclaim_creates = counter(
+            "scheduler_resourceclaim_creates_total",
+            "[ALPHA] Number of ResourceClaims creation requests within scheduler",
+            ("status",),
+        )
+        self.dra_bindingconditions_allocations = counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "[ALPHA] Number of allocations using devices with BindingConditions, counted per driver per scheduling "
+            "attempt",
+            ("profile", "driver", "status"),
+        )
+        self.dra_bindingconditions_wait_duration = histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "[ALPHA] Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+            ("profile", "driver", "status"),
+            buckets=exponential_buckets(0.1, 2, 14),
+        )
+
+        # The process
+        self.leader_election_master_status = gauge(
+            "leader_election_master_status",
+            "[ALPHA] Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates "
+            "master. 'name' is the string used to identify the lease. Please make sure to group by name.",
+            ("name",),
+        )
+        self.rest_client_requests = counter(
+            "rest_client_requests_total",
+            "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",
+            ("code", "method", "host"),
+        )
+        self.rest_client_request_duration = histogram(
+            "rest_client_request_duration_seconds",
+            "[ALPHA] Request latency in seconds. Broken down by verb, and host.",
+            ("verb", "host"),
+            buckets=_REQUEST,
+        )
+        feature_enabled = gauge(
+            "kubernetes_feature_enabled",
+            "[BETA] This metric records the data about the stage and enablement of a k8s feature.",
+            ("name", "stage"),
+        )
+        for name, (stage, enabled) in (features or {}).items():
+            feature_enabled.labels(name, stage).set(float(enabled))
+        gauge(
+            "kubernetes_build_info",
+            "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree "
+            "state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is "
+            "running.",
+            (
+                "major",
+                "minor",
+                "git_version",
+                "git_commit",
+                "git_tree_state",
+                "build_date",
+                "go_version",
+                "compiler",
+                "platform",
+            ),
+        ).labels(
+            *kubernetes_version.split(".")[:2],
+            f"v{kubernetes_version}+mooring{version}" if version else f"v{kubernetes_version}",
+            "",
+            "",
+            "",
+            "",
+            platform.python_implementation(),
+            f"{platform.system().lower()}/{platform.machine()}",
+        ).set(1)
+
+    def on_render(self, callback: Callable[[], None]) -> None:
+        """Have gauges brought up to date just before they are shown."""
+        self._before_render.append(callback)
+
+    def observe_request(self, host: str, method: str, code: str, duration_s: float) -> None:
+        """Count a request to the API server; fits ``RestClient``'s observer."""
+        self.rest_client_requests.labels(code, method, host).inc()
+        self.rest_client_request_duration.labels(method, host).observe(duration_s)
+
+    def observe_leadership(self, name: str, is_leader: bool) -> None:
+        """Note whether this process leads; fits ``LeaderElector``'s observer."""
+        self.leader_election_master_status.labels(name).set(float(is_leader))
+
+    def render(self) -> bytes:
+        """Write all metrics in Prometheus' text form."""
+        for callback in self._before_render:
+            callback()
+        return self.registry.render().encode() + process_metrics()
+
+    def reset(self) -> None:
+        """Forget the scheduler's own counts, as DELETE /metrics does upstream."""
+        self.registry.reset(name for name in self.registry.names() if name.startswith("scheduler_"))
+
+
+def sli_attempts_label(attempts: int) -> str:
+    """The ``attempts`` label: exact up to 14, ``15+`` beyond."""
+    return str(attempts) if attempts < 15 else "15+"
+
+
+_process_registry = CollectorRegistry()
+ProcessCollector(registry=_process_registry)
+
+
+def process_metrics() -> bytes:
+    """CPU, memory, file descriptors and start time of this process, and what Python's garbage collector does."""
+    out: list[str] = []
+    out.append("# HELP python_gc_objects_frozen Objects out of the garbage collector's sight.\n")
+    out.append(f"# TYPE python_gc_objects_frozen gauge\npython_gc_objects_frozen {go_float(gc.get_freeze_count())}\n")
+    return generate_latest(_process_registry) + "".join(out).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PodResource:
+    """One resource that a pod asks for, in the unit's base: cores, bytes or an integer."""
+
+    namespace: str
+    pod: str
+    node: str
+    scheduler: str
+    priority: str
+    resource: str
+    unit: str
+    value: float
+
+
+_RESOURCE_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+
+
+def render_pod_resources(requests: Iterable[PodResource], limits: Iterable[PodResource]) -> bytes:
+    """Write /metrics/resources: what each pod requests and is limited to; zeros are left out."""
+    registry = Registry()
+    text = (
+        "[STABLE] Resources {what} workloads on the cluster, broken down by pod. This shows the resource usage the "
+        "scheduler and kubelet expect per pod for resources along with the unit for the resource if any."
+    )
+    request = registry.gauge("kube_pod_resource_request", text.format(what="requested by"), _RESOURCE_LABELS)
+    limit = registry.gauge("kube_pod_resource_limit", text.format(what="limit for"), _RESOURCE_LABELS)
+    for family, rows in ((request, requests), (limit, limits)):
+        for row in rows:
+            if row.value:
+                family.labels(
+                    row.namespace, row.pod, row.node, row.scheduler, row.priority, row.resource, row.unit
+                ).set(row.value)
+    return registry.render().encode()

@@ -1,0 +1,100 @@
+"""The decision log: lines, sampling, rotation, and a disk that is too slow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import UsageError
+from mooring.observe import decision_log
+from mooring.observe.decision_log import DecisionLog
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_entries_become_lines(tmp_path):
+    path = tmp_path / "log"
+    log = DecisionLog(str(path))
+    log.record({"pod": "default/web", "node": "a"})
+    log.sample(lambda: {"pod": "default/db", "node": None})
+    await log.close()
+    assert lines(path) == [{"pod": "default/web", "node": "a"}, {"pod": "default/db", "node": None}]
+    assert log.written == 2
+
+
+async def test_it_is_written_in_the_background(tmp_path, monkeypatch):
+    monkeypatch.setattr(decision_log, "FLUSH_S", 0.001)
+    path = tmp_path / "log"
+    log = DecisionLog(str(path))
+    log.start()
+    log.record({"n": 1})
+    for _ in range(2000):
+        if log.written:
+            break
+        await asyncio.sleep(0.001)
+    assert lines(path) == [{"n": 1}]
+    await log.close()
+
+
+async def test_sampling_keeps_the_rate(tmp_path):
+    log = DecisionLog(str(tmp_path / "log"), sample_rate=0.1, rng=random.Random(4))
+    built = 0
+
+    def build() -> dict:
+        nonlocal built
+        built += 1
+        return {}
+
+    for _ in range(10_000):
+        log.sample(build)
+    await log.close()
+    assert built == log.written
+    assert 850 < built < 1150
+
+
+async def test_rotation_keeps_so_many_files(tmp_path):
+    path = tmp_path / "log"
+    log = DecisionLog(str(path), max_bytes=40, backups=2)
+    for number in range(12):
+        log.record({"number": number})
+    await log.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log", "log.1", "log.2"]
+    kept = [entry["number"] for name in ("log.2", "log.1", "log") for entry in lines(tmp_path / name)]
+    assert kept == list(range(12))[-len(kept) :]
+    assert all(file.stat().st_size <= 40 for file in tmp_path.iterdir())
+
+
+async def test_without_backups_the_file_starts_anew(tmp_path):
+    path = tmp_path / "log"
+    log = DecisionLog(str(path), max_bytes=30, backups=0)
+    for number in range(5):
+        log.record({"number": number})
+    await log.close()
+    assert lines(path)[-1] == {"number": 4}
+    assert [file.name for file in tmp_path.iterdir()] == ["log"]
+
+
+async def test_a_full_buffer_drops_and_counts(tmp_path):
+    log = DecisionLog(str(tmp_path / "log"), buffer_bytes=20)
+    for number in range(10):
+        log.record({"number": number})
+    await log.close()
+    assert log.written + log.dropped == 10
+    assert log.dropped > 0
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5])
+def test_a_rate_is_between_nothing_and_all(tmp_path, rate):
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        DecisionLog(str(tmp_path / "log"), sample_rate=rate)
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"--decision-log .*absent/log: No such file"):
+        DecisionLog(str(tmp_path / "absent" / "log"))

@@ -1,0 +1,126 @@
+"""klog's text and JSON forms."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+
+import pytest
+
+from mooring.errors import UsageError
+from mooring.observe import logs
+
+
+@pytest.fixture
+def lines():
+    """Set up logging into a string; gives a function that returns and forgets what was written."""
+    streams: list[io.StringIO] = []
+
+    def set_up(**kwargs):
+        stream = io.StringIO()
+        streams.append(stream)
+        handlers.append(logs.set_up(stream=stream, root="mooring_test", **kwargs))
+        return stream
+
+    handlers: list[logging.Handler] = []
+    yield set_up
+    for handler in handlers:
+        logging.getLogger("mooring_test").removeHandler(handler)
+
+
+LOGGER = logs.get_logger("mooring_test.part")
+
+
+def test_the_text_form(lines):
+    stream = lines(verbosity=2)
+    LOGGER.v(2).info("Successfully bound pod to node", pod="default/web", evaluatedNodes=3, ok=True, none=None)
+    assert re.fullmatch(
+        r"I\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ test_logs\.py:\d+\] "
+        r'"Successfully bound pod to node" pod="default/web" evaluatedNodes=3 ok=true none=<nil>\n',
+        stream.getvalue(),
+    )
+    process = stream.getvalue()[len("I1115 20:25:38.000000 ") :][:7]
+    assert process.strip().isdigit()
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        pytest.param(lambda: LOGGER.info("a 100% case"), '"a 100% case"', id="percent signs stay"),
+        pytest.param(lambda: LOGGER.info('say "hi"\n'), r'"say \"hi\"\n"', id="quotes and newlines are escaped"),
+        pytest.param(lambda: LOGGER.info("m", a={"b": [1]}), '"m" a={"b":[1]}', id="structures are JSON"),
+        pytest.param(lambda: LOGGER.info("m", t="one\ntwo"), '"m" t=<\n\tone\n\ttwo\n >', id="several lines"),
+        pytest.param(lambda: LOGGER.error(ValueError("bad"), "m", n=1), '"m" err="bad" n=1', id="an error"),
+        pytest.param(lambda: LOGGER.with_values(pod="a/b").info("m"), '"m" pod="a/b"', id="values that stay"),
+        pytest.param(lambda: logging.getLogger("mooring_test").info("plain %d", 7), "plain 7", id="an ordinary logger"),
+    ],
+)
+def test_text_values(lines, call, want):
+    stream = lines()
+    call()
+    assert stream.getvalue().partition("] ")[2] == want + "\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "letter"),
+    [
+        (lambda: LOGGER.info("m"), "I"),
+        (lambda: LOGGER.warning("m"), "W"),
+        (lambda: LOGGER.error(None, "m"), "E"),
+        (lambda: logging.getLogger("mooring_test").critical("m"), "F"),
+    ],
+)
+def test_severities(lines, call, letter):
+    stream = lines()
+    call()
+    assert stream.getvalue()[0] == letter
+
+
+def test_verbosity(lines):
+    stream = lines(verbosity=3)
+    assert LOGGER.v(3)
+    assert not LOGGER.v(4)
+    LOGGER.v(4).info("unseen")
+    assert stream.getvalue() == ""
+    logs.set_verbosity(10, root="mooring_test")
+    LOGGER.v(10).info("seen")
+    assert "seen" in stream.getvalue()
+
+
+def test_the_json_form(lines):
+    stream = lines(logging_format="json", verbosity=4)
+    LOGGER.v(4).info("hello", pod={"name": "web", "namespace": "default"})
+    LOGGER.error(ValueError("bad"), "went wrong")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert set(first) == {"ts", "caller", "msg", "v", "pod"}
+    assert (first["msg"], first["v"], first["pod"]) == ("hello", 4, {"name": "web", "namespace": "default"})
+    assert first["caller"].startswith("test_logs.py:")
+    assert first["ts"] > 1.6e12
+    assert (second["msg"], second["err"]) == ("went wrong", "bad")
+    assert "v" not in second
+
+
+def test_exceptions_are_shown(lines):
+    stream = lines()
+    try:
+        raise KeyError("x")
+    except KeyError:
+        logging.getLogger("mooring_test").exception("broke")
+    assert "KeyError: 'x'" in stream.getvalue()
+
+
+def test_setting_up_twice_logs_once(lines):
+    lines()
+    stream = lines()
+    LOGGER.info("once")
+    assert stream.getvalue().count("once") == 1
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"), [({"logging_format": "xml"}, "should be text or json"), ({"verbosity": -1}, "0 or more")]
+)
+def test_bad_flags(kwargs, words):
+    with pytest.raises(UsageError, match=words):
+        logs.set_up(root="mooring_test", **kwargs)

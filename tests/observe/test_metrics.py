@@ -1,0 +1,176 @@
+"""Metric names, types, labels, buckets and HELP texts as kube-scheduler's; numbers as Go writes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mooring.observe.metrics import PodResource, SchedulerMetrics, render_pod_resources, sli_attempts_label
+from mooring.observe.registry import Registry, exponential_buckets, go_float
+
+WIRE = Path(__file__).parent / "wire"
+RECORDED = (WIRE / "metrics.txt").read_text()
+
+
+def families(text: str) -> dict[str, dict]:
+    """Name → help, type, label names and bucket bounds of a scrape."""
+    found: dict[str, dict] = {}
+    current: dict = {}
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            _, _, name, help_text = line.split(" ", 3)
+            current = found[name] = {"help": help_text, "labels": set(), "le": []}
+        elif line.startswith("# TYPE "):
+            current["type"] = line.split(" ")[3]
+        else:
+            for label, value in re.findall(r'(\w+)="([^"]*)"', line):
+                if label != "le":
+                    current["labels"].add(label)
+                elif value not in current["le"]:
+                    current["le"].append(value)
+    return found
+
+
+WANTED = {
+    name: family for name, family in families(RECORDED).items() if name.startswith(("scheduler_", "rest_client_"))
+}
+
+
+def exercised() -> SchedulerMetrics:
+    """Metrics with one child in every family."""
+    metrics = SchedulerMetrics(features={"GangScheduling": ("ALPHA", False)})
+    for name in metrics.registry.names():
+        family = metrics.registry._families[name]
+        family.labels(*("" for _ in family.label_names))
+    return metrics
+
+
+@pytest.mark.parametrize("name", sorted(WANTED))
+def test_a_family_is_as_recorded(name):
+    ours = families(exercised().render().decode())
+    assert ours[name] == WANTED[name]
+
+
+def test_recorded_label_values_fit_our_labels():
+    metrics = exercised()
+    for name, labels in json.loads((WIRE / "metrics-labels.json").read_text()).items():
+        family = metrics.registry._families[name]
+        assert set(labels) <= set(family.label_names), name
+
+
+def test_the_official_parser_reads_it():
+    metrics = exercised()
+    metrics.schedule_attempts.labels("scheduled", 'odd"\\\nname').inc(3)
+    metrics.scheduling_attempt_duration.labels("scheduled", "p").observe(0.0015)
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+    }
+    assert samples["scheduler_schedule_attempts_total", (("profile", 'odd"\\\nname'), ("result", "scheduled"))] == 3
+    name = "scheduler_scheduling_attempt_duration_seconds_bucket"
+    assert samples[name, (("le", "0.001"), ("profile", "p"), ("result", "scheduled"))] == 0
+    assert samples[name, (("le", "0.002"), ("profile", "p"), ("result", "scheduled"))] == 1
+    assert samples[name, (("le", "+Inf"), ("profile", "p"), ("result", "scheduled"))] == 1
+    assert samples["process_resident_memory_bytes", ()] > 0
+
+
+def test_a_bound_is_inclusive():
+    registry = Registry()
+    histogram = registry.histogram("h", "x", buckets=(1.0, 2.0))
+    for value in (1.0, 1.5, 2.0, 2.5):
+        histogram.observe(value)
+    assert histogram.labels().counts == [1, 2, 1]
+
+
+def test_families_without_children_are_not_shown():
+    registry = Registry()
+    labelled = registry.counter("a_total", "x", ("b",))
+    registry.counter("c_total", "y")
+    assert registry.render() == "# HELP c_total y\n# TYPE c_total counter\nc_total 0\n"
+    labelled.labels("v").inc()
+    assert 'a_total{b="v"} 1\n' in registry.render()
+    labelled.remove("v")
+    assert "a_total" not in registry.render()
+
+
+def test_reset_forgets_only_the_schedulers_counts():
+    metrics = SchedulerMetrics()
+    metrics.schedule_attempts.labels("error", "p").inc()
+    metrics.observe_request("host", "GET", "200", 0.1)
+    metrics.reset()
+    text = metrics.render().decode()
+    assert "scheduler_schedule_attempts_total" not in text
+    assert 'rest_client_requests_total{code="200",host="host",method="GET"} 1' in text
+
+
+def test_gauges_can_be_brought_up_to_date_when_shown():
+    metrics = SchedulerMetrics()
+    metrics.on_render(lambda: metrics.pending_pods.labels("active").set(7))
+    assert 'scheduler_pending_pods{queue="active"} 7\n' in metrics.render().decode()
+
+
+def test_disabled_metrics_are_not_shown():
+    metrics = SchedulerMetrics()
+    assert metrics.registry.disable(["scheduler_preemption_attempts_total", "nonsense"]) == ["nonsense"]
+    assert "scheduler_preemption_attempts_total" not in metrics.render().decode()
+
+
+def test_wrong_labels_are_a_mistake():
+    metrics = SchedulerMetrics()
+    with pytest.raises(ValueError, match="has labels"):
+        metrics.schedule_attempts.labels("scheduled")
+    with pytest.raises(ValueError, match="registered twice"):
+        metrics.registry.counter("scheduler_schedule_attempts_total", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (0.0, "0"),
+        (3.0, "3"),
+        (-2.5, "-2.5"),
+        (0.1, "0.1"),
+        (0.0001, "0.0001"),
+        (0.00001, "1e-05"),
+        (999999.0, "999999"),
+        (1000000.0, "1e+06"),
+        (1048576.0, "1.048576e+06"),
+        (1234567.25, "1.23456725e+06"),
+        (123456.75, "123456.75"),
+        (1.794773505e9, "1.794773505e+09"),
+        (float("inf"), "+Inf"),
+        (float("-inf"), "-Inf"),
+        (float("nan"), "NaN"),
+        (1e300, "1e+300"),
+    ],
+)
+def test_numbers_as_go_writes_them(value, want):
+    assert go_float(value) == want
+
+
+def test_buckets_agree_to_the_last_digit():
+    bounds = [go_float(bound) for bound in exponential_buckets(0.00001, 1.5, 20)]
+    assert [*bounds, "+Inf"] == WANTED["scheduler_plugin_execution_duration_seconds"]["le"]
+
+
+@pytest.mark.parametrize(("attempts", "want"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
+def test_attempts_label(attempts, want):
+    assert sli_attempts_label(attempts) == want
+
+
+def test_pod_resources():
+    row = PodResource("default", "web", "node-0", "default-scheduler", "0", "cpu", "cores", 0.5)
+    zero = PodResource("default", "web", "node-0", "default-scheduler", "0", "memory", "bytes", 0)
+    text = render_pod_resources([row, zero], []).decode()
+    recorded = (WIRE / "metrics-resources.txt").read_text().splitlines()
+    assert text.splitlines()[:2] == recorded[:2]
+    assert text.splitlines()[2:] == [
+        'kube_pod_resource_request{namespace="default",node="node-0",pod="web",priority="0",resource="cpu",'
+        'scheduler="default-scheduler",unit="cores"} 0.5'
+    ]
+    assert b"kube_pod_resource_limit" in render_pod_resources([], [row])
