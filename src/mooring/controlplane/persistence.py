@@ -1,0 +1,123 @@
+"""Keeping everything across restarts: SQLite, one transaction for all writes that arrive meanwhile.
+
+A write is answered only after the transaction that holds it is on disk, so kill -9 loses nothing that was
+acknowledged; waiting together makes that cheap. Versions given out but lost in a crash are never given out again: a
+restart begins well above the last one on disk, and older watches are told to list anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mooring.controlplane.kinds import STORED
+from mooring.controlplane.store import Store
+from mooring.errors import UsageError
+
+RESTART_GAP = 100_000
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS objects (
+  resource TEXT NOT NULL, key TEXT NOT NULL, rv INTEGER NOT NULL, raw BLOB NOT NULL,
+  PRIMARY KEY (resource, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+"""
+_Change = tuple[int, str, str, bytes | None]
+
+
+class SqliteJournal:
+    """Collects changes and commits them in batches on a thread of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "mooring.db"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._db.executescript(_SCHEMA)
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("COMMIT")
+            self._path.chmod(0o600)
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"{self._path}: cannot be used to keep data: {error}") from None
+        self._pending: list[_Change] = []
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mooring-journal")
+        self._commit: asyncio.Task[None] | None = None
+        self._next: asyncio.Future[None] | None = None
+
+    def open_store(self, *, history: int = 10_000) -> Store:
+        """A store with everything that is on disk."""
+        row = self._db.execute("SELECT value FROM meta WHERE name = 'rv'").fetchone()
+        start = row[0] + RESTART_GAP if row else 1
+        store = Store(history=history, journal=self, start_rv=start)
+        kinds = {kind.resource: kind for kind in STORED}
+        for resource, raw in self._db.execute("SELECT resource, raw FROM objects"):
+            if resource in kinds:
+                store.load(kinds[resource], raw)
+        self._write([], start)
+        return store
+
+    def record(self, rv: int, resource: str, key: str, raw: bytes | None) -> None:
+        self._pending.append((rv, resource, key, raw))
+
+    async def durable(self) -> None:
+        """Return when everything recorded so far is on disk."""
+        if not self._pending and self._commit is None:
+            return
+        loop = asyncio.get_running_loop()
+        if self._commit is not None and self._pending:
+            # A commit is running without our changes: wait for the one after it.
+            if self._next is None:
+                self._next = loop.create_future()
+            await asyncio.shield(self._next)
+            return
+        if self._commit is None:
+            self._commit = loop.create_task(self._run())
+        await asyncio.shield(self._commit)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._pending:
+                batch, self._pending = self._pending, []
+                waiting, self._next = self._next, None
+                try:
+                    await loop.run_in_executor(self._thread, self._write, batch, batch[-1][0])
+                except BaseException as error:
+                    if waiting is not None and not waiting.done():
+                        waiting.set_exception(error)
+                        waiting.exception()
+                    raise
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(None)
+        finally:
+            self._commit = None
+
+    def _write(self, batch: list[_Change], rv: int) -> None:
+        last: dict[tuple[str, str], _Change] = {(change[1], change[2]): change for change in batch}
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany(
+                "INSERT OR REPLACE INTO objects (rv, resource, key, raw) VALUES (?, ?, ?, ?)",
+                [change for change in last.values() if change[3] is not None],
+            )
+            self._db.executemany(
+                "DELETE FROM objects WHERE resource = ? AND key = ?",
+                [change[1:3] for change in last.values() if change[3] is None],
+            )
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('rv', ?)", (rv,))
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    async def close(self) -> None:
+        await self.durable()
+        while self._pending or self._commit is not None:
+            await self.durable()
+        self._thread.shutdown()
+        self._db.close()

@@ -1,0 +1,194 @@
+"""The control plane as one thing: start it in an event loop, talk to it over HTTP or directly, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from mooring.clock import Clock, SystemClock
+from mooring.controlplane import tls
+from mooring.controlplane.access import Access, Authorizer, read_token_file, write_kubeconfig
+from mooring.controlplane.faults import Faults
+from mooring.controlplane.garbage import GarbageCollector
+from mooring.controlplane.http import MAX_BODY_BYTES, Server
+from mooring.controlplane.kinds import NAMESPACES, by_resource
+from mooring.controlplane.persistence import SqliteJournal
+from mooring.controlplane.rest import Api
+from mooring.controlplane.store import Store
+from mooring.controlplane.watch import Hub
+from mooring.errors import UsageError
+
+log = logging.getLogger(__name__)
+SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class ControlPlane:
+    """An API server in this process.
+
+    ``api`` creates, reads and changes objects without HTTP, ``store`` can be subscribed to, ``url`` and
+    ``kubeconfig_path`` are for everybody else. Usable as ``async with ControlPlane() as cp``.
+
+    TLS is on by default because kubectl sends no token without it. ``also_plain`` opens a second, loopback-only
+    listener without TLS (``plain_url``, same tokens) for clients that do, such as a scheduler on this machine.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        allow_remote: bool = False,
+        use_tls: bool = True,
+        also_plain: bool = False,
+        data_dir: Path | None = None,
+        kubeconfig_path: Path | None = None,
+        token_file: Path | None = None,
+        authorizer: Callable[[Api], Authorizer] | None = None,
+        clock: Clock | None = None,
+        faults: Faults | None = None,
+        history: int = 10_000,
+        garbage_collection: bool = True,
+        default_tolerations: bool = False,
+        new_uid: Callable[[], str] | None = None,
+        rng: random.Random | None = None,
+        watch_limit: int = 20_000,
+    ) -> None:
+        if host not in LOOPBACK and not allow_remote:
+            raise UsageError(f"host {host}: only this machine can reach the server unless remote access is allowed")
+        self._host, self._port, self._use_tls, self._also_plain = host, port, use_tls, also_plain
+        self.kubeconfig_path = kubeconfig_path
+        self._journal = SqliteJournal(data_dir) if data_dir is not None else None
+        self.store = self._journal.open_store(history=history) if self._journal else Store(history=history)
+        extra: dict[str, Any] = {"new_uid": new_uid} if new_uid is not None else {}
+        self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)
+        self.hub = Hub(self.store)
+        self.access = Access()
+        if token_file is not None:
+            self.access.tokens.update(read_token_file(token_file))
+        if authorizer is not None:
+            self.access.authorizer = authorizer(self.api)
+        self.server = Server(
+            self.api,
+            self.hub,
+            self.access,
+            faults=faults,
+            durable=self._journal.durable if self._journal else None,
+            watch_limit=watch_limit,
+        )
+        self.garbage = GarbageCollector(self.api) if garbage_collection else None
+        self._runner: web.ServerRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._certificate: bytes | None = None
+        self.url = ""
+        self.plain_url = ""
+        self._bootstrap()
+
+    @property
+    def token(self) -> str:
+        """The administrator's token."""
+        return self.access.admin_token
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate clients should trust, when serving TLS."""
+        return self._certificate
+
+    def _bootstrap(self) -> None:
+        """What a new cluster has before anybody creates anything."""
+        for name in SYSTEM_NAMESPACES:
+            if self.store.get(NAMESPACES, "", name) is None:
+                self.api.create(NAMESPACES, "", _named("v1", "Namespace", name))
+        classes = by_resource("priorityclasses.scheduling.k8s.io")
+        for name, value in SYSTEM_PRIORITIES.items():
+            if self.store.get(classes, "", name) is None:
+                obj = _named("scheduling.k8s.io/v1", "PriorityClass", name)
+                self.api.create(classes, "", {**obj, "value": value})
+
+    async def start(self) -> None:
+        """Listen; afterwards ``url`` is set and the kubeconfig file is written."""
+        context = None
+        if self._use_tls:
+            self._certificate, key = tls.self_signed(self._host)
+            context = tls.server_context(self._certificate, key)
+        handler = web.Server(
+            self.server.handle,
+            request_factory=_request,
+            access_log=None,
+            keepalive_timeout=90.0,
+        )
+        self._runner = web.ServerRunner(handler, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        self.url = await self._listen(self._runner, self._host, self._port, context)
+        self.plain_url = "" if context else self.url
+        if self._also_plain and context is not None:
+            self.plain_url = await self._listen(self._runner, "127.0.0.1", 0, None)
+        if self.kubeconfig_path is not None:
+            try:
+                write_kubeconfig(self.kubeconfig_path, self.url, self.token, self._certificate)
+            except UsageError:
+                await self.stop()
+                raise
+        if self.garbage is not None:
+            self.garbage.start()
+            self._tasks.append(asyncio.create_task(self.garbage.run()))
+        if self._journal is not None:
+            await self._journal.durable()
+
+    async def _listen(self, runner: web.ServerRunner, host: str, port: int, context: ssl.SSLContext | None) -> str:
+        site = web.TCPSite(runner, host, port, ssl_context=context, backlog=512)
+        try:
+            await site.start()
+        except OSError as error:
+            await runner.cleanup()
+            self._runner = None
+            raise UsageError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
+        address = runner.addresses[-1]
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        return f"{'https' if context else 'http'}://{shown}:{address[1]}"
+
+    async def stop(self) -> None:
+        """Stop listening, end watches, and bring everything that is kept to disk."""
+        self.server.is_closing = True
+        self.hub.close_all()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks = []
+        if self.garbage is not None:
+            self.garbage.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._journal is not None:
+            await self._journal.close()
+            self._journal = None
+
+    async def __aenter__(self) -> ControlPlane:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+
+def _named(api_version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=MAX_BODY_BYTES
+    )
