@@ -97,10 +97,10 @@ class _Profile:
 
     def _plugin_set(self, point: str, plugin_set: dict[str, Any], at: str) -> None:
         enabled = _objects(plugin_set.get("enabled"))
-        scorers = [plugin.get("name") for plugin in enabled if plugin.get("name") in _STRATEGIES]
+        scorers = [plugin for plugin in enabled if name_of(plugin) in _STRATEGIES]
         kept: list[Any] = []
         for i, plugin in enumerate(enabled):
-            name, path = plugin.get("name"), f"{at}.enabled[{i}]"
+            name, path = name_of(plugin), f"{at}.enabled[{i}]"
             if name in _GONE:
                 self._note(path, f"{name} is gone: {_GONE[name]}", lost=name in _LOST)
             elif name in _STRATEGIES:
@@ -135,7 +135,7 @@ class _Profile:
     def _disabled(self, point: str, disabled: list[Any], at: str, *, replaced: bool) -> list[Any]:
         kept = []
         for i, plugin in enumerate(disabled):
-            name = plugin.get("name") if isinstance(plugin, dict) else None
+            name = name_of(plugin)
             path = f"{at}.disabled[{i}]"
             if name == "NodeResourcesLeastAllocated" and point == "score" and not replaced and self._is("v1beta1"):
                 # It was the default resource scorer; the one of today is NodeResourcesFit.
@@ -148,16 +148,19 @@ class _Profile:
         return kept
 
     def _plugin_config(self) -> None:
-        entries = _objects(self._profile.get("pluginConfig"))
+        said = self._profile.get("pluginConfig")
+        entries = _objects(said)
+        if said and not entries:
+            return
         kept: list[Any] = []
         by_name: dict[str, dict[str, Any]] = {}
         for i, entry in enumerate(entries):
-            name, args = entry.get("name"), entry.get("args")
+            name, args = name_of(entry), entry.get("args")
             path = f"{self._at}.pluginConfig[{i}]"
             if isinstance(args, dict):
                 self._args_version(args, f"{path}.args")
             if name in _STRATEGIES:
-                self._strategy_args(str(name), args if isinstance(args, dict) else {}, path, by_name)
+                self._strategy_args(name, args if isinstance(args, dict) else {}, path, by_name)
             elif name == "NodeLabel":
                 self._node_label_args(args if isinstance(args, dict) else {}, path, by_name)
             elif name in _GONE:
@@ -251,6 +254,12 @@ def _merge_args(entries: list[Any], name: str, args: dict[str, Any]) -> None:
             entry["args"] = {**args, **said} if isinstance(said, dict) else args
             return
     entries.append({"name": name, "args": args})
+
+
+def name_of(value: Any) -> str:
+    """Return an object's name; empty if it has none, or not a proper one."""
+    name = value.get("name") if isinstance(value, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:

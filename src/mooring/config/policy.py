@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mooring.config.convert import Note, label_affinity
+from mooring.config.convert import Note, label_affinity, name_of
 from mooring.config.decode import show
 from mooring.config.defaults import default_plugins
 from mooring.config.duration import format_duration
@@ -151,7 +151,7 @@ class _Policy:
 
     def _predicate(self, predicate: dict[str, Any], at: str) -> None:
         assert self._filters is not None
-        name, argument = predicate.get("name"), predicate.get("argument")
+        name, argument = name_of(predicate), predicate.get("argument")
         if isinstance(argument, dict) and isinstance(labels := argument.get("labelsPresence"), dict):
             wanted = self._present if labels.get("presence") else self._absent
             wanted += [label for label in labels.get("labels") or [] if isinstance(label, str)]
@@ -184,7 +184,7 @@ class _Policy:
 
     def _priority(self, priority: dict[str, Any], weight: int, at: str) -> None:
         assert self._weights is not None
-        name, argument = priority.get("name"), priority.get("argument")
+        name, argument = name_of(priority), priority.get("argument")
         if isinstance(argument, dict) and isinstance(ratio := argument.get("requestedToCapacityRatioArguments"), dict):
             self._score_resources("RequestedToCapacityRatio", weight, at, name, ratio)
         elif isinstance(argument, dict) and isinstance(label := argument.get("labelPreference"), dict):
@@ -208,7 +208,7 @@ class _Policy:
         else:
             self._note(at, f"no priority named {show(name)} is known, dropped", lost=True)
 
-    def _score_resources(self, kind: str, weight: int, at: str, name: Any, ratio: dict[str, Any]) -> None:
+    def _score_resources(self, kind: str, weight: int, at: str, name: str, ratio: dict[str, Any]) -> None:
         assert self._weights is not None
         if self._strategy is not None:
             self._note(
