@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+
+from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from mooring.api.meta import ObjectMeta
+from mooring.api.resource import (
+    Counter,
+    CounterSet,
+    Device,
+    DeviceCounterConsumption,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+from mooring.plugins.dynamic_resources.pools import AllocationError, Inventory, Pool
+
+
+def publish(
+    name: str,
+    *devices: str | Device,
+    driver: str = "gpu",
+    pool: str = "p",
+    generation: int = 1,
+    count: int = 1,
+    **where: object,
+) -> ResourceSlice:
+    spec = ResourceSliceSpec(
+        driver=driver,
+        pool=ResourcePool(pool, generation, count),
+        devices=[Device(name=d) if isinstance(d, str) else d for d in devices],
+        **(where or {"node_name": "a"}),  # type: ignore[arg-type]
+    )
+    return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
+
+
+def zone(*values: str) -> NodeSelector:
+    return NodeSelector([NodeSelectorTerm([NodeSelectorRequirement("zone", "In", list(values))])])
+
+
+def pools(*slices: ResourceSlice, node: str = "a", labels: dict[str, str] | None = None) -> list[Pool]:
+    return Inventory(slices).reach_of(node, labels or {}).pools
+
+
+def names(found: list[Pool]) -> list[str]:
+    return [f"{c.id.pool}/{c.id.device}" for pool in found for c in pool.candidates]
+
+
+@pytest.mark.parametrize(
+    ("slices", "want"),
+    [
+        pytest.param([publish("s", "d", node_name="b")], [], id="another node's slice"),
+        pytest.param([publish("s", "d", all_nodes=True)], ["p/d"], id="a slice for all nodes"),
+        pytest.param([publish("s", "d", node_selector=zone("x"))], ["p/d"], id="a selector that matches"),
+        pytest.param([publish("s", "d", node_selector=zone("y"))], [], id="a selector that does not match"),
+        pytest.param([publish("s", "d", per_device_node_selection=True)], [], id="no device says where it is"),
+        pytest.param(
+            [publish("s", "d", Device(name="e", node_name="a"), per_device_node_selection=True)],
+            ["p/d", "p/e"],
+            id="one device of the slice is here",
+        ),
+        pytest.param([publish("z", "d1", count=2), publish("y", "d2", count=2)], ["p/d2", "p/d1"], id="slices by name"),
+        pytest.param(
+            [publish("s1", "old"), publish("s2", "new", generation=2)], ["p/new"], id="only the newest generation"
+        ),
+        pytest.param(
+            [publish("s1", "old"), publish("s2", "new", generation=2, count=2)], [], id="the newest is incomplete"
+        ),
+        pytest.param(
+            [publish("s1", "old", count=2), publish("s2", "new", generation=2, node_name="b")],
+            [],
+            id="a newer generation elsewhere makes an incomplete old one obsolete",
+        ),
+        pytest.param(
+            [publish("s1", "d", count=2), publish("s2", "e", count=2, node_name="b")],
+            ["p/d"],
+            id="the rest of the pool is elsewhere",
+        ),
+        pytest.param(
+            [publish("s1", "d", pool="q"), publish("s2", "d", driver="cpu", pool="z"), publish("s3", "d")],
+            ["z/d", "p/d", "q/d"],
+            id="pools by driver, then name",
+        ),
+        pytest.param(
+            [publish("s1", Device(name="d", binding_conditions=["ready"]), pool="a"), publish("s2", "d", pool="b")],
+            ["b/d", "a/d"],
+            id="pools that must be made ready come last",
+        ),
+    ],
+)
+def test_which_devices_a_node_reaches(slices: list[ResourceSlice], want: list[str]) -> None:
+    assert names(pools(*slices, labels={"zone": "x"})) == want
+
+
+def draws(name: str, counter_set: str = "cs", counter: str = "slots") -> Device:
+    consumption = DeviceCounterConsumption(counter_set, {counter: Counter("1")})
+    return Device(name=name, consumes_counters=[consumption])
+
+
+SLOTS = [CounterSet("cs", {"slots": Counter("2")})]
+
+
+@pytest.mark.parametrize(
+    ("slices", "reason"),
+    [
+        pytest.param([publish("s", "d", "d")], "duplicate device name d", id="the same device twice"),
+        pytest.param([publish("s", draws("d"))], "counter set cs not found", id="no such counter set"),
+        pytest.param(
+            [
+                publish("s1", draws("d", counter="rows"), count=2),
+                publish("s2", count=2, shared_counters=SLOTS, node_name="a"),
+            ],
+            "counter rows not found in counter set cs",
+            id="no such counter",
+        ),
+        pytest.param(
+            [
+                publish("s1", count=2, shared_counters=SLOTS, node_name="a"),
+                publish("s2", count=2, shared_counters=SLOTS, node_name="a"),
+            ],
+            "duplicate counter set name cs",
+            id="the same counter set twice",
+        ),
+        pytest.param(
+            [
+                publish("s1", draws("d"), count=3),
+                publish("s2", count=3, shared_counters=SLOTS, node_name="a"),
+                publish("s3", draws("e", counter="rows"), count=3, node_name="b"),
+            ],
+            "counter rows not found in counter set cs",
+            id="a device elsewhere draws on an unknown counter",
+        ),
+    ],
+)
+def test_invalid_pools(slices: list[ResourceSlice], reason: str) -> None:
+    (pool,) = pools(*slices)
+    assert pool.invalid_reason == reason
+    assert not pool.is_usable
+    assert not pool.candidates
+
+
+def test_an_incomplete_pool_is_known_but_gives_nothing() -> None:
+    (pool,) = pools(publish("s", "d", count=2))
+    assert pool.is_incomplete
+    assert not pool.candidates
+
+
+def test_counters_reach_every_node_of_the_pool() -> None:
+    slices = (
+        publish("s1", draws("d"), count=3),
+        publish("s2", count=3, shared_counters=SLOTS, node_name="elsewhere"),
+        publish("s3", draws("e"), count=3, node_name="b"),
+    )
+    (pool,) = pools(*slices)
+    assert pool.is_usable
+    assert [c.id.device for c in pool.candidates] == ["d"]
+    assert [c.id.device for c in pool.elsewhere] == ["e"]
+
+
+def test_a_selector_that_does_not_parse_is_an_error() -> None:
+    broken = NodeSelector([NodeSelectorTerm([NodeSelectorRequirement("zone", "Near", ["x"])])])
+    with pytest.raises(AllocationError, match="gather pool information: failed to perform node selection for slice s"):
+        pools(publish("s", "d", node_selector=broken))
+
+
+def test_pools_follow_the_nodes_labels() -> None:
+    inventory = Inventory([publish("s", "d", node_selector=zone("x"))])
+    assert names(inventory.reach_of("a", {"zone": "x"}).pools) == ["p/d"]
+    assert names(inventory.reach_of("a", {"zone": "y"}).pools) == []
+    assert names(inventory.reach_of("a", {"zone": "x"}).pools) == ["p/d"]
+
+
+def test_counting_ignores_generations() -> None:
+    inventory = Inventory([publish("s1", "old"), publish("s2", "new", generation=2), publish("s3", "b", node_name="b")])
+    assert [c.id.device for c in inventory.published_for("a", {})] == ["old", "new"]
