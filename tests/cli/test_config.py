@@ -129,3 +129,8 @@ def test_defaults_follow_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "defaults", "-o", "json", "--feature-gates", "GangScheduling=true,GenericWorkload=true"]) == 0
     enabled = json.loads(capsys.readouterr().out)["profiles"][0]["plugins"]["multiPoint"]["enabled"]
     assert enabled[-1]["name"] == "GangScheduling"
+
+
+def test_a_plugin_that_mooring_does_not_have_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", write(V1), "--feature-gates", "GangScheduling=true"]) == 1
+    assert 'PreFilterPlugin "GangScheduling" does not exist' in capsys.readouterr().err

@@ -47,7 +47,7 @@ def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], ou
     it is not YAML or JSON.
     """
     features = parse_feature_gates(feature_gates)
-    registry = {**IN_TREE_POINTS, **_assumed(assume)}
+    registry = {**_registered(), **_assumed(assume)}
     text = read_input(file)
     warnings: tuple[str, ...] = ()
     try:
@@ -92,6 +92,14 @@ def defaults(feature_gates: tuple[str, ...], output: str) -> None:
     """Print the default configuration, as kube-scheduler --write-config-to writes it."""
     document = to_wire(default_config(parse_feature_gates(feature_gates)))
     click.echo(to_json(document) if output == "json" else yaml.dump(document), nl=output == "json")
+
+
+def _registered() -> dict[str, frozenset[str]]:
+    """Return where the plugins that come with mooring can run."""
+    from mooring.plugins.in_tree import in_tree_registry
+
+    have = in_tree_registry()
+    return {name: points for name, points in IN_TREE_POINTS.items() if name in have}
 
 
 def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:
