@@ -158,6 +158,7 @@ class Rbd(Struct):
 class AzureDisk(Struct):
     disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
 
 
 class Cinder(Struct):

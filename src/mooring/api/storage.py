@@ -106,12 +106,12 @@ class CsiNodeDriverAllocatable(Struct):
 class CsiNodeDriver(Struct):
     name: str = ""
     node_id: str = msgspec.field(default="", name="nodeID")
-    topology_keys: list[str] = []
+    topology_keys: list[str] | None = None
     allocatable: CsiNodeDriverAllocatable | None = None
 
 
 class CsiNodeSpec(Struct):
-    drivers: list[CsiNodeDriver] = []
+    drivers: list[CsiNodeDriver] | None = None  # the API server writes null for none
 
 
 class CSINode(Object, kw_only=True):

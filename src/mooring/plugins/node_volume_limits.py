@@ -1,0 +1,186 @@
+"""NodeVolumeLimits: a node takes no more volumes of a CSI driver than the driver says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Pod, Volume
+from mooring.api.meta import Object
+from mooring.api.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
+from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.plugins.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
+from mooring.plugins.volumes.claims import refers_to
+from mooring.plugins.volumes.csi_migration import inline_handle, inline_plugin
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+EXCEEDED = Status.unschedulable("node(s) exceed max volume count")
+
+Codes = NDArray[np.int64]
+
+
+class NodeVolumeLimits:
+    """Rejects nodes that would exceed the limit of a driver which their CSINode names; removing pods can help.
+
+    A volume that a pod on the node uses already costs nothing. Nodes without a CSINode have no limits.
+    """
+
+    name: ClassVar[str] = "NodeVolumeLimits"
+    filter_reads: ClassVar[Reads] = Reads.LOCAL
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        self._objects = handle.cluster.objects
+        self._attached = AttachedVolumes(handle.cluster)
+        self._drivers_must_exist = handle.is_enabled("VolumeLimitScaling")
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        return SUCCESS if any(_may_count(volume) for volume in pod.shape.volumes) else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        self._attached.refresh()
+        statuses = [EXCEEDED]  # what the codes stand for, from 1 on
+        volumes = self._new_volumes(pod, has_csi_node=True)
+        codes = self._problems_of_pod(pod, volumes, statuses)
+        if isinstance(volumes, dict) and volumes:
+            countable = (codes == 0) & self._attached.has_limits
+            codes[countable & self._over_limit(volumes)] = 1
+            self._correct_shared(codes, countable, volumes)
+            for name, why in self._attached.failing.items():
+                row = nodes.table.nodes[name].row
+                if countable[row]:
+                    codes[row] = _code(statuses, Status.error(why))
+            codes = codes if nodes.index is None else codes[nodes.index]
+            for i in nodes.hypothetical:
+                info = nodes.infos[i]
+                if countable[info.row]:
+                    codes[i] = self._judge(volumes, info.name, self._attached.tally(info.name, nodes.pods(i)), statuses)
+        elif nodes.index is not None:
+            codes = codes[nodes.index]
+        return Verdict.choose(codes, statuses) if codes.any() else None
+
+    def _new_volumes(self, pod: PodInfo, *, has_csi_node: bool) -> dict[str, str] | Status:
+        try:
+            return self._attached.of_new_pod(pod, has_csi_node=has_csi_node)
+        except ClaimMissing as error:
+            return Status.unresolvable(str(error))
+        except CountError as error:
+            return Status.error(str(error))
+
+    def _problems_of_pod(self, pod: PodInfo, volumes: dict[str, str] | Status, statuses: list[Status]) -> Codes:
+        """What refuses nodes before anything is counted: the pod's own claims, and drivers that nodes lack."""
+        has_csi_node = self._attached.has_csi_node
+        codes = np.zeros(len(has_csi_node), np.int64)
+        without = volumes
+        if not has_csi_node.all():  # in-tree volumes have not moved there
+            without = self._new_volumes(pod, has_csi_node=False)
+        for found, where in ((volumes, has_csi_node), (without, ~has_csi_node)):
+            if isinstance(found, Status):
+                codes[where] = _code(statuses, found)
+            elif self._drivers_must_exist:
+                for driver in sorted(set(found.values())):
+                    codes[where & (codes == 0) & self._lacks(driver)] = _code(
+                        statuses, Status.unschedulable(f"{driver} CSI driver is not installed on the node")
+                    )
+        return codes
+
+    def _lacks(self, driver: str) -> NDArray[np.bool_]:
+        """Nodes without a driver that insists on being there first."""
+        csi_driver = self._objects.get(CSIDriver, driver)
+        insists = csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
+        return ~self._attached.installed(driver) if insists else np.zeros(len(self._attached.has_csi_node), np.bool_)
+
+    def _over_limit(self, volumes: Mapping[str, str]) -> NDArray[np.bool_]:
+        over = np.zeros(len(self._attached.has_limits), np.bool_)
+        for driver, count in Counter(volumes.values()).items():
+            limit = self._attached.limit(driver)
+            if limit is not None:
+                over |= self._attached.count(driver) + count > limit
+        return over
+
+    def _correct_shared(self, codes: Codes, countable: NDArray[np.bool_], volumes: Mapping[str, str]) -> None:
+        """Look again at the nodes where one of the volumes is in use: there it is not new."""
+        for name in {name for volume in volumes for name in self._attached.users(volume)}:
+            row = self._attached.row(name)
+            if countable[row]:
+                codes[row] = self._judge(volumes, name, self._attached.node(name), [EXCEEDED])
+
+    def _judge(self, volumes: Mapping[str, str], name: str, node: NodeVolumes, statuses: list[Status]) -> int:
+        """The code of one node."""
+        if node.error:
+            return _code(statuses, Status.error(node.error))
+        limits = self._attached.limits_of(name)
+        new = Counter(driver for volume, driver in volumes.items() if volume not in node.volumes)
+        return int(
+            any(driver in limits and node.counts.get(driver, 0) + n > limits[driver] for driver, n in new.items())
+        )
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(EventResource.CSI_NODE, ActionType.ADD),
+            on(EventResource.CSI_NODE, ActionType.UPDATE, _after_csi_node_updated),
+            on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, _after_claim_added),
+            on(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _after_attachment_deleted),
+        )
+
+
+def _code(statuses: list[Status], status: Status) -> int:
+    if status not in statuses:
+        statuses.append(status)
+    return statuses.index(status) + 1
+
+
+def _may_count(volume: Volume) -> bool:
+    return (
+        volume.persistent_volume_claim is not None or volume.ephemeral is not None or inline_plugin(volume) is not None
+    )
+
+
+def _after_csi_node_updated(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+        return Hint.QUEUE
+    before, after = limits(old), limits(new)
+    return Hint.QUEUE if any(count > before.get(driver, 0) for driver, count in after.items()) else Hint.SKIP
+
+
+def _after_pod_deleted(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    if not isinstance(old, Pod):
+        return Hint.QUEUE
+    if not old.spec.node_name and not old.status.nominated_node_name:
+        return Hint.SKIP
+    return Hint.QUEUE if any(_may_count(volume) for volume in old.spec.volumes) else Hint.SKIP
+
+
+def _after_claim_added(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    if not isinstance(new, PersistentVolumeClaim):
+        return Hint.QUEUE
+    return Hint.QUEUE if refers_to(pod, new, ephemeral=True) else Hint.SKIP
+
+
+def _after_attachment_deleted(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    if not isinstance(old, VolumeAttachment):
+        return Hint.QUEUE
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            return Hint.QUEUE
+        plugin = inline_plugin(volume)
+        if plugin is None:
+            continue
+        try:
+            inline_handle(plugin, volume)
+        except ParseError:
+            return Hint.QUEUE
+        if plugin.driver == old.spec.attacher:
+            return Hint.QUEUE
+    return Hint.SKIP

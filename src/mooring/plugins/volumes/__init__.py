@@ -1,0 +1,1 @@
+"""What the four volume plugins share: claims, volumes, who may be where. No plugin lives here."""

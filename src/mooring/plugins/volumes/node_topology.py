@@ -1,0 +1,122 @@
+"""Which nodes a volume, a class or a storage pool can be reached from, as rows of the node table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.selectors import Requirement, Selector
+from mooring.api.storage import TopologySelectorTerm, VolumeNodeAffinity
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import Mask, NodeRows, Rows
+from mooring.state.node_selector import compile_term, requirement_mask
+
+Affinity = tuple[tuple[Requirement, ...], ...]
+"""Terms of which one must hold, each a conjunction; a term without requirements holds everywhere."""
+
+EVERYWHERE: Affinity = ((),)
+
+
+def compile_affinity(affinity: VolumeNodeAffinity | None) -> Affinity:
+    """Compile a volume's node affinity. Only labels count: fields are accepted and not looked at, as upstream does."""
+    if affinity is None or affinity.required is None:
+        return EVERYWHERE
+    terms = (compile_term(term) for term in affinity.required.node_selector_terms)
+    return tuple(term.requirements for term in terms if not term.is_void)
+
+
+def compile_topologies(terms: Sequence[TopologySelectorTerm]) -> Affinity:
+    """Compile a class's allowedTopologies: none at all means anywhere, an empty term or value list nowhere."""
+    if not terms:
+        return EVERYWHERE
+    return tuple(
+        tuple(Requirement(r.key, "In", tuple(r.values)) for r in term.match_label_expressions)
+        for term in terms
+        if term.match_label_expressions and all(r.values for r in term.match_label_expressions)
+    )
+
+
+class NodeTopology:
+    """Answers for all rows of the table, and notices when a node's labels change."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._table = cluster.table
+        self._seen = (-1, -1, -1)  # layout, epoch of the log, position in it
+        self._labels: list[dict[str, str]] = []
+        self._rows: dict[Affinity, Rows] = {}
+        self._by_value: dict[str, dict[str, Rows]] = {}
+        self.stamp = 0  # grows when an answer may have changed
+
+    def refresh(self) -> int:
+        """Notice what happened to the nodes; the stamp tells whether earlier answers still hold."""
+        table = self._table
+        now = (table.generation, table.log_epoch, len(table.node_log))
+        if now == self._seen:
+            return self.stamp
+        if now[:2] == self._seen[:2]:
+            rows = set(table.node_log[self._seen[2] :])
+            is_same = all(table.infos[row].labels == self._labels[row] for row in rows)
+        else:
+            is_same = now[0] == self._seen[0] and [info.labels for info in table.infos] == self._labels
+        if not is_same:
+            self._labels = [info.labels for info in table.infos]
+            self._rows.clear()
+            self._by_value.clear()
+            self.stamp += 1
+        self._seen = now
+        return self.stamp
+
+    @property
+    def size(self) -> int:
+        return len(self._table)
+
+    def row(self, name: str) -> int:
+        """The row of a node, -1 if there is none."""
+        info = self._table.nodes.get(name)
+        return -1 if info is None else info.row
+
+    def mask(self, affinity: Affinity) -> Mask:
+        """Where the affinity holds."""
+        nodes = NodeRows(self._table)
+        mask = np.zeros(len(nodes), np.bool_)
+        for term in affinity:
+            mask |= _all(term, nodes)
+        return mask
+
+    def matching(self, selector: Selector) -> Mask:
+        nodes = NodeRows(self._table)
+        return np.zeros(len(nodes), np.bool_) if selector.matches_nothing else _all(selector.requirements, nodes)
+
+    def rows(self, affinity: Affinity) -> Rows:
+        """The rows where the affinity holds; remembered, for there may be thousands of volumes."""
+        rows = self._rows.get(affinity)
+        if rows is None:
+            rows = self._rows[affinity] = self._find_rows(affinity)
+        return rows
+
+    def _find_rows(self, affinity: Affinity) -> Rows:
+        if len(affinity) == 1 and len(affinity[0]) == 1:
+            (req,) = affinity[0]
+            if req.operator == "In" and len(req.values) == 1:  # a local volume: one of thousands that name one node
+                return self._rows_by_value(req.key).get(req.values[0], np.empty(0, np.int64))
+        return np.flatnonzero(self.mask(affinity))
+
+    def _rows_by_value(self, key: str) -> dict[str, Rows]:
+        found = self._by_value.get(key)
+        if found is None:
+            column = self._table.label(key)
+            order = np.argsort(column.ids, kind="stable")
+            ids, starts = np.unique(column.ids[order], return_index=True)
+            parts = np.split(order, starts[1:])
+            found = {column.values[i]: part for i, part in zip(ids.tolist(), parts, strict=True) if i >= 0}
+            self._by_value[key] = found
+        return found
+
+
+def _all(requirements: Sequence[Requirement], nodes: NodeRows) -> NDArray[np.bool_]:
+    mask = np.ones(len(nodes), np.bool_)
+    for req in requirements:
+        mask &= requirement_mask(req, nodes)
+    return mask
