@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.clock import Clock, SystemClock
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.extender import Extender
 from mooring.state.cluster import Cluster
-from mooring.state.node_rows import NodeRows
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import ForkedRows, NodeRows
 from mooring.state.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from mooring.framework.runtime import FilterOutcome
 
 
 class Nominator(Protocol):
@@ -32,6 +38,26 @@ class NoNominations:
 
     def nominated_nodes(self) -> Iterable[str]:
         return ()
+
+
+class FilterRunner(Protocol):
+    """A profile's filters, asked about hypotheses: what preemption needs."""
+
+    def is_local(self, state: CycleState) -> bool:
+        """Report whether a change on one node cannot matter to another: many can then be tried at once."""
+
+    def judge(self, state: CycleState, pod: PodInfo, nodes: ForkedRows, *, pods_only: bool = False) -> FilterOutcome:
+        """Run all filters, nominated pods counted in; ``pods_only`` leaves out those that no pod can sway."""
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None: ...
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None: ...
+
+
+class Preemptions(Protocol):
+    """Evictions under way on behalf of pods."""
+
+    def is_running(self, uid: str) -> bool: ...
 
 
 class Devices(Protocol):
@@ -66,6 +92,10 @@ class Writer(Protocol):
     async def bind(self, pod: PodInfo, node_name: str) -> None: ...
 
 
+def _first(n: int) -> int:
+    return 0
+
+
 @dataclass(slots=True)
 class Handle:
     """Given to every plugin when it is made."""
@@ -76,6 +106,10 @@ class Handle:
     features: Mapping[str, bool] = field(default_factory=dict)
     writer: Writer | None = None
     devices: Devices = field(default_factory=NoDevices)
+    filters: FilterRunner | None = None  # of the profile that the plugin belongs to
+    preemptions: Preemptions | None = None
+    extenders: Sequence[Extender] = ()
+    pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:
         return self.features.get(feature, default)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +25,18 @@ class NodeStatuses:
         table: NodeTable,
         verdicts: Sequence[tuple[str, Verdict]] = (),
         rows: NDArray[np.int64] | None = None,
-        overrides: Mapping[int, Status] | None = None,
         absent: Status = SUCCESS,
     ) -> None:
         self._table = table
         self._infos = table.infos
         self._verdicts = tuple(verdicts)  # each as long as ``rows``
         self._rows = rows  # table rows that were looked at; None: all of them
-        self._overrides = dict(overrides or {})  # by table row; wins over the verdicts
         self.absent = absent  # what holds for the rows that were not looked at
 
     @staticmethod
     def everywhere(table: NodeTable, status: Status) -> NodeStatuses:
         """The same status on every node, none of them looked at."""
-        return NodeStatuses(table, (), np.zeros(0, np.int64), None, status)
+        return NodeStatuses(table, (), np.zeros(0, np.int64), status)
 
     def __len__(self) -> int:
         return len(self._infos)
@@ -68,14 +66,10 @@ class NodeStatuses:
             as_codes = np.fromiter((verdict.status_of(int(n)).code for n in numbers), np.int8)
             mine = np.where(ids != 0, as_codes[inverse], mine)
         codes[self.rows] = mine
-        for row, status in self._overrides.items():
-            codes[row] = status.code
         return codes
 
     def at(self, row: int) -> Status:
         """The status of one row of the table."""
-        if row in self._overrides:
-            return self._overrides[row]
         if self._rows is None:
             position = row
         else:
@@ -96,15 +90,9 @@ class NodeStatuses:
     def groups(self) -> list[tuple[Status, NDArray[np.int64]]]:
         """(status, table rows) for every distinct refusal."""
         found: dict[Status, list[NDArray[np.int64]]] = {}
-        overridden = np.isin(self.rows, list(self._overrides)) if self._overrides else None
         for name, verdict, ids in self.first_failures():
-            if overridden is not None:
-                ids = np.where(overridden, 0, ids)
             for number in np.unique(ids[ids != 0]).tolist():
                 found.setdefault(verdict.status_of(number).by(name), []).append(self.rows[ids == number])
-        for row, status in self._overrides.items():
-            if not status.is_success:
-                found.setdefault(status, []).append(np.array([row]))
         if len(self.rows) < len(self._infos) and not self.absent.is_success:
             mask = np.ones(len(self._infos), np.bool_)
             mask[self.rows] = False

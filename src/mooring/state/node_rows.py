@@ -16,7 +16,7 @@ from mooring.api.core import Taint
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_table import LabelColumn, NodeTable
 from mooring.state.pod_index import CountColumn
-from mooring.state.pod_info import HostPort, PodInfo
+from mooring.state.pod_info import HostPort, PodInfo, PodShape
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -211,6 +211,24 @@ class ForkedRows(NodeRows):
         del self._change(i)[pod.uid]
         self._count(i, pod, -1)
 
+    def move_pods(self, moves: Iterable[tuple[int, PodInfo]], sign: int) -> None:
+        """Add (1) or take away (-1) many pods at once, counting each shape once for all nodes."""
+        by_shape: dict[PodShape, list[int]] = {}
+        for i, pod in moves:
+            if sign > 0:
+                self._change(i)[pod.uid] = pod
+            else:
+                del self._change(i)[pod.uid]
+            by_shape.setdefault(pod.shape, []).append(i)
+        n = len(self)
+        for shape, positions in by_shape.items():
+            many = sign * np.bincount(np.array(positions), minlength=n)
+            for name, amount in shape.requests.items():
+                self._requested[self._widened(name)] += many * amount
+            self._non_zero[0] += many * shape.non_zero_cpu
+            self._non_zero[1] += many * shape.non_zero_memory
+            self._pod_count += many
+
     def _change(self, i: int) -> dict[str, PodInfo]:
         pods = self._pods.get(i)
         if pods is None:
@@ -220,14 +238,18 @@ class ForkedRows(NodeRows):
     def _count(self, i: int, pod: PodInfo, sign: int) -> None:
         shape = pod.shape
         for name, amount in shape.requests.items():
-            index = self.table.resource_index(name)
-            if index >= len(self._requested):  # the hypothesis brought a resource that no node or pod had
-                missing = np.zeros((index + 1 - len(self._requested), len(self)), np.int64)
-                self._requested = np.concatenate((self._requested, missing))
-            self._requested[index, i] += sign * amount
+            self._requested[self._widened(name), i] += sign * amount
         self._non_zero[0, i] += sign * shape.non_zero_cpu
         self._non_zero[1, i] += sign * shape.non_zero_memory
         self._pod_count[i] += sign
+
+    def _widened(self, resource: str) -> int:
+        """The resource's index; a hypothesis may bring one that no node or pod had."""
+        index = self.table.resource_index(resource)
+        if index >= len(self._requested):
+            missing = np.zeros((index + 1 - len(self._requested), len(self)), np.int64)
+            self._requested = np.concatenate((self._requested, missing))
+        return index
 
 
 def _clash(want: HostPort, have: HostPort) -> bool:

@@ -1,0 +1,105 @@
+"""From wire to struct and back: the only place that knows which kind is which class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
+from mooring.api.meta import Object
+from mooring.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.api.workloads import PodDisruptionBudget, PodGroup, PriorityClass, ReplicaSet, StatefulSet
+from mooring.errors import InputError
+
+KINDS: dict[str, type[Object]] = {
+    kind.__name__: kind
+    for kind in (
+        Pod,
+        Node,
+        Namespace,
+        Service,
+        ReplicationController,
+        ReplicaSet,
+        StatefulSet,
+        PersistentVolume,
+        PersistentVolumeClaim,
+        StorageClass,
+        CSINode,
+        CSIDriver,
+        CSIStorageCapacity,
+        VolumeAttachment,
+        PodDisruptionBudget,
+        PriorityClass,
+        PodGroup,
+        ResourceClaim,
+        ResourceClaimTemplate,
+        DeviceClass,
+        ResourceSlice,
+    )
+}
+
+
+@cache
+def decoder(kind: type[Object]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
+    """Decode one object of a known kind from JSON; fields that nobody reads are skipped over."""
+    try:
+        return decoder(kind).decode(data)
+    except msgspec.ValidationError:
+        return from_plain(kind, msgspec.json.decode(data))  # nulls where lists belong: rare, legal, slower
+
+
+def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
+    """Convert plain data, as YAML or json.loads give it."""
+    try:
+        return msgspec.convert(_without_nulls(value), kind, strict=False)
+    except msgspec.ValidationError as error:
+        meta = value.get("metadata") or {}
+        name = "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part) or "without a name"
+        raise InputError(f"{kind.__name__} {name}: {str(error).replace(' - at', ' at')}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value if item is not None]
+    return value
+
+
+def objects_in(document: Any, where: str = "") -> Iterator[Object]:
+    """The objects of a manifest or of a List; kinds that scheduling never reads are left out."""
+    if document is None:
+        return
+    if not isinstance(document, Mapping) or not isinstance(document.get("kind"), str):
+        found = type(document).__name__ if not isinstance(document, Mapping) else "no kind"
+        raise InputError(f"{where}: {found} where a Kubernetes object (apiVersion, kind, metadata) would be right")
+    kind = document["kind"]
+    if kind.endswith("List") and isinstance(document.get("items"), list):
+        item_kind = kind.removesuffix("List")
+        for i, item in enumerate(document["items"]):
+            if isinstance(item, Mapping) and item_kind and "kind" not in item:
+                item = {"kind": item_kind, **item}
+            yield from objects_in(item, f"{where}items[{i}]" if where else f"items[{i}]")
+    elif kind in KINDS:
+        yield from_plain(KINDS[kind], document)
+
+
+def to_plain(obj: Object) -> Any:
+    """The known fields of an object as plain data, camelCase."""
+    return msgspec.to_builtins(obj)

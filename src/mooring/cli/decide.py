@@ -1,0 +1,67 @@
+"""``mooring decide``: replay recorded cases and print what mooring decides."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.errors import InputError, MooringError
+
+
+def read_cases(path: str) -> Iterator[dict[str, Any]]:
+    """The cases of a JSON Lines file, gzip or plain, or of standard input (``-``)."""
+    where = "standard input" if path == "-" else path
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from None
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            case = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{where}, line {number}: {error}; one JSON object per line would be right") from None
+        if not isinstance(case, dict) or not isinstance(case.get("steps"), list):
+            raise InputError(f"{where}, line {number}: not a case; an object with id, objects and steps would be right")
+        yield case
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration instead of the cases' own.")
+@click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="One JSON object per case.")
+def decide(files: tuple[str, ...], config_path: str | None, output: str) -> None:
+    """Replay recorded cases and print the decisions, one JSON line per case.
+
+    A case is a cluster, a configuration and pods that come one after another. Recorded verdicts are not looked at:
+    compare the output with them.
+
+    \b
+    Example:
+      mooring decide tests/parity/golden/taints.jsonl.gz > decisions.jsonl
+    """
+    from mooring.config.load import load_config_file
+    from mooring.sim.replay import replay_case
+
+    config = None
+    if config_path is not None:
+        loaded = load_config_file(config_path)
+        for warning in loaded.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        config = loaded.config
+    for path in files:
+        for case in read_cases(path):
+            try:
+                decided = replay_case(case, config)
+            except MooringError as error:
+                raise type(error)(f"case {case.get('id')}: {error}") from None
+            click.echo(json.dumps(decided, separators=(",", ":"), ensure_ascii=False))

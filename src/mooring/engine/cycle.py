@@ -1,0 +1,365 @@
+"""The scheduling cycle: one pod, one profile, one snapshot in; one Decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
+from mooring.engine.row_cache import RowCache, is_cacheable
+from mooring.engine.tie_break import heap_winner
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Nominator
+from mooring.framework.interfaces import (
+    MAX_NODE_SCORE,
+    FilterPlugin,
+    NormalizingScorePlugin,
+    PostFilterResult,
+    Scores,
+)
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.runtime import CycleError, FilterOutcome, Profile, guarded, judge
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Found:
+    """The search's result: feasible table rows in order, and why the others are not."""
+
+    rows: Rows
+    statuses: NodeStatuses
+    pre_filter_message: str = ""
+    plugins: frozenset[str] = frozenset()
+    from_nomination: bool = False
+
+
+class Engine:
+    """Decides. Holds what outlives a cycle: caches, and where the last search stopped."""
+
+    def __init__(self, cluster: Cluster, nominator: Nominator, *, percentage_of_nodes_to_score: int = 0) -> None:
+        self.cluster = cluster
+        self.nominator = nominator
+        self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        self.uses_cache = True
+        self._caches: dict[str, RowCache] = {}
+        self._next_start = 0
+
+    def decide(self, pod: PodInfo, profile: Profile) -> Decision:
+        """Find a node for the pod, or say why there is none. Changes nothing in the cluster."""
+        state = CycleState()
+        nodes = self.cluster.snapshot()
+        decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
+        try:
+            self._attempt(decision, profile, nodes)
+        except CycleError as error:
+            decision.outcome = Outcome.ERROR
+            decision.status = error.status
+            decision.nominated_node = ""
+        return decision
+
+    def _attempt(self, decision: Decision, profile: Profile, nodes: NodeRows) -> None:
+        pod, state = decision.pod, decision.state
+        if not len(nodes):
+            decision.outcome = Outcome.UNSCHEDULABLE
+            decision.status = Status.unresolvable(NO_NODES)
+            decision.nominated_node = ""
+            return
+        if pod.shape.problem:
+            raise CycleError(Status.error(pod.shape.problem))
+        found = self._find(pod, profile, state, nodes)
+        decision.statuses = found.statuses
+        decision.pre_filter_message = found.pre_filter_message
+        decision.feasible_nodes = len(found.rows)
+        decision.evaluated_nodes = len(found.rows) if found.from_nomination else len(found.statuses.rows)
+        if not len(found.rows):
+            self._refuse(decision, profile, nodes, found)
+        elif len(found.rows) == 1:
+            decision.node = nodes.table.infos[int(found.rows[0])].name
+        else:
+            self._choose(decision, profile, nodes, found.rows)
+
+    # ---- search ------------------------------------------------------------------------------------------------
+
+    def _find(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> Found:
+        table = nodes.table
+        pre = profile.run_pre_filter(state, pod, nodes)
+        if not pre.status.is_success:
+            statuses = NodeStatuses.everywhere(table, pre.status)
+            return Found(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
+        promised = self._try_nominated(pod, profile, state, nodes)
+        if promised is not None:
+            return promised
+        index: Rows | None = None
+        absent = SUCCESS
+        if pre.node_names is not None:
+            known = (table.nodes[name].row for name in pre.node_names if name in table.nodes)
+            index = np.array(sorted(row for row in known if row >= 0), np.int64)
+            absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
+        looked_at = nodes if index is None else nodes.subset(index)
+        outcome = self._filter(pod, profile, state, looked_at)
+        self.judge_with_nominated(pod, profile, state, looked_at, outcome)
+        rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
+        rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
+        statuses = NodeStatuses(table, outcome.verdicts, index, absent)
+        return Found(rows, statuses, "", pre.plugins)
+
+    def _try_nominated(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> Found | None:
+        """A pod that was promised a node gets it if it fits there, without looking further."""
+        name = pod.pod.status.nominated_node_name
+        info = nodes.table.nodes.get(name) if name else None
+        if info is None or info.row < 0:
+            return None
+        row = np.array([info.row])
+        try:
+            promised = nodes.subset(row)
+            outcome = profile.run_filters(state, pod, promised)
+            self.judge_with_nominated(pod, profile, state, promised, outcome)
+        except CycleError:
+            return None  # upstream logs it and goes on with the ordinary search
+        if not outcome.feasible[0]:
+            return None
+        return Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True)
+
+    def _filter(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> FilterOutcome:
+        """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
+        active = profile.active_filters(state)
+        if nodes.index is not None or not self.uses_cache:
+            return self._filter_all(pod, profile, state, nodes, active)
+        cached = [plugin for plugin in active if is_cacheable(plugin.filter_reads, plugin)]
+        columns = self._cache_of(profile).filters(state, pod, nodes, cached)
+        verdicts = dict(zip((plugin.name for plugin in cached), columns.verdicts, strict=True))
+        outcome = FilterOutcome([], columns.feasible.copy())
+        all_feasible = bool(outcome.feasible.all())
+        in_running = np.ones(len(nodes), np.bool_)  # after the plugins so far, in order
+        for plugin in active:
+            if plugin.name in verdicts:
+                verdict = verdicts[plugin.name]
+                if verdict is None or all_feasible:
+                    continue
+                verdict = Verdict(verdict.ids.copy(), verdict.status_of)  # the cache goes on changing its own
+            else:
+                verdict = judge(plugin, state, pod, nodes, in_running)
+                if verdict is None:
+                    continue
+                outcome.feasible &= verdict.ids == 0
+            in_running &= verdict.ids == 0
+            outcome.verdicts.append((plugin.name, verdict))
+        return outcome
+
+    @staticmethod
+    def _filter_all(
+        pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, active: Iterable[FilterPlugin]
+    ) -> FilterOutcome:
+        return profile.run_filters(state, pod, nodes, active)
+
+    def _cache_of(self, profile: Profile) -> RowCache:
+        cache = self._caches.get(profile.scheduler_name)
+        if cache is None:
+            cache = self._caches[profile.scheduler_name] = RowCache()
+        return cache
+
+    def judge_with_nominated(
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, outcome: FilterOutcome
+    ) -> None:
+        """Where pods of equal or higher priority are promised the node, it must fit with them there, too.
+
+        What fails with them counts before what fails without: their verdict is put first.
+        """
+        promised = [info for name in self.nominator.nominated_nodes() if (info := nodes.table.nodes.get(name))]
+        if not promised:
+            return
+        rows = {row: i for i, row in enumerate(nodes.rows.tolist())}
+        failed: dict[int, Status] = {}
+        for info in promised:
+            position = rows.get(info.row, -1)
+            if position >= 0:
+                status = self._with_nominated(pod, profile, state, nodes.subset(np.array([position])))
+                if not status.is_success:
+                    failed[position] = status
+        if failed:
+            ids = np.zeros(len(nodes), np.int64)
+            ids[list(failed)] = np.array(list(failed)) + 1
+            outcome.verdicts.insert(0, ("", Verdict(ids, lambda number: failed[number - 1])))
+            outcome.feasible[list(failed)] = False
+
+    def _with_nominated(self, pod: PodInfo, profile: Profile, state: CycleState, node: NodeRows) -> Status:
+        """Judge one node as if the pods that are promised it were there already."""
+        info = node.infos[0]
+        promised = [
+            other
+            for other in self.nominator.nominated_pods(info.name)
+            if other.priority >= pod.priority and other.uid != pod.uid
+        ]
+        if not promised:
+            return SUCCESS
+        fork, thought = node.fork(), state.clone()
+        for other in promised:
+            fork.add_pod(0, other)
+            profile.add_pod(thought, pod, other, info)
+        return profile.run_filters(thought, pod, fork).status_at(0)
+
+    def _limit(
+        self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome
+    ) -> tuple[Rows, Rows | None, FilterOutcome]:
+        """Stop early where the configuration asks for it, going round from where the last search stopped.
+
+        Unlike upstream, a percentage of 0 ("adaptive") means every node: looking at all of them is cheap here.
+        """
+        n = total if index is None else len(index)
+        wanted = self.nodes_to_find(profile, n)
+        looked_at = np.arange(total) if index is None else index
+        start = self._next_start % n if n else 0
+        if wanted >= n or len(rows) <= wanted:
+            if wanted < n and start:
+                rows = _rotated(rows, looked_at, start)
+            self._next_start = (self._next_start + n) % total
+            return rows, index, outcome
+        order = np.roll(np.arange(n), -start)
+        passes = outcome.feasible[order]
+        seen = np.cumsum(passes)
+        stop = int(np.searchsorted(seen, wanted + 1))  # the one too many: neither feasible nor refused
+        taken = order[:stop]
+        kept = taken[passes[:stop]]
+        self._next_start = (self._next_start + stop) % total
+        verdicts = [(name, Verdict(verdict.ids[taken], verdict.status_of)) for name, verdict in outcome.verdicts]
+        return looked_at[kept], looked_at[taken], FilterOutcome(verdicts, outcome.feasible[taken])
+
+    def nodes_to_find(self, profile: Profile, n: int) -> int:
+        """How many feasible nodes are enough."""
+        if not profile.score:
+            return 1
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self.percentage_of_nodes_to_score
+        if n < 100 or percentage == 0:
+            return n
+        return max(100, n * percentage // 100)
+
+    # ---- refusal -----------------------------------------------------------------------------------------------
+
+    def _refuse(self, decision: Decision, profile: Profile, nodes: NodeRows, found: Found) -> None:
+        decision.outcome = Outcome.UNSCHEDULABLE
+        decision.is_fit_error = True
+        plugins = set(found.plugins)
+        pending: set[str] = set()
+        for status, _ in found.statuses.groups():
+            if status.plugin:
+                (pending if status.code is Code.PENDING else plugins).add(status.plugin)
+        decision.unschedulable_plugins = frozenset(plugins)
+        decision.pending_plugins = frozenset(pending)
+        decision.status = Status.unschedulable()
+        if not profile.post_filter:
+            decision.nominated_node = ""
+            return
+        result = self._post_filter(decision, profile, nodes, found.statuses)
+        decision.post_filter_message = result.status.message
+        decision.nominated_node = result.nominated_node
+        decision.victims = result.victims
+
+    @staticmethod
+    def _post_filter(decision: Decision, profile: Profile, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        """Ask in order; success or an unresolvable no ends it, a resolvable one lets the next plugin try."""
+        reasons: list[str] = []
+        nominated: str | None = None
+        for plugin in profile.post_filter:
+            result = guarded(
+                plugin.name,
+                'running PostFilter plugin "{}": {}',
+                plugin.post_filter,
+                decision.state,
+                decision.pod,
+                nodes,
+                statuses,
+            )
+            if result.status.is_success:
+                return result
+            if result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return result
+            if not result.status.is_rejected:
+                return PostFilterResult(result.status)
+            if result.nominated_node is not None:
+                nominated = result.nominated_node
+            reasons.extend(result.status.reasons)
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons)), nominated)
+
+    # ---- choice ------------------------------------------------------------------------------------------------
+
+    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows) -> None:
+        pod, state, table = decision.pod, decision.state, nodes.table
+        feasible = nodes if len(rows) == len(table) and _is_in_order(rows) else NodeRows(table, rows)
+        profile.run_pre_score(state, pod, feasible)
+        by_plugin, totals = self._score(pod, profile, state, feasible)
+        infos = table.infos
+        names = [info.name for info in feasible.infos]
+        if not profile.score:
+            totals = np.ones(len(rows), np.int64)
+        decision.scores = ScoreTable(names, by_plugin, totals)
+        decision.node = infos[int(rows[heap_winner(totals)])].name
+
+    def _score(
+        self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows
+    ) -> tuple[dict[str, Scores], Scores]:
+        active = [(plugin, weight) for plugin, weight in profile.score if plugin.name not in state.skip_score]
+        kept: dict[str, Scores] = {}
+        if self.uses_cache:
+            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
+            columns = self._cache_of(profile).scores(state, pod, feasible.table, cached)
+            kept = dict(zip((plugin.name for plugin, _ in cached), columns.raw, strict=True))
+        by_plugin: dict[str, Scores] = {}
+        totals = np.zeros(len(feasible), np.int64)
+        for plugin, weight in active:
+            raw = kept.get(plugin.name)
+            if raw is None:
+                raw = guarded(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
+            else:
+                raw = raw.copy() if feasible.index is None else raw[feasible.index]
+            if isinstance(plugin, NormalizingScorePlugin):
+                raw = guarded(
+                    plugin.name, 'running NormalizeScore plugin "{}": {}', plugin.normalize, state, pod, raw, feasible
+                )
+            _check_range(plugin.name, raw)
+            weighted = raw * weight
+            by_plugin[plugin.name] = weighted
+            totals += weighted
+        return by_plugin, totals
+
+
+def _check_range(name: str, scores: Scores) -> None:
+    low, high = int(scores.min()), int(scores.max())
+    if low >= 0 and high <= MAX_NODE_SCORE:
+        return
+    bad = low if low < 0 else high
+    raise CycleError(
+        Status.error(
+            f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score {bad}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+    )
+
+
+def _is_in_order(rows: Rows) -> bool:
+    return len(rows) == 0 or (int(rows[0]) == 0 and int(rows[-1]) == len(rows) - 1)
+
+
+def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
+    """The feasible rows in the order of a search that began at position ``start``."""
+    positions = np.searchsorted(looked_at, rows)
+    return np.concatenate((rows[positions >= start], rows[positions < start]))
+
+
+def pre_enqueue(profile: Profile, pod: PodInfo) -> Status:
+    """Ask the profile's PreEnqueue plugins in order; the first that objects holds the pod back."""
+    for plugin in profile.pre_enqueue:
+        status = plugin.pre_enqueue(pod.pod)
+        if not status.is_success:
+            return status.by(plugin.name)
+    return SUCCESS

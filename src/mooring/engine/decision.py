@@ -1,0 +1,105 @@
+"""The Decision: everything that is known about one attempt at one pod, as a plain value.
+
+Tables, events, conditions, logs and the decision log are renderings of it.
+Columns and codes inside; texts are made when somebody looks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.status import SUCCESS, Status
+from mooring.state.pod_info import PodInfo
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+class Outcome(Enum):
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"  # tried and refused
+    GATED = "gated"  # held back before any attempt
+    ERROR = "error"  # something broke; shown to users as SchedulerError
+
+
+@dataclass(slots=True)
+class ScoreTable:
+    """Scores of the feasible nodes, in the order in which they were looked at."""
+
+    names: list[str]
+    by_plugin: dict[str, NDArray[np.int64]]  # normalised and weighted
+    totals: NDArray[np.int64]
+
+    def to_dict(self) -> dict[str, dict[str, int]]:
+        if not self.by_plugin:
+            return {}
+        return {
+            name: {plugin: int(scores[i]) for plugin, scores in self.by_plugin.items()}
+            for i, name in enumerate(self.names)
+        }
+
+    def totals_dict(self) -> dict[str, int]:
+        return dict(zip(self.names, self.totals.tolist(), strict=True))
+
+
+@dataclass(slots=True)
+class Decision:
+    """The outcome of one attempt and how it came about."""
+
+    pod: PodInfo
+    outcome: Outcome
+    node: str | None = None
+    status: Status = SUCCESS  # why not, signed by the plugin where one plugin decided
+    num_nodes: int = 0
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
+    scores: ScoreTable | None = None  # None where nothing was scored: fewer than two feasible nodes
+    statuses: NodeStatuses | None = None  # per node, for those that were refused
+    pre_filter_message: str = ""
+    post_filter_message: str = ""
+    nominated_node: str | None = None  # None: leave it; "": clear it
+    victims: tuple[PodInfo, ...] = ()
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    is_fit_error: bool = False
+    from_hint: bool = False  # taken over from the ranking of an equal pod
+    state: CycleState = field(default_factory=CycleState)  # for the plugins of the binding cycle
+    _message: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reason of the PodScheduled condition."""
+        match self.outcome:
+            case Outcome.SCHEDULED:
+                return ""
+            case Outcome.GATED:
+                return "SchedulingGated"
+            case Outcome.UNSCHEDULABLE:
+                return "Unschedulable"
+            case Outcome.ERROR:
+                return "SchedulerError"
+
+    @property
+    def message(self) -> str:
+        """What users read in the condition and the event."""
+        if self._message is None:
+            self._message = self._fit_error() if self.is_fit_error else self.status.message
+        return self._message
+
+    def _fit_error(self) -> str:
+        text = f"0/{self.num_nodes} nodes are available:"
+        if self.pre_filter_message:
+            text += f" {self.pre_filter_message}."
+        elif self.statuses is not None:
+            histogram = self.statuses.histogram()
+            entries = sorted(f"{count} {reason}" for reason, count in histogram.items())
+            if entries:
+                text += f" {', '.join(entries)}."
+        if self.post_filter_message:
+            text += f" {self.post_filter_message}"
+        return text

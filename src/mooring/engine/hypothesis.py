@@ -1,0 +1,36 @@
+"""A profile's filters asked "what if": the engine's side of preemption."""
+
+from __future__ import annotations
+
+from mooring.engine.cycle import Engine
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.interfaces import Reads
+from mooring.framework.runtime import FilterOutcome, Profile
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import ForkedRows
+from mooring.state.pod_info import PodInfo
+
+
+class ProfileFilters:
+    """Implements :class:`mooring.framework.handle.FilterRunner` for one profile."""
+
+    def __init__(self, profile: Profile, engine: Engine) -> None:
+        self._profile = profile
+        self._engine = engine
+
+    def is_local(self, state: CycleState) -> bool:
+        return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
+
+    def judge(self, state: CycleState, pod: PodInfo, nodes: ForkedRows, *, pods_only: bool = False) -> FilterOutcome:
+        plugins = self._profile.active_filters(state)
+        if pods_only:
+            plugins = [plugin for plugin in plugins if plugin.filter_reads is not Reads.NODE]
+        outcome = self._profile.run_filters(state, pod, nodes, plugins)
+        self._engine.judge_with_nominated(pod, self._profile, state, nodes, outcome)
+        return outcome
+
+    def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        self._profile.add_pod(state, pod, added, node)
+
+    def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        self._profile.remove_pod(state, pod, removed, node)

@@ -1,0 +1,335 @@
+"""DefaultPreemption: when nothing fits, look for a node where evicting less important pods makes room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.api.selectors import Selector, compile_selector
+from mooring.api.times import parse_time
+from mooring.api.workloads import PodDisruptionBudget
+from mooring.config.types import DefaultPreemptionArgs
+from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.extender import ExtenderError, VictimsOnNode
+from mooring.framework.handle import FilterRunner, Handle
+from mooring.framework.interfaces import PostFilterResult
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.runtime import CycleError
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.state.node_rows import ForkedRows, NodeRows
+from mooring.state.pod_info import PodInfo
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
+CHUNK = 512  # nodes tried at once where one node's pods cannot matter to another
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A node, and whom to evict there, the most important first."""
+
+    node: str
+    victims: list[PodInfo]
+    pdb_violations: int
+
+
+@dataclass(slots=True)
+class Trial:
+    """One node in a dry run: who may go, in the order of reprieve, and who has to."""
+
+    row: int
+    potential: list[PodInfo]
+    order: list[PodInfo] = field(default_factory=list)
+    violating: int = 0  # the first so many of ``order`` would break a budget
+    victims: list[PodInfo] = field(default_factory=list)
+    pdb_violations: int = 0
+
+
+class DefaultPreemption:
+    """Removes all less important pods from a node in thought, and takes back as many as still leave room.
+
+    Budgets are respected where possible; among the nodes that remain, the one
+    is chosen that hurts least. The victims are evicted by the scheduler, after
+    the decision; the pod is promised the node and comes again.
+    """
+
+    name: ClassVar[str] = "DefaultPreemption"
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        self._args = args
+        self._handle = handle
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        preemptions = self._handle.preemptions
+        if preemptions is not None and preemptions.is_running(pod.metadata.uid):
+            return Status.unresolvable("waiting for the preemption for this pod to be finished")
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        # A victim's end wakes the pod through the plugin that had refused it; here it only re-opens the gate.
+        return (on(EventResource.POD, ActionType.DELETE, _never),)
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        result = self._preempt(state, pod, nodes, statuses)
+        if not result.status.reasons:
+            return result
+        text = f"preemption: {result.status.message}"
+        return PostFilterResult(Status(result.status.code, (text,)), result.nominated_node, result.victims)
+
+    def _preempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        objection = self._objection(pod, nodes, statuses)
+        if objection:
+            return PostFilterResult(Status.unschedulable(objection))
+        search = DryRun(self._handle, self._args, state, pod, nodes)
+        candidates = search.run(statuses.rows_with(Code.UNSCHEDULABLE))
+        if not candidates:
+            if search.errors:
+                return PostFilterResult(Status.error(_aggregate(search.errors)))
+            return PostFilterResult(Status.unschedulable(search.refusal(len(statuses))), nominated_node="")
+        try:
+            candidates = self._ask_extenders(pod, candidates)
+        except ExtenderError as error:
+            return PostFilterResult(Status.error(str(error)))
+        if not candidates:
+            return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
+        best = pick_least_harm(candidates, self._handle.clock.now())
+        return PostFilterResult(SUCCESS, best.node, tuple(best.victims))
+
+    def _objection(self, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
+        """Why this pod may not evict anybody now, or nothing."""
+        if pod.pod.spec.preemption_policy == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        name = pod.pod.status.nominated_node_name
+        if name and statuses.get(name).code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            info = nodes.table.nodes.get(name)
+            if info is not None and any(
+                other.priority < pod.priority and _goes_for_preemption(other.pod) for other in info.pods.values()
+            ):
+                return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _ask_extenders(self, pod: PodInfo, candidates: list[Candidate]) -> list[Candidate]:
+        victims = {c.node: VictimsOnNode(tuple(c.victims), c.pdb_violations) for c in candidates}
+        asked = False
+        for extender in self._handle.extenders:
+            if not extender.supports_preemption or not extender.is_interested(pod):
+                continue
+            asked = True
+            try:
+                answer = dict(extender.process_preemption(pod, victims))
+            except ExtenderError:
+                if extender.is_ignorable:
+                    continue
+                raise
+            for node in [node for node, found in answer.items() if not found.pods]:
+                if not extender.is_ignorable:
+                    raise ExtenderError(f'expected at least one victim pod on node "{node}"')
+                del answer[node]
+            victims = answer
+            if not victims:
+                break
+        if not asked:
+            return candidates
+        return [Candidate(node, list(found.pods), found.pdb_violations) for node, found in victims.items()]
+
+
+class DryRun:
+    """Tries nodes, many at once where the profile's filters allow it, one at a time where they do not."""
+
+    def __init__(
+        self, handle: Handle, args: DefaultPreemptionArgs, state: CycleState, pod: PodInfo, nodes: NodeRows
+    ) -> None:
+        assert handle.filters is not None
+        self._filters: FilterRunner = handle.filters
+        self._handle = handle
+        self._args = args
+        self._state = state
+        self._pod = pod
+        self._nodes = nodes
+        self._now = handle.clock.now()
+        self._budgets = Budgets(handle.cluster.objects.all(PodDisruptionBudget))
+        self._statuses: dict[int, Status] = {}  # by row, of the nodes that were tried in vain
+        self.errors: list[str] = []
+
+    def run(self, rows: Rows) -> list[Candidate]:
+        """Candidates among these nodes, those that break no budget first."""
+        if not len(rows):
+            return []
+        wanted = min(len(rows), max(len(rows) * self._args.min_candidate_nodes_percentage // 100,
+                                    self._args.min_candidate_nodes_absolute))  # fmt: skip
+        rows = np.roll(rows, -self._handle.pick(len(rows)))
+        size = CHUNK if self._filters.is_local(self._state) else 1
+        clean: list[Candidate] = []
+        violating: list[Candidate] = []
+        for start in range(0, len(rows), size):
+            for candidate in self._try(rows[start : start + size]):
+                found = violating if candidate.pdb_violations else clean
+                if len(found) < wanted:
+                    found.append(candidate)
+                if clean and len(clean) + len(violating) >= wanted:
+                    return clean + violating
+        return clean + violating
+
+    def _try(self, rows: Rows) -> Iterator[Candidate]:
+        priority = self._pod.priority
+        trials: list[Trial] = []
+        infos = self._nodes.table.infos
+        for row in rows.tolist():
+            potential = [pod for pod in infos[row].pods.values() if pod.priority < priority]
+            if potential:
+                trials.append(Trial(row, potential))
+            else:
+                self._statuses[row] = NO_VICTIMS
+        if not trials:
+            return
+        state = self._state.clone()
+        fork = self._nodes.subset(np.array([trial.row for trial in trials])).fork()
+        self._move(state, fork, [(i, pod) for i, trial in enumerate(trials) for pod in trial.potential], -1)
+        try:
+            outcome = self._filters.judge(state, self._pod, fork)
+        except CycleError as error:
+            for trial in trials:
+                self._fail(trial.row, error.status)
+            return
+        for i in np.flatnonzero(~outcome.feasible).tolist():
+            self._statuses[trials[i].row] = outcome.status_at(i)
+        kept = np.flatnonzero(outcome.feasible)
+        if not len(kept):
+            return
+        trials = [trials[i] for i in kept.tolist()]
+        self._reprieve(state, fork.subset(kept), trials)
+        for trial in trials:
+            name = infos[trial.row].name
+            if trial.victims:
+                yield Candidate(name, trial.victims, trial.pdb_violations)
+            else:
+                self._fail(trial.row, Status.error(f'expected at least one victim pod on node "{name}"'))
+
+    def _fail(self, row: int, status: Status) -> None:
+        self._statuses[row] = status
+        self.errors.append(status.message)
+
+    def _reprieve(self, state: CycleState, fork: ForkedRows, trials: list[Trial]) -> None:
+        """Take pods back one by one, on all nodes at once; whoever no longer fits has to go."""
+        for trial in trials:
+            by_importance = sorted(trial.potential, key=self._importance)
+            violating, others = self._budgets.partition(by_importance)
+            trial.order, trial.violating = violating + others, len(violating)
+        for turn in range(max(len(trial.order) for trial in trials)):
+            moves = [(i, trial.order[turn]) for i, trial in enumerate(trials) if turn < len(trial.order)]
+            self._move(state, fork, moves, 1)
+            feasible = self._filters.judge(state, self._pod, fork, pods_only=True).feasible
+            refused = [(i, pod) for i, pod in moves if not feasible[i]]
+            self._move(state, fork, refused, -1)
+            for i, pod in refused:
+                trials[i].victims.append(pod)
+                trials[i].pdb_violations += turn < trials[i].violating
+        for trial in trials:
+            if 0 < trial.violating < len(trial.order):
+                trial.victims.sort(key=self._importance)
+
+    def _move(self, state: CycleState, fork: ForkedRows, moves: list[tuple[int, PodInfo]], sign: int) -> None:
+        fork.move_pods(moves, sign)
+        change = self._filters.add_pod if sign > 0 else self._filters.remove_pod
+        for i, pod in moves:
+            change(state, self._pod, pod, fork.infos[i])
+
+    def _importance(self, pod: PodInfo) -> tuple[int, float]:
+        return -pod.priority, start_time(pod.pod, self._now)
+
+    def refusal(self, num_nodes: int) -> str:
+        """The text for a search without candidates, in the form of a refusal."""
+        counts: dict[str, int] = {}
+        for status in self._statuses.values():
+            for reason in status.reasons:
+                counts[reason] = counts.get(reason, 0) + 1
+        others = num_nodes - len(self._statuses)
+        if others:
+            reason = NOT_HELPFUL.reasons[0]
+            counts[reason] = counts.get(reason, 0) + others
+        entries = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{num_nodes} nodes are available: {entries}." if entries else f"0/{num_nodes} nodes are available:"
+
+
+class Budgets:
+    """PodDisruptionBudgets with a selector that can match; others protect nobody."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets: list[tuple[PodDisruptionBudget, Selector]] = []
+        for budget in budgets:
+            try:
+                selector = compile_selector(budget.spec.selector)
+            except ParseError:
+                continue  # a budget with a nonsense selector matches no pod, as upstream has it
+            if not selector.is_empty and not selector.matches_nothing:
+                self._budgets.append((budget, selector))
+
+    def partition(self, pods: list[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
+        """(would break a budget, would not), evicting in this order with what each budget still allows."""
+        if not self._budgets:
+            return [], pods
+        allowed = [budget.status.disruptions_allowed for budget, _ in self._budgets]
+        violating: list[PodInfo] = []
+        others: list[PodInfo] = []
+        for pod in pods:
+            meta = pod.pod.metadata
+            breaks = False
+            for i, (budget, selector) in enumerate(self._budgets):
+                if (
+                    not meta.labels
+                    or budget.metadata.namespace != meta.namespace
+                    or meta.name in budget.status.disrupted_pods
+                    or not selector.matches(meta.labels)
+                ):
+                    continue
+                allowed[i] -= 1
+                breaks = breaks or allowed[i] < 0
+            (violating if breaks else others).append(pod)
+        return violating, others
+
+
+def pick_least_harm(candidates: list[Candidate], now: float) -> Candidate:
+    """Fewest broken budgets; then the least important first victim; the smallest sum of priorities; the fewest
+    victims; the latest start of the most important ones. What is still equal is taken in order."""
+
+    def harm(candidate: Candidate) -> tuple[int, int, int, int, float]:
+        victims = candidate.victims
+        highest = max(pod.priority for pod in victims)
+        earliest = min(start_time(pod.pod, now) for pod in victims if pod.priority == highest)
+        total = sum(pod.priority + 2**31 for pod in victims)
+        return candidate.pdb_violations, victims[0].priority, total, len(victims), -earliest
+
+    return min(candidates, key=harm)
+
+
+def start_time(pod: Pod, now: float) -> float:
+    """When the pod started; one that has not counts as starting now."""
+    return now if pod.status.start_time is None else parse_time(pod.status.start_time)
+
+
+def _goes_for_preemption(pod: Pod) -> bool:
+    if not pod.is_terminating:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget":
+            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    return False
+
+
+def _never(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    return Hint.SKIP
+
+
+def _aggregate(messages: list[str]) -> str:
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

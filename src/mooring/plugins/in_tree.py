@@ -1,0 +1,52 @@
+"""The plugins that come with mooring, by name."""
+
+from __future__ import annotations
+
+from mooring.framework.registry import Registry
+from mooring.plugins.default_binder import DefaultBinder
+from mooring.plugins.default_preemption import DefaultPreemption
+from mooring.plugins.dynamic_resources.plugin import DynamicResources
+from mooring.plugins.image_locality import ImageLocality
+from mooring.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.plugins.node_affinity import NodeAffinity
+from mooring.plugins.node_declared_features import NodeDeclaredFeatures
+from mooring.plugins.node_name import NodeName
+from mooring.plugins.node_ports import NodePorts
+from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from mooring.plugins.node_resources_fit import NodeResourcesFit
+from mooring.plugins.node_unschedulable import NodeUnschedulable
+from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.pod_topology_spread import PodTopologySpread
+from mooring.plugins.priority_sort import PrioritySort
+from mooring.plugins.scheduling_gates import SchedulingGates
+from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.volume_binding import VolumeBinding
+from mooring.plugins.volume_restrictions import VolumeRestrictions
+from mooring.plugins.volume_zone import VolumeZone
+
+IN_TREE: tuple[type, ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+    DynamicResources,
+    DefaultPreemption,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+    NodeDeclaredFeatures,
+)
+
+
+def in_tree_registry() -> Registry:
+    return Registry({plugin.__name__: plugin for plugin in IN_TREE})

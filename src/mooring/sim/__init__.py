@@ -1,0 +1,1 @@
+"""Replays, scenarios in virtual time, and questions that begin with "what if"."""

@@ -1,0 +1,26 @@
+"""Nominations without a queue: who is promised which node, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.state.pod_info import PodInfo
+
+
+class Nominations:
+    """A plain list of promises; implements :class:`mooring.framework.handle.Nominator`."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, tuple[str, PodInfo]] = {}
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        self._by_uid[pod.uid] = (node_name, pod)
+
+    def withdraw(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)
+
+    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
+        return [pod for node, pod in self._by_uid.values() if node == node_name]
+
+    def nominated_nodes(self) -> Iterable[str]:
+        return {node for node, _ in self._by_uid.values()}
