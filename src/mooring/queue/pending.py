@@ -58,11 +58,16 @@ _SINGLE_ACTIONS = [action for action in ActionType if action not in (ActionType.
 
 def wake_labels(registered: list[ClusterEvent]) -> tuple[str, ...]:
     """Spell out registrations: one label per kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
-    labels: list[str] = []
-    for event in registered:
-        if event.action in (ActionType.UPDATE, ActionType.ALL):
-            labels.append(event.label)
-        else:
-            single = (action for action in _SINGLE_ACTIONS if action in event.action)
-            labels += (ClusterEvent(event.resource, action).label for action in single)
+    labels = (ClusterEvent(event.resource, action).label for event in registered for action in _spelt_out(event.action))
     return tuple(dict.fromkeys(labels))
+
+
+def _spelt_out(action: ActionType) -> list[ActionType]:
+    if action == ActionType.ALL:
+        return [action]
+    rest = action
+    found = []
+    if ActionType.UPDATE in action:
+        rest &= ~ActionType.UPDATE
+        found = [ActionType.UPDATE]
+    return [*(single for single in _SINGLE_ACTIONS if single in rest), *found]
