@@ -1,0 +1,355 @@
+"""The process's own endpoints on HTTPS, with upstream's paths, headers and bodies.
+
+What they show comes in through callables, so that nothing here knows the scheduler. Every answer is made from memory;
+only authentication and authorisation ask the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from mooring.clock import Clock, SystemClock
+from mooring.errors import ApiError, UsageError
+from mooring.observe import logs
+from mooring.observe.metrics import CONTENT_TYPE
+from mooring.scheduler.health import HealthChecks, Verdict, ping
+from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User
+from mooring.scheduler.serving_tls import ServerTls, TlsFiles
+
+log = logging.getLogger("mooring.scheduler.serving")
+
+WARNING = (
+    "Warning: This endpoint is not meant to be machine parseable, "
+    "has no formatting compatibility guarantees and is for debugging purposes only."
+)
+PLAIN = "text/plain; charset=utf-8"
+SHUTDOWN_S = 5.0
+RELOAD_S = 10.0
+
+
+class MetricsSource(Protocol):
+    """Where /metrics comes from."""
+
+    def render(self) -> bytes: ...
+
+    def reset(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """The flags of the secure server; loopback unless told otherwise."""
+
+    bind_address: str = "127.0.0.1"
+    port: int = 10259
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    client_ca: bytes | None = None
+    profiling: bool = True
+
+
+@dataclass(slots=True)
+class Sources:
+    """What the endpoints show. Each callable is asked when somebody looks."""
+
+    metrics: MetricsSource
+    health: HealthChecks
+    config: Callable[[], Any]
+    """The configuration in force, as the v1 object."""
+    flags: Callable[[], Mapping[str, str]]
+    """All flags with their values, as text."""
+    resources: Callable[[], bytes] = lambda: b""
+    """/metrics/resources; empty while not leading."""
+    json_endpoints: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    """Further paths with a JSON body, such as the queue's content."""
+    component: str = "kube-scheduler"
+    version: str = "1.36.4"
+    emulation_version: str = "1.36"
+    paths: tuple[str, ...] = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+
+
+def default_health() -> HealthChecks:
+    """The checks every scheduler has; those that depend on wiring are added by it."""
+    health = HealthChecks()
+    health.add("ping", ping, "healthz", "livez")
+    return health
+
+
+class EndpointServer:
+    """The HTTPS server. ``start`` listens, ``stop`` lets answers in flight finish for five seconds."""
+
+    def __init__(
+        self, settings: ServingSettings, sources: Sources, auth: DelegatedAuth, *, clock: Clock | None = None
+    ) -> None:
+        self._settings = settings
+        self._sources = sources
+        self._auth = auth
+        self._clock = clock or SystemClock()
+        self._started_at = self._clock.now()
+        self._runner: web.AppRunner | None = None
+        self._reloader: asyncio.Task[None] | None = None
+        hosts = tuple(dict.fromkeys(("localhost", "127.0.0.1", settings.bind_address)))
+        hosts = tuple(host for host in hosts if host not in ("0.0.0.0", "::", ""))
+        self.tls = ServerTls(settings.tls, hosts=hosts, client_ca=settings.client_ca)
+        self._routes: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+            "/metrics": self._metrics,
+            "/metrics/resources": self._resources,
+            "/metrics/slis": self._slis,
+            "/configz": self._configz,
+            "/statusz": self._statusz,
+            "/flagz": self._flagz,
+        }
+        if settings.profiling:
+            self._routes["/debug/flags/v"] = self._set_verbosity
+
+    @property
+    def port(self) -> int:
+        """The port we listen on, for those who asked for any."""
+        if self._runner is None:
+            raise RuntimeError("not started")
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def start(self, *, reload_s: float = RELOAD_S) -> None:
+        """Listen."""
+        app = web.Application(client_max_size=1 << 20)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        await self._runner.setup()
+        address, port = self._settings.bind_address, self._settings.port
+        try:
+            await web.TCPSite(self._runner, address, port, ssl_context=self.tls.context).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise UsageError(f"cannot listen on {address}:{port}: {error.strerror or error}") from None
+        self._reloader = asyncio.create_task(self._reload(reload_s), name="serving certificate")
+        log.info("Serving securely on %s:%d", address, self.port)
+
+    async def stop(self) -> None:
+        """Stop listening and let answers in flight finish."""
+        if self._reloader is not None:
+            self._reloader.cancel()
+            await asyncio.gather(self._reloader, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _reload(self, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            self.tls.reload()
+
+    # Every request
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        try:
+            refusal = await self._admit(request, path)
+            answer = refusal if refusal is not None else await self._route(request, path)
+        except Exception:
+            log.exception("an endpoint failed: %s", path)
+            answer = web.Response(status=500, text="internal server error\n")
+        answer.headers["Cache-Control"] = "no-cache, private"
+        return answer
+
+    async def _admit(self, request: web.Request, path: str) -> web.StreamResponse | None:
+        transport = request.transport
+        peer = transport.get_extra_info("peercert") if transport is not None else None
+        try:
+            user = await self._auth.authenticate(request.headers.get("Authorization", ""), peer)
+        except AuthenticationFailed:
+            return _status(401, "Unauthorized", "Unauthorized")
+        verb = request.method.lower()
+        try:
+            allowed, reason = await self._auth.authorize(user, verb, path)
+        except ApiError as error:
+            log.error("Unable to authorize a request for %s: %s", path, error)
+            return web.Response(
+                status=500,
+                text=f'Internal Server Error: "{path}": {error}\n',
+                headers={"X-Content-Type-Options": "nosniff"},
+            )
+        return None if allowed else _forbidden(user, verb, path, reason)
+
+    async def _route(self, request: web.Request, path: str) -> web.StreamResponse:
+        handler = self._routes.get(path)
+        if handler is not None:
+            return await handler(request)
+        top, _, name = path[1:].partition("/")
+        if top in ("healthz", "livez", "readyz"):
+            return self._health(request, top, name)
+        make = self._sources.json_endpoints.get(path)
+        if make is not None and request.method == "GET":
+            return _json_bytes(make())
+        return _not_found()
+
+    # Health
+
+    def _health(self, request: web.Request, path: str, name: str) -> web.Response:
+        verdict: Verdict | None
+        if name:
+            verdict = self._sources.health.run_one(path, name)
+        else:
+            exclude = [value for value in request.query.getall("exclude", []) if value]
+            verdict = self._sources.health.run(path, verbose="verbose" in request.query, exclude=exclude)
+        if verdict is None:
+            return _not_found()
+        return _text(verdict.body, verdict.status)
+
+    # Metrics
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if request.method == "DELETE":
+            self._sources.metrics.reset()
+            return _text("metrics reset\n")
+        return self._exposition(self._sources.metrics.render())
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        return self._exposition(self._sources.resources())
+
+    async def _slis(self, request: web.Request) -> web.Response:
+        return self._exposition(self._sources.health.render_slis())
+
+    def _exposition(self, body: bytes) -> web.Response:
+        headers = {"Content-Type": CONTENT_TYPE, "Process-Start-Time-Unix": str(int(self._started_at))}
+        return web.Response(body=body, headers=headers)
+
+    # What is configured
+
+    async def _configz(self, request: web.Request) -> web.Response:
+        return _json_bytes({"componentconfig": self._sources.config()})
+
+    async def _statusz(self, request: web.Request) -> web.Response:
+        sources = self._sources
+        uptime_s = int(self._clock.now() - self._started_at)
+        started = datetime.datetime.fromtimestamp(int(self._started_at), datetime.UTC)
+        language = f"python{platform.python_version()}"
+
+        def text() -> str:
+            hours, rest = divmod(uptime_s, 3600)
+            return (
+                f"\n{sources.component} statusz\n{WARNING}\n\n"
+                f"Started: {started:%a %b} {started.day:2d} {started:%H:%M:%S} UTC {started.year}\n"
+                f"Up: {hours} hr {rest // 60:02d} min {rest % 60:02d} sec\n"
+                f"Go version: {language}\n"
+                f"Binary version: {sources.version}\n"
+                f"Emulation version: {sources.emulation_version}\n"
+                f"Paths: {' '.join(sources.paths)}\n"
+            )
+
+        fields = {
+            "startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}",
+            "uptimeSeconds": uptime_s,
+            "goVersion": language,
+            "binaryVersion": sources.version,
+            "emulationVersion": sources.emulation_version,
+            "paths": list(sources.paths),
+        }
+        return self._zpage(request, "Statusz", text, fields)
+
+    async def _flagz(self, request: web.Request) -> web.Response:
+        flags = dict(sorted(self._sources.flags().items()))
+
+        def text() -> str:
+            lines = "".join(f"{name} {value}\n" for name, value in flags.items())
+            return f"\n{self._sources.component} flagz\n{WARNING}\n{lines}"
+
+        return self._zpage(request, "Flagz", text, {"flags": flags})
+
+    def _zpage(
+        self, request: web.Request, kind: str, text: Callable[[], str], fields: Mapping[str, Any]
+    ) -> web.Response:
+        chosen = negotiate(request.headers.get("Accept", ""), kind)
+        if chosen is None:
+            accepted = "application/json, application/yaml, text/plain"
+            return _status(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
+        media, version = chosen
+        if media == "text/plain":
+            return web.Response(body=text().encode(), headers={"Content-Type": PLAIN})
+        body = {
+            "kind": kind,
+            "apiVersion": f"config.k8s.io/{version}",
+            "metadata": {"name": self._sources.component},
+            **fields,
+        }
+        headers = {"Content-Type": f"{media};g=config.k8s.io;v={version};as={kind}"}
+        if version == "v1alpha1":
+            text_ = f"This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."
+            headers["Warning"] = f'299 - "{text_}"'
+        if media == "application/yaml":
+            return web.Response(body=yaml.safe_dump(body, sort_keys=True).encode(), headers=headers)
+        return web.Response(body=msgspec.json.encode(body) + b"\n", headers=headers)
+
+    # Verbosity while running
+
+    async def _set_verbosity(self, request: web.Request) -> web.Response:
+        if request.method != "PUT":
+            return _plain("unsupported http method\n", 406)
+        value = (await request.content.read(64)).decode("utf-8", "replace").strip()
+        if not value.isdecimal() or int(value) > 100:
+            return _plain(f'error in setting log level: invalid value "{value}"\n', 400)
+        logs.set_verbosity(int(value))
+        return _plain(f"successfully set klog.logging.verbosity to {value}", 200)
+
+
+def negotiate(accept: str, kind: str) -> tuple[str, str] | None:
+    """Choose a z-page's form: text for everybody, structured only for who names group, version and kind."""
+    for entry in accept.split(",") if accept.strip() else ["*/*"]:
+        media, *parameters = (part.strip() for part in entry.split(";"))
+        values = dict(parameter.partition("=")[::2] for parameter in parameters)
+        if media in ("text/plain", "text/*", "*/*"):
+            return "text/plain", ""
+        if media in ("application/json", "application/yaml"):
+            version = values.get("v", "")
+            if values.get("g") == "config.k8s.io" and values.get("as") == kind and version in ("v1alpha1", "v1beta1"):
+                return media, version
+    return None
+
+
+def _text(body: str, status: int = 200) -> web.Response:
+    headers = {"Content-Type": PLAIN, "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=status, body=body.encode(), headers=headers)
+
+
+def _plain(body: str, status: int) -> web.Response:
+    headers = {"Content-Type": "text/plain", "X-Content-Type-Options": "nosniff"}
+    return web.Response(status=status, body=body.encode(), headers=headers)
+
+
+def _not_found() -> web.Response:
+    return _text("404 page not found\n", 404)
+
+
+def _json_bytes(value: Any) -> web.Response:
+    body = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    headers = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
+    return web.Response(body=body, headers=headers)
+
+
+def _status(code: int, reason: str, message: str, **details: Any) -> web.Response:
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        **details,
+        "code": code,
+    }
+    headers = {"Content-Type": "application/json"}
+    return web.Response(status=code, body=msgspec.json.encode(body) + b"\n", headers=headers)
+
+
+def _forbidden(user: User, verb: str, path: str, reason: str) -> web.Response:
+    message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"' + (f": {reason}" if reason else "")
+    answer = _status(403, "Forbidden", message, details={})
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer
