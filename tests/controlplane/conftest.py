@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
@@ -64,3 +65,12 @@ def make_node(name: str = "node-1", **labels: str) -> dict[str, Any]:
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
+
+
+async def until(condition: Callable[[], bool], tries: int = 2000) -> None:
+    """Wait for something that other tasks bring about, a bounded number of turns."""
+    for _ in range(tries):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("what was waited for did not happen")

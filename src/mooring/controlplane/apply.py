@@ -163,7 +163,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     merged: Object = _merge_struct(type_name, live, intent)
     before = from_fields(mine.get("fieldsV1")) if mine else set()
     held = set().union(*owned.values()) if owned else set()
-    for path in sorted(before - set(wanted), key=len, reverse=True):
+    for path in sorted(before - set(wanted), key=len):
         if path not in held and not any(other[: len(path)] == path for other in held | set(wanted)):
             _remove(type_name, merged, path)
     kept = []
@@ -282,7 +282,7 @@ def _remove(type_name: str, obj: Any, path: Path) -> None:
             if _item_key(known, item) == part:
                 if len(rest) == 1:
                     obj[name] = [other for other in value if other is not item]
-                else:
+                elif len(rest) > 2 or rest[1][2:] not in known.list_keys:
                     _remove(known.element, item, rest[1:])
                 break
     elif isinstance(value, list):

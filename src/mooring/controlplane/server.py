@@ -124,6 +124,7 @@ class ControlPlane:
         handler = web.Server(
             self.server.handle,
             request_factory=_request,
+            handler_cancellation=True,  # a watch ends when its client goes, not at the next event
             access_log=None,
             keepalive_timeout=90.0,
         )
