@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from mooring.plugins.dynamic_resources.allocated import AllocatedState, gather
@@ -528,3 +530,64 @@ def test_allocated_state_forgets_what_is_removed() -> None:
     assert len(state.devices) == len(state.shares) == len(state.capacity) == 1
     state.remove(allocation)
     assert not state.devices and not state.shares and not state.capacity
+
+
+some_devices = st.lists(
+    st.builds(
+        lambda node, tainted, shareable: {
+            "attributes": {"numa": {"int": node}},
+            "taints": [{"key": "sick", "effect": "NoSchedule"}] if tainted else [],
+            **({"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}} if shareable else {}),
+        },
+        st.integers(0, 1),
+        st.sampled_from([False, False, True]),
+        st.sampled_from([False, False, True]),
+    ),
+    max_size=4,
+)
+some_requests = st.sampled_from(
+    [
+        [exactly()],
+        [exactly(count=2)],
+        [everything()],
+        [exactly("r1", cel='device.attributes["drv"].numa == 1'), exactly("r2")],
+        [first_of("r", exactly("three", 3), exactly("one")), exactly("last", capacity={"requests": {"memory": "3Gi"}})],
+    ]
+)
+some_constraints = st.sampled_from([[], [], [{"matchAttribute": "drv/numa"}], [{"distinctAttribute": "drv/numa"}]])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(some_devices, min_size=2, max_size=4),
+    some_requests,
+    some_constraints,
+    st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=4),
+)
+def test_what_is_remembered_between_nodes_changes_no_choice(
+    nodes: list[list[Wire]], requests: list[Wire], constraints: list[Wire], taken: set[tuple[int, int, bool]]
+) -> None:
+    slices = [
+        sliced(*(device(f"d{i}", **d) for i, d in enumerate(found)), name=f"s{n}", pool=f"n{n}", nodeName=f"n{n}")
+        for n, found in enumerate([*nodes, *nodes])  # every node has a twin
+    ]
+    inventory = Inventory([msgspec.convert(wire, ResourceSlice) for wire in slices])
+    allocated = AllocatedState()
+    for n, d, share in sorted(taken):
+        result: Wire = {"driver": "drv", "pool": f"n{n}", "device": f"d{d}"}
+        if share:
+            result |= {"shareID": "x", "consumedCapacity": {"memory": "1Gi"}}
+        allocated.add(msgspec.convert({"devices": {"results": [result]}}, AllocationResult))
+    cls = msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)
+    wanted = [claim(*requests, name="c1", constraints=constraints), claim(exactly(), name="c2")]
+
+    def outcome(allocator: Allocator, node: str) -> Any:
+        try:
+            return allocator.allocate(node, {}, wanted)
+        except AllocationError as error:
+            return str(error)
+
+    shared = Allocator(inventory, SELECTORS, allocated, lambda _: cls)
+    for n in range(len(slices)):
+        alone = Allocator(inventory, SELECTORS, allocated, lambda _: cls)
+        assert outcome(shared, f"n{n}") == outcome(alone, f"n{n}")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from mooring.api.meta import ObjectMeta
@@ -173,3 +175,44 @@ def test_pools_follow_the_nodes_labels() -> None:
 def test_counting_ignores_generations() -> None:
     inventory = Inventory([publish("s1", "old"), publish("s2", "new", generation=2), publish("s3", "b", node_name="b")])
     assert [c.id.device for c in inventory.published_for("a", {})] == ["old", "new"]
+
+
+slices = st.builds(
+    lambda name, pool, generation, count, where, device: publish(
+        name, device, pool=pool, generation=generation, count=count, **where
+    ),
+    st.sampled_from(["s1", "s2", "s3"]),
+    st.sampled_from(["p", "q"]),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.sampled_from([{"node_name": "a"}, {"node_name": "b"}, {"all_nodes": True}, {"node_selector": zone("x")}]),
+    st.sampled_from(["d", "e"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(slices, st.sampled_from(["s1", "s2", "s3"])), max_size=8))
+def test_an_inventory_kept_up_to_date_equals_a_new_one(history: list[ResourceSlice | str]) -> None:
+    kept, known = Inventory(), {}
+    for change in history:
+        if isinstance(change, str):
+            kept.remove(change)
+            known.pop(change, None)
+        else:
+            kept.put(change)
+            known[change.name] = change
+        fresh = Inventory(known.values())
+        for node, labels in (("a", {"zone": "x"}), ("b", {})):
+            got, want = kept.reach_of(node, labels), fresh.reach_of(node, labels)
+            assert got.ids == want.ids
+            assert [(p.id, p.is_incomplete, p.invalid_reason) for p in got.pools] == [
+                (p.id, p.is_incomplete, p.invalid_reason) for p in want.pools
+            ]
+
+
+def test_a_pool_comes_back_when_its_newer_generation_goes() -> None:
+    inventory = Inventory([publish("s1", "old", count=2), publish("s2", "new", generation=2, node_name="b")])
+    assert inventory.reach_of("a", {}).pools == []
+    inventory.remove("s2")
+    (pool,) = inventory.reach_of("a", {}).pools
+    assert pool.is_incomplete

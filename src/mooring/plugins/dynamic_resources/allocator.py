@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
-from uuid import NAMESPACE_OID, uuid5
 
 from mooring.api.core import Quantity
 from mooring.api.quantity import parse_quantity
@@ -25,13 +24,16 @@ from mooring.plugins.dynamic_resources.allocated import AllocatedState
 from mooring.plugins.dynamic_resources.capacity import consumed_by, fits, has_unknown_request
 from mooring.plugins.dynamic_resources.cel import CelSelectors, CompileError, RuntimeCelError
 from mooring.plugins.dynamic_resources.constraints import Constraint, build_constraint
-from mooring.plugins.dynamic_resources.pools import AllocationError, Candidate, DeviceId, Inventory, Pool, PoolId
+from mooring.plugins.dynamic_resources.pools import AllocationError, Candidate, DeviceId, Inventory, Pool, PoolId, Reach
 from mooring.plugins.dynamic_resources.requests import ClaimPlan, ClassLookup, Request, plan_claim
-from mooring.plugins.dynamic_resources.results import Choice, build_result
+from mooring.plugins.dynamic_resources.results import Choice, Found, Solution
 
 CounterKey = tuple[str, str]  # counter set, counter
 
 _NOTHING: Mapping[str, Fraction] = {}
+
+
+_identity = id  # of an object that a plan keeps alive; ``id`` names devices here
 
 
 class InvalidPools(AllocationError):
@@ -65,6 +67,7 @@ class Allocator:
         self._eligible: dict[int, dict[bytes, bool]] = {}
         self._fits_alone: dict[int, dict[bytes, bool]] = {}
         self._available: dict[PoolId, dict[CounterKey, Fraction]] = {}
+        self._solutions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Solution | None] = {}
 
     def allocate(
         self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]
@@ -73,7 +76,34 @@ class Allocator:
 
         Raises AllocationError when a claim, class or expression is wrong, which no other node would mend.
         """
-        return _Search(self, node_name, labels, [self._plan(claim) for claim in claims]).run()
+        found = self.search(node_name, labels, claims)
+        return None if found is None else found.results()
+
+    def search(self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]) -> Found | None:
+        """Like ``allocate``, but results are built when somebody asks for them."""
+        reach = self.inventory.reach_of(node_name, labels)
+        in_use = self.allocated.devices
+        key = None
+        if reach.likeness is not None and not self._consumes_any(reach):
+            taken = tuple([i for i, id in enumerate(reach.ids) if id in in_use])
+            key = (reach.likeness, taken, tuple([_identity(claim) for claim in claims]))
+            if key in self._solutions:
+                solution = self._solutions[key]
+                return None if solution is None else Found(solution, node_name, reach.devices)
+        solution = _Search(self, node_name, labels, reach, [self._plan(claim) for claim in claims]).run()
+        if key is not None:
+            self._solutions[key] = solution
+        if solution is None:
+            return None
+        found = Found(solution, node_name, reach.devices)
+        if key is None:
+            found.results()  # what cannot be written down is an error of this node's search
+        return found
+
+    def _consumes_any(self, reach: Reach) -> bool:
+        """Report whether some device is partly consumed: how much is left differs from node to node."""
+        capacity = self.allocated.capacity
+        return bool(capacity) and any(id in capacity for id in reach.ids)
 
     def _plan(self, claim: ResourceClaim) -> ClaimPlan:
         plan = self._plans.get(id(claim))
@@ -150,24 +180,28 @@ class _Search:
     """The state of one search on one node."""
 
     def __init__(
-        self, allocator: Allocator, node_name: str, labels: Mapping[str, str], plans: Sequence[ClaimPlan]
+        self,
+        allocator: Allocator,
+        node_name: str,
+        labels: Mapping[str, str],
+        reach: Reach,
+        plans: Sequence[ClaimPlan],
     ) -> None:
         self.allocator = allocator
         self.node_name = node_name
         self.labels = labels
         self.plans = plans
-        reach = allocator.inventory.reach_of(node_name, labels)
         self.pools = reach.pools
         self.devices = reach.devices
         self.constraints: list[list[Constraint]] = []
-        self.everything: dict[int, list[tuple[Pool, Candidate]]] = {}
-        self.selected: dict[tuple[int, int], int] = {}
+        self.everything: dict[int, list[int]] = {}  # positions, by request
+        self.selected: list[dict[int, int]] = [{} for _ in plans]
         self.chosen: list[list[Choice]] = [[] for _ in plans]
         self.allocating: dict[DeviceId, set[int]] = {}
         self.consuming: dict[DeviceId, dict[str, Fraction]] = {}
         self.counters: dict[PoolId, dict[CounterKey, Fraction]] = {}
 
-    def run(self) -> list[AllocationResult] | None:
+    def run(self) -> Solution | None:
         depth = sum(self._prepare(plan) for plan in self.plans)
         if depth + 500 > sys.getrecursionlimit():
             sys.setrecursionlimit(depth + 1500)  # one frame per device: only pods with very many claims get here
@@ -175,10 +209,7 @@ class _Search:
             if any(pool.invalid_reason for pool in self.pools):
                 raise InvalidPools("invalid resource pools were encountered")
             return None
-        return [
-            build_result(plan, choices, self.node_name, {r: s for (c, r), s in self.selected.items() if c == i})
-            for i, (plan, choices) in enumerate(zip(self.plans, self.chosen, strict=True))
-        ]
+        return Solution(self.plans, self.chosen, self.selected)
 
     def _prepare(self, plan: ClaimPlan) -> int:
         """Check a claim's requests and build its constraints; return how deep the search may get for it."""
@@ -208,7 +239,6 @@ class _Search:
             raise AllocationError(request.problem)
         if not request.wants_all:
             return request.count
-        found: list[tuple[Pool, Candidate]] = []
         for pool in self.pools:
             if not pool.is_usable:
                 state = "being updated" if pool.is_incomplete else "invalid"
@@ -216,11 +246,12 @@ class _Search:
                     f"claim {claim.key}, request {request.name}: "
                     f"asks for all devices, but resource pool {pool.id} is currently {state}"
                 )
-            for candidate in pool.candidates:
-                if self._is_selectable(claim, request, candidate) and self.allocator.has_capacity(
-                    request, candidate, _NOTHING
-                ):
-                    found.append((pool, candidate))
+        found = [
+            position
+            for position, (_, candidate) in enumerate(self.devices)
+            if self._is_selectable(claim, request, candidate)
+            and self.allocator.has_capacity(request, candidate, _NOTHING)
+        ]
         self.everything[id(request)] = found
         return len(found)
 
@@ -262,8 +293,7 @@ class _Search:
         if len(self.chosen[claim_index]) + wanted - taken > ALLOCATION_RESULTS_MAX_SIZE:
             return _Step.TOO_MANY
         if request.wants_all:
-            pool, candidate = self.everything[id(request)][taken]
-            undo = self._take(claim_index, request, pool, candidate, must=True)
+            undo = self._take(claim_index, request, self.everything[id(request)][taken], must=True)
             if undo is None:
                 return _Step.FAILED
             step = self._allocate(claim_index, request_index, alternative, taken + 1, 0, in_alternative=in_alternative)
@@ -271,14 +301,14 @@ class _Search:
                 undo()
             return step
         for position in range(start, len(self.devices)):
-            pool, candidate = self.devices[position]
+            candidate = self.devices[position][1]
             if not self._is_free(claim_index, request, candidate.id):
                 continue
             if not self._is_selectable(plan.claim, request, candidate):
                 continue
             if not self.allocator.has_capacity(request, candidate, self.consuming.get(candidate.id, _NOTHING)):
                 continue
-            undo = self._take(claim_index, request, pool, candidate, must=False)
+            undo = self._take(claim_index, request, position, must=False)
             if undo is None:
                 continue
             step = self._allocate(
@@ -296,7 +326,7 @@ class _Search:
         for alternative in range(alternatives):
             step = self._allocate(claim_index, request_index, alternative, 0, 0, in_alternative=True)
             if step is _Step.DONE:
-                self.selected[claim_index, request_index] = alternative
+                self.selected[claim_index][request_index] = alternative
                 return step
             if step is _Step.FAILED:
                 only_too_many = False
@@ -307,10 +337,9 @@ class _Search:
             return claim_index not in self.allocating.get(id, ())
         return id not in self.allocator.allocated.devices and not self.allocating.get(id)
 
-    def _take(
-        self, claim_index: int, request: Request, pool: Pool, candidate: Candidate, *, must: bool
-    ) -> Callable[[], None] | None:
+    def _take(self, claim_index: int, request: Request, position: int, *, must: bool) -> Callable[[], None] | None:
         """Mark a selectable device as taken, if it is free and everything allows it; return how to undo that."""
+        pool, candidate = self.devices[position]
         id = candidate.id
         if request.admin_access:
             if not candidate.is_shareable and claim_index in self.allocating.get(id, ()):
@@ -341,12 +370,9 @@ class _Search:
                 )
             return None
 
-        share = None
         consumed: dict[str, Quantity] = {}
         if candidate.is_shareable:
             consumed = consumed_by(request.capacity, candidate.device.capacity)
-            claim = self.plans[claim_index].claim
-            share = str(uuid5(NAMESPACE_OID, f"{claim.uid}/{len(self.chosen[claim_index])}/{id}"))
             before = self.consuming.get(id)
             after = dict(before or ())
             for name, amount in consumed.items():
@@ -354,7 +380,7 @@ class _Search:
             self.consuming[id] = after
         else:
             self.allocating.setdefault(id, set()).add(claim_index)
-        self.chosen[claim_index].append(Choice(request, candidate, share, consumed))
+        self.chosen[claim_index].append(Choice(request, position, consumed))
 
         def undo() -> None:
             self.chosen[claim_index].pop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mooring.api.core import ContainerExtendedResourceRequest
@@ -11,6 +10,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.status import Status
 from mooring.plugins.dynamic_resources.allocator import Allocator
 from mooring.plugins.dynamic_resources.extended import IN_MEMORY_NAME
+from mooring.plugins.dynamic_resources.results import Found
 from mooring.plugins.dynamic_resources.writes import ClaimWrite
 from mooring.state.node_selector import CompiledNodeSelector
 
@@ -19,10 +19,9 @@ KEY = "DynamicResources"
 
 @dataclass(frozen=True, slots=True)
 class NodeAllocation:
-    """What the pod would get on one node."""
+    """What the pod would get on one node, for the claims that have no allocation yet."""
 
-    results: list[AllocationResult]
-    """In the order of the claims that have no allocation yet."""
+    found: Found
     extended_claim: ResourceClaim | None = None
     """The claim for extended resources as this node needs it."""
     mappings: list[ContainerExtendedResourceRequest] = field(default_factory=list)
@@ -59,8 +58,8 @@ class Attempt:
     def has_user_claims(self) -> bool:
         return len(self.claims) > (self.extended is not None)
 
-    def to_allocate(self) -> Iterator[tuple[int, ResourceClaim]]:
-        return ((i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None)
+    def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
+        return [(i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None]
 
 
 def attempt_of(state: CycleState) -> Attempt | None:
@@ -74,7 +73,7 @@ def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str
     if attempt is None:
         return {}
     allocation = attempt.node_allocations.get(node_name)
-    fresh = iter(allocation.results if allocation is not None else ())
+    fresh = iter(allocation.found.results() if allocation is not None else ())
     chosen = {}
     for claim in attempt.claims:
         result = claim.status.allocation or next(fresh, None)

@@ -9,7 +9,6 @@ from mooring.api.meta import Condition
 from mooring.api.resource import (
     FIRST_AVAILABLE_MAX_SIZE,
     AllocatedDeviceStatus,
-    AllocationResult,
     DeviceRequestAllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,
@@ -129,24 +128,16 @@ def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def prioritized_score(claims: Sequence[ResourceClaim], allocations: Sequence[AllocationResult]) -> int:
-    """Sum, over all prioritised lists, how far up in its list the chosen alternative is.
-
-    ``allocations`` are the results for the claims that have none yet, in order.
-    """
-    score = 0
-    fresh = iter(allocations)
-    for claim in claims:
-        allocation = claim.status.allocation
-        if allocation is None:
-            allocation = next(fresh)
-        chosen = {result.request for result in allocation.devices.results if result.request.count("/") == 1}
-        if not chosen:
-            continue
-        for request in claim.spec.devices.requests:
-            if request.exactly is not None:
-                continue
-            for i, alternative in enumerate(request.first_available):
-                if f"{request.name}/{alternative.name}" in chosen:
-                    score += FIRST_AVAILABLE_MAX_SIZE - i
-    return score
+def prioritized_score(claim: ResourceClaim) -> int:
+    """Sum, over the prioritised lists of an allocated claim, how far up the chosen alternative is."""
+    allocation = claim.status.allocation
+    if allocation is None:
+        return 0
+    chosen = {result.request for result in allocation.devices.results}
+    return sum(
+        FIRST_AVAILABLE_MAX_SIZE - i
+        for request in claim.spec.devices.requests
+        if request.exactly is None
+        for i, alternative in enumerate(request.first_available)
+        if f"{request.name}/{alternative.name}" in chosen
+    )

@@ -36,8 +36,8 @@ class ClusterDevices:
     def __init__(self, cluster: Cluster) -> None:
         self.selectors = CelSelectors()
         self._objects = cluster.objects
-        self._inventory = Inventory(())
-        self._inventory_version = -1
+        self._inventory = Inventory()
+        self._inventory_version = 0
         self._resolver = ClassResolver()
         self._resolver_version = -1
         self._allocated = AllocatedState()
@@ -51,7 +51,15 @@ class ClusterDevices:
     def inventory(self) -> Inventory:
         version = self._objects.version(ResourceSlice)
         if version != self._inventory_version:
-            self._inventory = Inventory(self._objects.all(ResourceSlice))
+            changed = self._objects.changes(ResourceSlice, self._inventory_version)
+            if changed is None:
+                self._inventory = Inventory(self._objects.all(ResourceSlice))
+            for name in changed or ():
+                slice = self._objects.get(ResourceSlice, name)
+                if slice is None:
+                    self._inventory.remove(name)
+                else:
+                    self._inventory.put(slice)
             self._inventory_version = version
         return self._inventory
 

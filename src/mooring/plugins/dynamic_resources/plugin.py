@@ -236,40 +236,38 @@ class DynamicResources:
         extended: ResourceClaim | None = None
         mappings: list[ContainerExtendedResourceRequest] = []
         if attempt.extended is not None:
-            found = self._extended_claim_for(attempt, pod, nodes, i)
-            if isinstance(found, Status):
-                return found
-            if found is not None:
-                extended, mappings = found
+            needed = self._extended_claim_for(attempt, pod, nodes, i)
+            if isinstance(needed, Status):
+                return needed
+            if needed is not None:
+                extended, mappings = needed
             elif not attempt.has_user_claims:
                 return None  # the node counts the resource itself
-        unavailable = {
+        unavailable = [
             index
             for index, matcher in enumerate(attempt.available_on)
             if index in attempt.stuck or (matcher is not None and not matcher.matches(node.name, node.labels))
-        }
-        results = []
+        ]
+        found = None
         if attempt.allocator is not None:
-            claims = [
-                extended if claim is attempt.extended and extended is not None else claim
-                for _, claim in attempt.to_allocate()
-            ]
+            claims = [claim for _, claim in attempt.to_allocate()]
+            if extended is not None:
+                claims[-1] = extended
             if self._filter_timeout_s:
                 attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
             try:
-                allocated = attempt.allocator.allocate(node.name, node.labels, claims)
+                found = attempt.allocator.search(node.name, node.labels, claims)
             except InvalidPools as problem:
                 return Status.unresolvable(str(problem))
             except (AllocationTimeout, AllocationError, ParseError) as problem:
                 return Status.error(str(problem))
-            if allocated is None:
+            if found is None:
                 return CANNOT_ALLOCATE
-            results = allocated
         if unavailable:
-            attempt.unavailable |= unavailable
+            attempt.unavailable.update(unavailable)
             return NOT_AVAILABLE
-        if attempt.allocator is not None:
-            attempt.node_allocations[node.name] = NodeAllocation(results, extended, mappings)
+        if found is not None:
+            attempt.node_allocations[node.name] = NodeAllocation(found, extended, mappings)
         return None
 
     def _extended_claim_for(
@@ -327,15 +325,11 @@ class DynamicResources:
         attempt = attempt_of(state)
         if attempt is None or not attempt.node_allocations:
             return scores
+        held = sum(prioritized_score(claim) for claim in attempt.claims)
         for i, node in enumerate(nodes.infos):
             allocation = attempt.node_allocations.get(node.name)
-            if allocation is None:
-                continue
-            claims = [
-                allocation.extended_claim if claim is attempt.extended and allocation.extended_claim else claim
-                for claim in attempt.claims
-            ]
-            scores[i] = prioritized_score(claims, allocation.results)
+            if allocation is not None:
+                scores[i] = held + allocation.found.solution.score
         return scores
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
@@ -347,17 +341,13 @@ class DynamicResources:
         attempt = attempt_of(state)
         if attempt is None or attempt.allocator is None:
             return SUCCESS
-        wanted = list(attempt.to_allocate())
+        wanted = attempt.to_allocate()
         allocation = attempt.node_allocations.get(node_name)
-        if allocation is None or not allocation.results:
+        if allocation is None:
             if all(claim is attempt.extended for _, claim in wanted):
                 return SUCCESS  # the node counts the resource itself
             return Status.error("claim allocation not found for node")
-        if len(allocation.results) != len(wanted):
-            return Status.error(
-                f"internal error, have {len(allocation.results)} allocations, {len(wanted)} claims to allocate"
-            )
-        for (index, claim), result in zip(wanted, allocation.results, strict=True):
+        for (index, claim), result in zip(wanted, allocation.found.results(), strict=True):
             attempt.reserved[index] = result
             self._devices.add_pending(claim.uid, claim, result)
         return SUCCESS

@@ -40,6 +40,10 @@ class PoolId(NamedTuple):
         return f"{self.driver}/{self.pool}"
 
 
+def pool_of(slice: ResourceSlice) -> PoolId:
+    return PoolId(slice.spec.driver, slice.spec.pool.name)
+
+
 @dataclass(slots=True, eq=False)
 class Candidate:
     """One published device. ``content`` is what CEL sees of it, encoded: equal devices share one object."""
@@ -53,10 +57,16 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """What one node can reach: its pools in search order, and all devices that can be taken from them."""
+    """What one node can reach: its pools in search order, and all devices that can be taken from them.
+
+    Nodes whose devices look the same, one after another, have the same ``likeness``: a search on one of them finds
+    the positions for all. It is None where a search depends on more than that.
+    """
 
     pools: list[Pool]
     devices: list[tuple[Pool, Candidate]]
+    ids: list[DeviceId]
+    likeness: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -76,26 +86,52 @@ class Pool:
 
 
 class Inventory:
-    """All ResourceSlices, indexed; a new one is made when slices change.
+    """All ResourceSlices, indexed. What nodes reach is gathered on first use and kept until it may have changed."""
 
-    Pools per node are gathered on first use and kept as long as the node's labels stay the same.
-    """
-
-    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
-        self._on_node: defaultdict[str, list[ResourceSlice]] = defaultdict(list)
-        self._shared: list[ResourceSlice] = []
-        self._by_pool: defaultdict[PoolId, list[ResourceSlice]] = defaultdict(list)
-        self._matchers: dict[int, CompiledNodeSelector] = {}
-        self._candidates: dict[int, list[Candidate]] = {}
+    def __init__(self, slices: Iterable[ResourceSlice] = ()) -> None:
+        self._slices: dict[str, ResourceSlice] = {}
+        self._on_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)  # node -> name -> slice
+        self._shared: dict[str, ResourceSlice] = {}
+        self._by_pool: defaultdict[PoolId, dict[str, ResourceSlice]] = defaultdict(dict)
+        self._matchers: dict[int, CompiledNodeSelector] = {}  # by identity of the selector, which its slice keeps
+        self._candidates: dict[str, list[Candidate]] = {}  # by name of the slice
         self._contents: dict[bytes, bytes] = {}
+        self._likenesses: dict[tuple[tuple[bytes, tuple[tuple[str, str, str], ...]], ...], int] = {}
         self._reach: dict[str, tuple[Mapping[str, str], Reach]] = {}
+        self._nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
         for slice in slices:
-            spec = slice.spec
-            if not spec.node_name or spec.shared_counters:
-                self._shared.append(slice)
-            else:
-                self._on_node[spec.node_name].append(slice)
-            self._by_pool[PoolId(spec.driver, spec.pool.name)].append(slice)
+            self.put(slice)
+
+    def put(self, slice: ResourceSlice) -> None:
+        """Add a slice, or replace the one of this name."""
+        self.remove(slice.name)
+        self._slices[slice.name] = slice
+        self._group_of(slice)[slice.name] = slice
+        self._by_pool[pool_of(slice)][slice.name] = slice
+        self._forget(slice)
+
+    def remove(self, name: str) -> None:
+        slice = self._slices.pop(name, None)
+        if slice is None:
+            return
+        del self._group_of(slice)[name]
+        del self._by_pool[pool_of(slice)][name]
+        self._candidates.pop(name, None)
+        for selector in (slice.spec.node_selector, *(device.node_selector for device in slice.spec.devices)):
+            self._matchers.pop(id(selector), None)
+        self._forget(slice)
+
+    def _group_of(self, slice: ResourceSlice) -> dict[str, ResourceSlice]:
+        spec = slice.spec
+        return self._shared if not spec.node_name or spec.shared_counters else self._on_node[spec.node_name]
+
+    def _forget(self, slice: ResourceSlice) -> None:
+        """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
+        if self._group_of(slice) is self._shared:
+            self._reach.clear()
+            return
+        for node_name in (slice.spec.node_name or "", *self._nodes_of_pool.pop(pool_of(slice), ())):
+            self._reach.pop(node_name, None)
 
     def reach_of(self, node_name: str, labels: Mapping[str, str]) -> Reach:
         """Return the pools and devices that the node can reach."""
@@ -103,13 +139,14 @@ class Inventory:
         if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
         pools = self._gather(node_name, labels)
-        reach = Reach(pools, [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates])
+        devices = [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates]
+        reach = Reach(pools, devices, [candidate.id for _, candidate in devices], self._likeness(pools, devices))
         self._reach[node_name] = (labels, reach)
         return reach
 
     def published_for(self, node_name: str, labels: Mapping[str, str]) -> Iterable[Candidate]:
         """Yield every device published for the node, of any generation: what is counted, not what can be taken."""
-        for slice in (*self._on_node.get(node_name, ()), *self._shared):
+        for slice in self._slices_for(node_name):
             spec = slice.spec
             if spec.per_device_node_selection:
                 for candidate in self._candidates_of(slice):
@@ -146,6 +183,10 @@ class Inventory:
             self._matchers[id(selector)] = matcher
         return matcher.matches(node_name, labels)
 
+    def _slices_for(self, node_name: str) -> Iterable[ResourceSlice]:
+        own = self._on_node.get(node_name)
+        return (*own.values(), *self._shared.values()) if own else self._shared.values()
+
     def _is_relevant(self, slice: ResourceSlice, node_name: str, labels: Mapping[str, str]) -> bool:
         spec = slice.spec
         if spec.shared_counters:
@@ -168,13 +209,13 @@ class Inventory:
 
     def _gather(self, node_name: str, labels: Mapping[str, str]) -> list[Pool]:
         newest: dict[PoolId, list[ResourceSlice]] = {}
-        for slice in (*self._on_node.get(node_name, ()), *self._shared):
+        for slice in self._slices_for(node_name):
             try:
                 if not self._is_relevant(slice, node_name, labels):
                     continue
             except AllocationError as error:
                 raise AllocationError(f"gather pool information: {error}") from None
-            id = PoolId(slice.spec.driver, slice.spec.pool.name)
+            id = pool_of(slice)
             known = newest.get(id)
             if known is None or slice.spec.pool.generation > known[0].spec.pool.generation:
                 newest[id] = [slice]
@@ -183,6 +224,7 @@ class Inventory:
         plain: list[Pool] = []
         binding: list[Pool] = []
         for id in sorted(newest):
+            self._nodes_of_pool[id].add(node_name)
             pool = self._build(id, newest[id])
             if pool is None:
                 continue
@@ -192,18 +234,18 @@ class Inventory:
 
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
         """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
+        targeting = sorted(targeting, key=lambda slice: slice.name)
         generation, count = targeting[0].spec.pool.generation, targeting[0].spec.pool.resource_slice_count
         everywhere = targeting
         if len(targeting) != count:
             everywhere = []
-            for slice in self._by_pool[id]:
+            for slice in self._by_pool[id].values():
                 if slice.spec.pool.generation > generation:
                     return None
                 if slice.spec.pool.generation == generation:
                     everywhere.append(slice)
             if len(everywhere) != count:
                 return Pool(id, is_incomplete=True)
-        targeting = sorted(targeting, key=lambda slice: slice.name)
         names = {slice.name for slice in targeting}
         others = [slice for slice in everywhere if slice.name not in names]
         pool = Pool(id)
@@ -218,8 +260,24 @@ class Inventory:
             pool.elsewhere = [c for s in others for c in self._candidates_of(s)]
         return pool
 
+    def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, Candidate]]) -> int | None:
+        looks = []
+        for _, candidate in devices:
+            spec, device = candidate.slice.spec, candidate.device
+            selector = spec.node_selector
+            if (
+                spec.per_device_node_selection
+                or device.consumes_counters
+                or (selector is not None and len(selector.node_selector_terms) > 1)
+            ):
+                return None
+            looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints)))
+        if not all(pool.is_usable for pool in pools):
+            return None
+        return self._likenesses.setdefault(tuple(looks), len(self._likenesses))
+
     def _candidates_of(self, slice: ResourceSlice) -> list[Candidate]:
-        known = self._candidates.get(id(slice))
+        known = self._candidates.get(slice.name)
         if known is None:
             driver, pool = slice.spec.driver, slice.spec.pool.name
             known = [
@@ -232,7 +290,7 @@ class Inventory:
                 )
                 for device in slice.spec.devices
             ]
-            self._candidates[id(slice)] = known
+            self._candidates[slice.name] = known
         return known
 
     def _content_of(self, driver: str, device: Device) -> bytes:

@@ -4,43 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import NAMESPACE_OID, uuid5
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Quantity
 from mooring.api.resource import (
+    FIRST_AVAILABLE_MAX_SIZE,
     AllocationResult,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
-from mooring.plugins.dynamic_resources.pools import AllocationError, Candidate
+from mooring.plugins.dynamic_resources.pools import AllocationError, Candidate, Pool
 from mooring.plugins.dynamic_resources.requests import ClaimPlan, Request
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """One device for one request; shared devices have a share id and say what they consume."""
+    """One device for one request, by its position among the node's devices."""
 
     request: Request
-    candidate: Candidate
-    share_id: str | None
+    position: int
     consumed: Mapping[str, Quantity]
+    """What it takes of a shared device's capacity."""
 
 
-def build_result(
-    plan: ClaimPlan, choices: Sequence[Choice], node_name: str, selected: Mapping[int, int]
-) -> AllocationResult:
-    """``selected``: which alternative was taken, by position of the request."""
-    return AllocationResult(
-        devices=DeviceAllocationResult(
-            results=[_result(choice) for choice in choices], config=_configuration(plan, selected)
-        ),
-        node_selector=_node_selector(plan, choices, node_name),
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """A complete choice for all claims; it holds for every node whose devices look the same."""
+
+    plans: Sequence[ClaimPlan]
+    choices: Sequence[Sequence[Choice]]
+    selected: Sequence[Mapping[int, int]]
+    """Per claim which alternative was taken, by position of the request."""
+
+    @property
+    def score(self) -> int:
+        """How far up in their prioritised lists the alternatives are, summed."""
+        return sum(FIRST_AVAILABLE_MAX_SIZE - alternative for taken in self.selected for alternative in taken.values())
 
 
-def _result(choice: Choice) -> DeviceRequestAllocationResult:
-    device = choice.candidate.device
-    id = choice.candidate.id
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """A solution on one node."""
+
+    solution: Solution
+    node_name: str
+    devices: Sequence[tuple[Pool, Candidate]]
+
+    def results(self) -> list[AllocationResult]:
+        """One result per claim, as it is written into its status."""
+        solution = self.solution
+        parts = zip(solution.plans, solution.choices, solution.selected, strict=True)
+        return [self._result(plan, choices, selected) for plan, choices, selected in parts]
+
+    def _result(self, plan: ClaimPlan, choices: Sequence[Choice], selected: Mapping[int, int]) -> AllocationResult:
+        candidates = [self.devices[choice.position][1] for choice in choices]
+        results = [
+            _device_result(plan, i, choice, candidate)
+            for i, (choice, candidate) in enumerate(zip(choices, candidates, strict=True))
+        ]
+        return AllocationResult(
+            devices=DeviceAllocationResult(results=results, config=_configuration(plan, selected)),
+            node_selector=_node_selector(plan, candidates, self.node_name),
+        )
+
+
+def _device_result(plan: ClaimPlan, index: int, choice: Choice, candidate: Candidate) -> DeviceRequestAllocationResult:
+    device, id = candidate.device, candidate.id
     return DeviceRequestAllocationResult(
         request=choice.request.full_name,
         driver=id.driver,
@@ -50,7 +80,8 @@ def _result(choice: Choice) -> DeviceRequestAllocationResult:
         tolerations=choice.request.tolerations,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        share_id=choice.share_id,
+        # Upstream draws a random id; one made of the claim is as unique, and the same each time.
+        share_id=str(uuid5(NAMESPACE_OID, f"{plan.claim.uid}/{index}/{id}")) if candidate.is_shareable else None,
         consumed_capacity=dict(choice.consumed) or None,
     )
 
@@ -87,11 +118,11 @@ def _concerns(names: Sequence[str], request: Request) -> bool:
     return request.full_name in names or (bool(request.parent) and request.parent in names)
 
 
-def _node_selector(plan: ClaimPlan, choices: Sequence[Choice], node_name: str) -> NodeSelector | None:
+def _node_selector(plan: ClaimPlan, candidates: Sequence[Candidate], node_name: str) -> NodeSelector | None:
     """Where the allocation can be used: this node, or all nodes that every device's selector admits."""
     union = NodeSelectorTerm(match_expressions=[], match_fields=[])
-    for choice in choices:
-        spec, device = choice.candidate.slice.spec, choice.candidate.device
+    for candidate in candidates:
+        spec, device = candidate.slice.spec, candidate.device
         source = device if spec.per_device_node_selection else spec
         if source.node_name is not None or device.binds_to_node:
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
