@@ -41,6 +41,7 @@ from mooring.errors import InputError
         pytest.param("!!str 1", "1", id="a tag makes a string"),
         pytest.param("!!float 1", 1, id="a tag that agrees"),
         pytest.param("99999999999999999999", 1e20, id="what does not fit 64 bits is a float"),
+        pytest.param("1" * 400, "1" * 400, id="what fits no float is a string"),
         pytest.param("0x", "0x", id="a prefix alone is a string"),
         pytest.param("+", "+", id="a sign alone is a string"),
     ],

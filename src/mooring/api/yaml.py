@@ -83,7 +83,7 @@ def resolve(text: str) -> Any:
         if _INT.fullmatch(text):
             try:
                 return _integer(text)
-            except ValueError:
+            except (ValueError, OverflowError):
                 return text
         return _float(text) if _FLOAT.fullmatch(text) else text
     if len(text) > 5:

@@ -206,10 +206,10 @@ class _Profile:
             self._note(path, "NodeLabel is not enabled, its arguments are dropped")
             return
         affinity = label_affinity(
-            present=_strings(args.get("presentLabels")),
-            absent=_strings(args.get("absentLabels")),
-            prefer_present=[(label, 1) for label in _strings(args.get("presentLabelsPreference"))],
-            prefer_absent=[(label, 1) for label in _strings(args.get("absentLabelsPreference"))],
+            present=strings(args.get("presentLabels")),
+            absent=strings(args.get("absentLabels")),
+            prefer_present=[(label, 1) for label in strings(args.get("presentLabelsPreference"))],
+            prefer_absent=[(label, 1) for label in strings(args.get("absentLabelsPreference"))],
         )
         by_name["NodeAffinity"] = {"addedAffinity": affinity}
         self._note(path, "moved to NodeAffinity's addedAffinity; preferences now share NodeAffinity's weight")
@@ -269,5 +269,6 @@ def _objects(value: Any) -> list[dict[str, Any]]:
     return value
 
 
-def _strings(value: Any) -> list[str]:
+def strings(value: Any) -> list[str]:
+    """Return the strings of a list and nothing of anything else."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

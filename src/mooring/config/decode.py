@@ -129,7 +129,10 @@ def _scalar(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _expected("an integer" if hint is int else "a number", value, path, mistakes)
     if hint is float:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return _expected("a number", "a far larger one", path, mistakes)
     if isinstance(value, float):
         # YAML's 1e3 is a float that is an integer.
         return int(value) if value.is_integer() else _expected("an integer", value, path, mistakes)

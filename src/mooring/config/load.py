@@ -131,7 +131,8 @@ def _check_kind(document: Mapping[str, Any]) -> None:
             f"a {KIND}"
         )
     if kind == "ConfigMap":
-        keys = ", ".join(document.get("data") or {}) or "none"
+        data = document.get("data")
+        keys = ", ".join(data) if isinstance(data, dict) and data else "none"
         raise ConfigError(f"this is a ConfigMap; the configuration is in its data (keys: {keys}), take it out first")
     if not kind:
         raise ConfigError(f"Object 'Kind' is missing; expected kind: {KIND} and apiVersion: {API_VERSION}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mooring.config.convert import Note, label_affinity, name_of
+from mooring.config.convert import Note, label_affinity, name_of, strings
 from mooring.config.decode import show
 from mooring.config.defaults import default_plugins
 from mooring.config.duration import format_duration
@@ -154,7 +154,7 @@ class _Policy:
         name, argument = name_of(predicate), predicate.get("argument")
         if isinstance(argument, dict) and isinstance(labels := argument.get("labelsPresence"), dict):
             wanted = self._present if labels.get("presence") else self._absent
-            wanted += [label for label in labels.get("labels") or [] if isinstance(label, str)]
+            wanted += strings(labels.get("labels"))
             self._filters.add("NodeAffinity")
             self._note(at, f"{name} became NodeAffinity's addedAffinity")
         elif isinstance(argument, dict) and "serviceAffinity" in argument:
