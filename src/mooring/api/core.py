@@ -187,6 +187,10 @@ class ImageVolume(Struct):
     reference: str = ""
 
 
+class Present(Struct):
+    """Something whose content nobody reads."""
+
+
 class Volume(Struct):
     """A pod's volume; the many kinds that scheduling ignores decode to just a name."""
 
@@ -204,6 +208,8 @@ class Volume(Struct):
     vsphere_volume: VsphereVolume | None = None
     csi: CsiVolume | None = None
     image: ImageVolume | None = None
+    config_map: Present | None = None
+    secret: Present | None = None
 
     def is_relevant(self) -> bool:
         """Report whether any plugin looks at this volume."""

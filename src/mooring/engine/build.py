@@ -46,7 +46,9 @@ def build(
     if prepare is not None:
         prepare(handle)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)
-    engine = Engine(cluster, nominator, percentage_of_nodes_to_score=config.percentage_of_nodes_to_score)
+    engine = Engine(
+        cluster, nominator, clock=handle.clock, percentage_of_nodes_to_score=config.percentage_of_nodes_to_score
+    )
     profiles = {
         profile.scheduler_name: build_profile(
             profile, expanded[profile.scheduler_name], registry, handle, engine, features

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.clock import Clock, SystemClock
+from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
 from mooring.engine.row_cache import RowCache, is_cacheable
 from mooring.engine.tie_break import heap_winner
@@ -39,22 +41,35 @@ class Found:
     statuses: NodeStatuses
     pre_filter_message: str = ""
     plugins: frozenset[str] = frozenset()
-    from_nomination: bool = False
+    from_nomination: bool = False  # without a search
+    hint: int | None = None  # the row that batching proposed
 
 
 class Engine:
     """Decides. Holds what outlives a cycle: caches, and where the last search stopped."""
 
-    def __init__(self, cluster: Cluster, nominator: Nominator, *, percentage_of_nodes_to_score: int = 0) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        nominator: Nominator,
+        *,
+        clock: Clock | None = None,
+        percentage_of_nodes_to_score: int = 0,
+    ) -> None:
         self.cluster = cluster
+        self.clock = clock or SystemClock()
         self.nominator = nominator
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.uses_cache = True
         self._caches: dict[str, RowCache] = {}
+        self._batches: dict[str, Batch] = {}
+        self._batchable: dict[str, bool] = {}
+        self._cycle = 0
         self._next_start = 0
 
     def decide(self, pod: PodInfo, profile: Profile) -> Decision:
         """Find a node for the pod, or say why there is none. Changes nothing in the cluster."""
+        self._cycle += 1
         state = CycleState()
         nodes = self.cluster.snapshot()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
@@ -75,27 +90,68 @@ class Engine:
             return
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
-        found = self._find(pod, profile, state, nodes)
+        batch = self._batches.setdefault(profile.scheduler_name, Batch())
+        signed = signature(profile, pod) if self._can_batch(profile) else None
+        found = self._find(pod, profile, state, nodes, batch, signed)
         decision.statuses = found.statuses
         decision.pre_filter_message = found.pre_filter_message
         decision.feasible_nodes = len(found.rows)
         decision.evaluated_nodes = len(found.rows) if found.from_nomination else len(found.statuses.rows)
         if not len(found.rows):
             self._refuse(decision, profile, nodes, found)
-        elif len(found.rows) == 1:
-            decision.node = nodes.table.infos[int(found.rows[0])].name
+            return
+        row = int(found.rows[0])
+        ranking: Ranking | None = None
+        if len(found.rows) > 1:
+            row = int(found.rows[self._choose(decision, profile, nodes, found.rows)])
+            if signed is not None and decision.scores is not None:
+                ranking = Ranking(found.rows, decision.scores.totals, row)
+        decision.node = nodes.table.infos[row].name
+        decision.from_hint = found.hint == row and found.from_nomination
+        if found.hint == row:
+            batch.keep(self._cycle, row)
         else:
-            self._choose(decision, profile, nodes, found.rows)
+            batch.store(signed, self._cycle, nodes.table.generation, self.clock.now(), row, ranking)
+
+    def _can_batch(self, profile: Profile) -> bool:
+        """Whether all plugins of the profile can tell when two pods are equal to them."""
+        known = self._batchable.get(profile.scheduler_name)
+        if known is None:
+            known = all(hasattr(plugin, "sign") for plugin in profile.plugins_that_sign)
+            self._batchable[profile.scheduler_name] = known
+        return known
+
+    def adopt(self, profile: Profile, node_name: str) -> None:
+        """The last pod went to this node in the end, not to the one decided on: a replay knows better."""
+        info = self.cluster.table.nodes.get(node_name)
+        batch = self._batches.get(profile.scheduler_name)
+        if info is not None and batch is not None and batch.row != info.row:
+            batch.move(info.row)
 
     # ---- search ------------------------------------------------------------------------------------------------
 
-    def _find(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> Found:
+    def _find(
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        state: CycleState,
+        nodes: NodeRows,
+        batch: Batch,
+        signed: Hashable,
+    ) -> Found:
         table = nodes.table
         pre = profile.run_pre_filter(state, pod, nodes)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return Found(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
-        promised = self._try_nominated(pod, profile, state, nodes)
+        hint = batch.hint(
+            signed,
+            self._cycle,
+            table.generation,
+            self.clock.now(),
+            lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
+        )
+        promised = self._try_promised(pod, profile, state, nodes, hint)
         if promised is not None:
             return promised
         index: Rows | None = None
@@ -110,11 +166,15 @@ class Engine:
         rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
         rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent)
-        return Found(rows, statuses, "", pre.plugins)
+        return Found(rows, statuses, "", pre.plugins, hint=hint)
 
-    def _try_nominated(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> Found | None:
-        """A pod that was promised a node gets it if it fits there, without looking further."""
+    def _try_promised(
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, hint: int | None
+    ) -> Found | None:
+        """A pod that was promised a node, or has a hint, gets that node if it fits there, without a search."""
         name = pod.pod.status.nominated_node_name
+        if not name and hint is not None:
+            name = nodes.table.infos[hint].name
         info = nodes.table.nodes.get(name) if name else None
         if info is None or info.row < 0:
             return None
@@ -127,7 +187,7 @@ class Engine:
             return None  # upstream logs it and goes on with the ordinary search
         if not outcome.feasible[0]:
             return None
-        return Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True)
+        return Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True, hint=hint)
 
     def _filter(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> FilterOutcome:
         """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
@@ -293,17 +353,17 @@ class Engine:
 
     # ---- choice ------------------------------------------------------------------------------------------------
 
-    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows) -> None:
+    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows) -> int:
+        """Score the feasible rows and return the position of the winner."""
         pod, state, table = decision.pod, decision.state, nodes.table
         feasible = nodes if len(rows) == len(table) and _is_in_order(rows) else NodeRows(table, rows)
         profile.run_pre_score(state, pod, feasible)
         by_plugin, totals = self._score(pod, profile, state, feasible)
-        infos = table.infos
         names = [info.name for info in feasible.infos]
         if not profile.score:
             totals = np.ones(len(rows), np.int64)
         decision.scores = ScoreTable(names, by_plugin, totals)
-        decision.node = infos[int(rows[heap_winner(totals)])].name
+        return heap_winner(totals)
 
     def _score(
         self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows

@@ -87,6 +87,12 @@ class Profile:
     post_bind: list[PostBindPlugin]
     plugins: dict[str, Any]  # all of them by name
 
+    @property
+    def plugins_that_sign(self) -> list[Any]:
+        """The plugins that filter or score: together they know what makes two pods equal."""
+        found = {p.name: p for p in (*self.pre_filter, *self.filter, *self.pre_score, *(p for p, _ in self.score))}
+        return list(found.values())
+
     # ---- pre-filter --------------------------------------------------------------------------------------------
 
     def run_pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> PreFilterOutcome:

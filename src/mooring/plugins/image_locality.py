@@ -13,7 +13,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
-from mooring.state.pod_info import PodInfo, PodShape
+from mooring.state.pod_info import PodInfo, PodShape, normalized_image
 
 MIB = 1024 * 1024
 MIN_THRESHOLD = 23 * MIB
@@ -34,6 +34,10 @@ class ImageLocality:
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._kept: OrderedDict[int, tuple[Hashable, Scores]] = OrderedDict()  # by shape
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        spec = pod.shape.spec
+        return frozenset(normalized_image(container.image) for container in (*spec.containers, *spec.init_containers))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         scores = self._all_nodes(pod.shape, nodes.table)

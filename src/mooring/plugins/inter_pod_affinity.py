@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
 import numpy as np
@@ -129,6 +129,11 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
         self._cluster: Cluster = handle.cluster
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        if pod.shape.has_pod_affinity:
+            return None
+        return () if self._ignore_existing else tuple(sorted(pod.cls.labels.items()))
 
     # ---- filter ------------------------------------------------------------------------------------------------
 

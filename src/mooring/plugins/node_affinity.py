@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from mooring.api.core import NodeSelectorRequirement, PreferredSchedulingTerm
+from mooring.api.core import Node, NodeSelectorRequirement, Pod, PreferredSchedulingTerm
+from mooring.api.meta import Object
 from mooring.config.types import NodeAffinityArgs
 from mooring.errors import ConfigError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads, Scores
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.state.node_requirements import node_requirements
+from mooring.state.node_requirements import NodeRequirements, node_requirements
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_selector import NAME_FIELD, CompiledTerm, compile_node_selector, compile_term
 from mooring.state.pod_info import PodInfo
@@ -41,6 +45,9 @@ class NodeAffinity:
         problem = next((term.error for term in (*terms, *(t for _, t in self._added_preferred)) if term.error), "")
         if problem:
             raise ConfigError(f"addedAffinity: {problem}")
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_node_affinity
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         spec = pod.shape.spec
@@ -87,6 +94,19 @@ class NodeAffinity:
     def _preferred(pod: PodInfo) -> list[PreferredSchedulingTerm]:
         affinity = pod.shape.spec.affinity
         return [] if affinity is None or affinity.node_affinity is None else affinity.node_affinity.preferred
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node_change),)
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node that matches now, and did not before."""
+        assert isinstance(new, Node)
+        if self._added_required is not None and not self._added_required.matches(new.name, new.labels):
+            return Hint.SKIP
+        wanted = NodeRequirements(pod.spec)
+        if not wanted.matches(new.name, new.labels):
+            return Hint.SKIP
+        return Hint.SKIP if old is not None and wanted.matches(old.name, old.labels) else Hint.QUEUE
 
 
 def compile_preferred(terms: list[PreferredSchedulingTerm]) -> list[tuple[int, CompiledTerm]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from mooring.api.core import PodSpec
+from mooring.api.core import Node, Pod, PodSpec
+from mooring.api.meta import Object
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
@@ -38,6 +42,9 @@ class NodeDeclaredFeatures:
     def __init__(self, args: None, handle: Handle) -> None:
         pass
 
+    def sign(self, pod: PodInfo) -> Hashable:
+        return required_features(pod.shape.spec)
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         return SUCCESS if required_features(pod.shape.spec) else SKIP
 
@@ -45,3 +52,23 @@ class NodeDeclaredFeatures:
         needed = required_features(pod.shape.spec)
         lacking = np.fromiter((not needed <= declared for declared in nodes.table.feature_sets), np.bool_)
         return Verdict.where(lacking[nodes.feature_set], MISSING) if lacking.any() else None
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE, _after_node_change),
+            on(EventResource.POD, ActionType.UPDATE, _after_pod_update),
+        )
+
+
+def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    assert isinstance(new, Node)
+    same = isinstance(old, Node) and old.status.declared_features == new.status.declared_features
+    return Hint.SKIP if same else Hint.QUEUE
+
+
+def _after_pod_update(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    """Only the pod's own update counts, and only if it needs something else now."""
+    assert isinstance(old, Pod) and isinstance(new, Pod)
+    if new.uid != pod.uid or required_features(old.spec) == required_features(new.spec):
+        return Hint.SKIP
+    return Hint.QUEUE

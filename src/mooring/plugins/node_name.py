@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Reads
@@ -24,9 +27,15 @@ class NodeName:
     def __init__(self, args: None, handle: Handle) -> None:
         pass
 
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.pod.spec.node_name
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         wanted = pod.pod.spec.node_name
         if not wanted:
             return None
         info = nodes.table.nodes.get(wanted)
         return Verdict.where(nodes.rows != (-1 if info is None else info.row), ANOTHER_NODE)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (on(EventResource.NODE, ActionType.ADD),)

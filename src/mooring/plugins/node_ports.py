@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.state.node_rows import NodeRows
+from mooring.state.node_rows import NodeRows, ports_clash
 from mooring.state.pod_info import PodInfo
 
 TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
@@ -22,7 +27,10 @@ class NodePorts:
     filter_reads: ClassVar[Reads] = Reads.ROW
 
     def __init__(self, args: None, handle: Handle) -> None:
-        pass
+        self._cluster = handle.cluster
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return tuple(sorted(pod.shape.host_ports))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         return SUCCESS if pod.shape.host_ports else SKIP
@@ -30,3 +38,20 @@ class NodePorts:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         conflicts = nodes.port_conflicts(pod.shape.host_ports)
         return Verdict.where(conflicts, TAKEN) if conflicts.any() else None
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(EventResource.POD, ActionType.DELETE, self._after_pod_deleted),
+            on(EventResource.NODE, ActionType.ADD),
+        )
+
+    def _after_pod_deleted(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A pod on a node, or promised one, that used one of the ports."""
+        assert isinstance(old, Pod)
+        if not old.spec.node_name and not old.status.nominated_node_name:
+            return Hint.SKIP
+        freed = self._cluster.info(old).shape.host_ports
+        if not freed:
+            return Hint.SKIP
+        wanted = self._cluster.info(pod).shape.host_ports
+        return Hint.QUEUE if any(ports_clash(want, have) for want in wanted for have in freed) else Hint.SKIP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import ClassVar
 
 from mooring.config.types import NodeResourcesBalancedAllocationArgs
@@ -24,6 +25,7 @@ class NodeResourcesBalancedAllocation:
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        self._handle = handle
         self._resources = args.resources
         self._columns = ResourceColumns(args.resources, handle, use_non_zero=False)
 
@@ -33,6 +35,13 @@ class NodeResourcesBalancedAllocation:
 
     def _requests(self, pod: PodInfo) -> list[int]:
         return [pod.shape.requests.get(resource.name, 0) for resource in self._resources]
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """A pod whose resources stand for devices is like no other."""
+        requests = pod.shape.requests
+        if any(amount and self._handle.devices.backs(name) for name, amount in requests.items()):
+            return None
+        return tuple(sorted(requests.items()))
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         return SUCCESS if any(self._requests(pod)) else SKIP

@@ -50,6 +50,13 @@ class NodeResourcesFit:
         """What verdicts depend on besides the pod and the row: which resources device classes stand for."""
         return self._handle.devices.mapping_version()
 
+    def sign(self, pod: PodInfo) -> Hashable:
+        """A pod whose resources stand for devices is like no other."""
+        requests = pod.shape.requests
+        if any(amount and self._handle.devices.backs(name) for name, amount in requests.items()):
+            return None
+        return tuple(sorted(requests.items()))
+
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         return SUCCESS
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
 from mooring.api.taints import UNSCHEDULABLE, is_tolerated
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Reads
@@ -25,8 +30,30 @@ class NodeUnschedulable:
     def __init__(self, args: None, handle: Handle) -> None:
         pass
 
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_tolerations
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         cordoned = nodes.unschedulable
         if not cordoned.any() or is_tolerated(UNSCHEDULABLE, pod.shape.spec.tolerations):
             return None
         return Verdict.where(cordoned, CORDONED)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node_change),
+            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration_change),
+        )
+
+
+def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    """A node that can be used now, and could not before."""
+    assert isinstance(new, Node)
+    was_usable = isinstance(old, Node) and not old.spec.unschedulable
+    return Hint.SKIP if new.spec.unschedulable or was_usable else Hint.QUEUE
+
+
+def _after_toleration_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    assert isinstance(new, Pod)
+    helps = new.uid == pod.uid and is_tolerated(UNSCHEDULABLE, new.spec.tolerations)
+    return Hint.QUEUE if helps else Hint.SKIP

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -43,6 +43,9 @@ class NodeVolumeLimits:
         self._objects = handle.cluster.objects
         self._attached = AttachedVolumes(handle.cluster)
         self._drivers_must_exist = handle.is_enabled("VolumeLimitScaling")
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_volumes(pod.pod.spec)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         return SUCCESS if any(_may_count(volume) for volume in pod.shape.volumes) else SKIP

@@ -157,6 +157,10 @@ class PodTopologySpread:
         self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
         self._parsed: OrderedDict[Hashable, tuple[Constraint, ...]] = OrderedDict()
 
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Where spreading counts other pods, no two pods are equal."""
+        return None if pod.shape.spec.topology_spread_constraints or self._defaults else ()
+
     # ---- constraints -------------------------------------------------------------------------------------------
 
     def constraints_of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:

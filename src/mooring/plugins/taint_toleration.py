@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
 from mooring.api.taints import first_untolerated, is_tolerated
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Reads, Scores
@@ -32,6 +37,9 @@ class TaintToleration:
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_tolerations
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         tolerations = pod.shape.spec.tolerations
@@ -59,3 +67,22 @@ class TaintToleration:
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         return default_normalize(scores, reverse=True)
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        return (
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node_change),
+            on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration_change),
+        )
+
+
+def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    """A node whose taints are all tolerated now, and were not before."""
+    assert isinstance(new, Node)
+    tolerations = pod.spec.tolerations
+    if isinstance(old, Node) and first_untolerated(old.spec.taints, tolerations) is None:
+        return Hint.SKIP
+    return Hint.QUEUE if first_untolerated(new.spec.taints, tolerations) is None else Hint.SKIP
+
+
+def _after_toleration_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP

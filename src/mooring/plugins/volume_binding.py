@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -89,6 +89,9 @@ class VolumeBinding:
             self._shape = [(point.utilization, point.score * 10) for point in args.shape or ()] or [(0, 100), (100, 0)]
 
     # ---- filtering ---------------------------------------------------------------------------------------------
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_volumes(pod.pod.spec)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         refs = list(claims_of(pod)) if pod.shape.volumes else []

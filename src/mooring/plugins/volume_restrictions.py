@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,6 +59,9 @@ class VolumeRestrictions:
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster
         self._disks = DiskIndex(handle)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_volumes(pod.pod.spec)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         if not pod.shape.volumes:

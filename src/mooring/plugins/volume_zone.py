@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -53,6 +53,9 @@ class VolumeZone:
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._objects = handle.cluster.objects
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.shape.signed_volumes(pod.pod.spec)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         if not pod.shape.volumes:

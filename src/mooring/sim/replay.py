@@ -55,10 +55,13 @@ class Replay:
     def __init__(self, case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None) -> None:
         self.cluster = Cluster()
         self.nominations = Nominations()
+        self.clock = VirtualClock(latest_time(case.get("objects", ())))
+        # Pods came one at a time, except where quick succession is what the family is about.
+        self._pause_s = 0.0 if case.get("family") == "batching" else 1.0
         self.built: Built = build(
             config or config_from_dict(case.get("config")),
             self.cluster,
-            clock=VirtualClock(latest_time(case.get("objects", ()))),
+            clock=self.clock,
             nominator=self.nominations,
             prepare=share_devices,
         )
@@ -74,6 +77,7 @@ class Replay:
         """Decide a pod step and then make the cluster what it was after it."""
         if "pod" not in step:
             raise InputError(f"a step with {', '.join(sorted(step))} where one with a pod would be right")
+        self.clock.advance(self._pause_s)
         pod: Pod = from_plain(Pod, step["pod"])
         profile = self.built.profiles.get(pod.spec.scheduler_name)
         if pod.spec.node_name or profile is None:
@@ -121,6 +125,9 @@ class Replay:
         self.nominations.withdraw(pod.metadata.uid)
         afterwards = str(step.get("afterwards", "deleted"))
         if afterwards.startswith("bound:"):
+            profile = self.built.profiles.get(pod.spec.scheduler_name)
+            if profile is not None:
+                self.built.engine.adopt(profile, afterwards.removeprefix("bound:"))
             self.cluster.put(self.bound(pod, afterwards.removeprefix("bound:")))
         elif afterwards == "kept" and pod.spec.node_name:
             self.cluster.put(pod)

@@ -97,6 +97,8 @@ class Cluster:
         if old is not None:
             if _counts_alike(old, info):
                 old.pod, old.assumed = pod, False  # nothing that columns hold has changed
+                if old.node is not None:
+                    self.table.take_ports(old.node, info.shape.host_ports)
                 return
             self._uncount(old)
         self._count(info, pod.spec.node_name)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from mooring.api.core import Node
-from mooring.state.pod_info import PodInfo
+from mooring.state.pod_info import HostPort, PodInfo
 
 
 class NodeInfo:
     """A node and its pods. Pods may come before their node, and stay after it: then ``node`` is None and ``row`` -1."""
 
-    __slots__ = ("name", "node", "pods", "row", "table_generation")
+    __slots__ = ("host_ports", "name", "node", "pods", "row", "table_generation")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.node: Node | None = None
         self.pods: dict[str, PodInfo] = {}  # by uid
+        # A set, as upstream keeps it: of two pods that share a port (bound past the scheduler), the first to go
+        # takes the port with it.
+        self.host_ports: set[HostPort] = set()
         self.row = -1
         self.table_generation = -1  # the layout of the table that ``row`` belongs to
 

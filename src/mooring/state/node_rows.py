@@ -133,9 +133,9 @@ class NodeRows:
     def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
         """Where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""
         conflict = np.zeros(len(self.table.infos), np.bool_)
-        for ip, protocol, port in wanted:
-            for info, by_ip in self.table.host_ports.get((protocol, port), {}).items():
-                if info.row >= 0 and (ip == "0.0.0.0" or ip in by_ip or "0.0.0.0" in by_ip):
+        for want in wanted:
+            for info in self.table.port_users.get(want[1:], ()):
+                if info.row >= 0 and any(ports_clash(want, have) for have in info.host_ports):
                     conflict[info.row] = True
         return conflict if self.index is None else conflict[self.index]
 
@@ -146,7 +146,7 @@ class NodeRows:
 class ForkedRows(NodeRows):
     """The same rows under a hypothesis: pods can be taken away and added, and only this copy notices."""
 
-    __slots__ = ("_non_zero", "_pod_count", "_pods", "_requested")
+    __slots__ = ("_non_zero", "_pod_count", "_pods", "_ports", "_requested")
 
     def __init__(self, base: NodeRows) -> None:
         super().__init__(base.table, base.rows)
@@ -154,11 +154,13 @@ class ForkedRows(NodeRows):
         self._non_zero: NDArray[np.int64] = base.table.non_zero_requested[:, self.index]  # [cpu | memory, node]
         self._pod_count: NDArray[np.int64] = base.table.pod_count[self.index]  # [node]
         self._pods: dict[int, dict[str, PodInfo]] = {}  # only of the nodes whose pods were changed
+        self._ports: dict[int, set[HostPort]] = {}  # only of the nodes whose taken ports were changed
         if isinstance(base, ForkedRows):
             self._requested = base._requested.copy()
             self._non_zero = base._non_zero.copy()
             self._pod_count = base._pod_count.copy()
             self._pods = {i: dict(pods) for i, pods in base._pods.items()}
+            self._ports = {i: set(ports) for i, ports in base._ports.items()}
 
     def requested(self, resource: str) -> NDArray[np.int64]:
         index = self.table.resources.get(resource)
@@ -190,25 +192,26 @@ class ForkedRows(NodeRows):
         picked._requested = self._requested[:, positions]
         picked._non_zero = self._non_zero[:, positions]
         picked._pod_count = self._pod_count[positions]
-        picked._pods = {new: dict(self._pods[old]) for new, old in enumerate(positions.tolist()) if old in self._pods}
+        moved = list(enumerate(positions.tolist()))
+        picked._pods = {new: dict(self._pods[old]) for new, old in moved if old in self._pods}
+        picked._ports = {new: set(self._ports[old]) for new, old in moved if old in self._ports}
         return picked
 
     def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
         wanted = tuple(wanted)
         conflict = NodeRows(self.table, self.index).port_conflicts(wanted)
-        for i in self._pods:
-            taken = [port for pod in self.pods(i) for port in pod.shape.host_ports]
-            conflict[i] = any(_clash(want, have) for want in wanted for have in taken)
+        for i, taken in self._ports.items():
+            conflict[i] = any(ports_clash(want, have) for want in wanted for have in taken)
         return conflict
 
     # ---- the hypothesis ----------------------------------------------------------------------------------------
 
     def add_pod(self, i: int, pod: PodInfo) -> None:
-        self._change(i)[pod.uid] = pod
+        self._put(i, pod)
         self._count(i, pod, 1)
 
     def remove_pod(self, i: int, pod: PodInfo) -> None:
-        del self._change(i)[pod.uid]
+        self._take_out(i, pod)
         self._count(i, pod, -1)
 
     def move_pods(self, moves: Iterable[tuple[int, PodInfo]], sign: int) -> None:
@@ -216,9 +219,9 @@ class ForkedRows(NodeRows):
         by_shape: dict[PodShape, list[int]] = {}
         for i, pod in moves:
             if sign > 0:
-                self._change(i)[pod.uid] = pod
+                self._put(i, pod)
             else:
-                del self._change(i)[pod.uid]
+                self._take_out(i, pod)
             by_shape.setdefault(pod.shape, []).append(i)
         n = len(self)
         for shape, positions in by_shape.items():
@@ -228,6 +231,16 @@ class ForkedRows(NodeRows):
             self._non_zero[0] += many * shape.non_zero_cpu
             self._non_zero[1] += many * shape.non_zero_memory
             self._pod_count += many
+
+    def _put(self, i: int, pod: PodInfo) -> None:
+        self._change(i)[pod.uid] = pod
+        if pod.shape.host_ports:
+            self._ports.setdefault(i, set(self.infos[i].host_ports)).update(pod.shape.host_ports)
+
+    def _take_out(self, i: int, pod: PodInfo) -> None:
+        del self._change(i)[pod.uid]
+        if pod.shape.host_ports:
+            self._ports.setdefault(i, set(self.infos[i].host_ports)).difference_update(pod.shape.host_ports)
 
     def _change(self, i: int) -> dict[str, PodInfo]:
         pods = self._pods.get(i)
@@ -252,5 +265,5 @@ class ForkedRows(NodeRows):
         return index
 
 
-def _clash(want: HostPort, have: HostPort) -> bool:
+def ports_clash(want: HostPort, have: HostPort) -> bool:
     return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))

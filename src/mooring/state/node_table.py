@@ -67,9 +67,7 @@ class NodeTable:
         self.feature_set: NDArray[np.int32] = np.zeros(0, np.int32)  # [node], index into feature_sets
         self.feature_sets: list[frozenset[str]] = [frozenset()]
         self.images = ImageStates()
-        self.host_ports: dict[
-            tuple[str, int], dict[NodeInfo, dict[str, int]]
-        ] = {}  # (protocol, port) -> node -> ip -> n
+        self.port_users: dict[tuple[str, int], set[NodeInfo]] = {}  # (protocol, port) -> nodes where it is taken
         self.node_log: list[int] = []  # rows whose node object changed, in order; positions are what caches remember
         self.pod_log: list[int] = []  # rows whose pods changed
         self.log_epoch = 0  # grows when the logs start anew: positions from before mean nothing then
@@ -235,7 +233,7 @@ class NodeTable:
         if info.row >= 0:
             self._count_pod(info, pod, 1)
             self.pod_log.append(info.row)
-        self._count_ports(info, pod.shape.host_ports, 1)
+        self.take_ports(info, pod.shape.host_ports)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         del info.pods[pod.uid]
@@ -243,7 +241,7 @@ class NodeTable:
         if info.row >= 0:
             self._count_pod(info, pod, -1)
             self.pod_log.append(info.row)
-        self._count_ports(info, pod.shape.host_ports, -1)
+        self.free_ports(info, pod.shape.host_ports)
         if info.node is None and not info.pods:
             self.nodes.pop(info.name, None)
 
@@ -258,14 +256,16 @@ class NodeTable:
         self.non_zero_requested[1, row] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
 
-    def _count_ports(self, info: NodeInfo, ports: tuple[HostPort, ...], sign: int) -> None:
-        for ip, protocol, port in ports:
-            by_node = self.host_ports.setdefault((protocol, port), {})
-            by_ip = by_node.setdefault(info, {})
-            by_ip[ip] = by_ip.get(ip, 0) + sign
-            if not by_ip[ip]:
-                del by_ip[ip]
-            if not by_ip:
-                del by_node[info]
-            if not by_node:
-                del self.host_ports[protocol, port]
+    def take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+        for port in ports:
+            info.host_ports.add(port)
+            self.port_users.setdefault(port[1:], set()).add(info)
+
+    def free_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+        for port in ports:
+            info.host_ports.discard(port)
+            users = self.port_users.get(port[1:], set())
+            if info in users and not any(other[1:] == port[1:] for other in info.host_ports):
+                users.discard(info)
+                if not users:
+                    del self.port_users[port[1:]]

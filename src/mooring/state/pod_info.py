@@ -149,6 +149,19 @@ class PodShape:
         amount = self._scored.get(name)
         return 0 if amount is None else rounded(name, amount)
 
+    @cached_property
+    def signed_tolerations(self) -> tuple[bytes, ...]:
+        return tuple(_encode(t) for t in sorted(self.spec.tolerations, key=lambda t: (t.key, t.value)))
+
+    @cached_property
+    def signed_node_affinity(self) -> bytes:
+        affinity = self.spec.affinity
+        return _encode((self.spec.node_selector, None if affinity is None else affinity.node_affinity))
+
+    def signed_volumes(self, spec: PodSpec) -> tuple[bytes, ...]:
+        """Every volume but ConfigMaps and Secrets: what makes two pods equal to the volume plugins."""
+        return tuple(_encode(v) for v in spec.volumes if v.config_map is None and v.secret is None)
+
     def terms(self, namespace: str) -> AffinityTerms:
         """The compiled (anti-)affinity terms; raises ParseError for a selector that does not compile."""
         if not self.has_pod_affinity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from typing import ClassVar
 
@@ -89,10 +89,15 @@ class DynamicResources:
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         self._handle = handle
         self._clock = handle.clock
-        shared = handle.devices
-        self._devices = shared if isinstance(shared, ClusterDevices) else ClusterDevices(handle.cluster)
+        if not isinstance(handle.devices, ClusterDevices):
+            handle.devices = ClusterDevices(handle.cluster)  # nobody shares one between profiles: one per handle
+        self._devices = handle.devices
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Two pods with claims are never equal: their devices differ."""
+        return None if pod.shape.spec.resource_claims else ()
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
 
@@ -142,6 +147,10 @@ class DynamicResources:
         return Hint.QUEUE
 
     # ---- finding a node ----------------------------------------------------------------------------------------
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """A pod with claims is like no other."""
+        return None if pod.shape.spec.resource_claims else ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         state.write(KEY, Attempt())  # PostFilter tells "nothing to do" from "never asked"
@@ -305,17 +314,16 @@ class DynamicResources:
             return PostFilterResult(Status.error("not found"))
         if not attempt.claims:
             return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
-        is_stored = attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME
-        for index in sorted(attempt.unavailable):
-            claim = attempt.claims[index]
-            if claim is attempt.extended:
-                if is_stored:
-                    break
-                continue
-            if [consumer.uid for consumer in claim.status.reserved_for] in ([], [pod.uid]):
-                attempt.writes.append(Deallocate(claim))
-                return PostFilterResult(Status.unschedulable("deallocation of ResourceClaim completed"))
-        if is_stored and attempt.extended is not None:
+        idle = [
+            claim
+            for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
+            if claim is not attempt.extended
+            and [consumer.uid for consumer in claim.status.reserved_for] in ([], [pod.uid])
+        ]
+        if idle:
+            attempt.writes.append(Deallocate(idle[self._handle.pick(len(idle))]))
+            return PostFilterResult(Status.unschedulable("deallocation of ResourceClaim completed"))
+        if attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME:
             attempt.writes.append(DeleteClaim(attempt.extended))
             return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
         return PostFilterResult(Status.unschedulable("still not schedulable"))

@@ -116,7 +116,9 @@ class ClassVolumes:
                 candidates[candidates == column[self._pair_row]] = NONE
             np.minimum.at(best, self._pair_row, candidates)
             if taken:
-                fitting = fitting[~np.isin(fitting, smallest)]
+                used = np.zeros(len(self._keys), np.bool_)
+                used[smallest[smallest != NONE]] = True
+                fitting = fitting[~used[fitting]]
         return best
 
     def _fitting(self, claim: PersistentVolumeClaim, size: Fraction, selector: Selector | None) -> Column:

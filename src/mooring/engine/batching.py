@@ -1,0 +1,140 @@
+"""Opportunistic batching: an equal pod right after takes the next best node of the ranking, without a search.
+
+kube-scheduler does this only where the ranking cannot have changed: the pod
+has the same signature, comes in the very next cycle and within half a second,
+and no longer fits on the node that the pod before it took. With the default
+configuration no pod has a signature, because default spreading looks at other
+pods; then this is inert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.runtime import Profile
+from mooring.state.pod_info import PodInfo
+
+MAX_AGE_S = 0.5
+
+
+class Ranking:
+    """Nodes by score, best first, popped as from kube-scheduler's binary heap; built when somebody pops."""
+
+    def __init__(self, rows: NDArray[np.int64], totals: NDArray[np.int64], taken: int) -> None:
+        self._rows = rows
+        self._totals = totals
+        self._taken = taken  # the row that the ranking's own pod took
+        self._heap: list[tuple[int, int]] | None = None  # (total, row)
+        self._left = len(rows) - 1
+
+    def __len__(self) -> int:
+        return self._left
+
+    def without(self, row: int) -> Ranking:
+        """The same ranking, had its own pod taken this row."""
+        return Ranking(self._rows, self._totals, row)
+
+    def pop(self) -> int:
+        if self._heap is None:
+            self._heap = list(zip(self._totals.tolist(), self._rows.tolist(), strict=True))
+            for i in range(len(self._heap) // 2 - 1, -1, -1):
+                self._sift_down(i, len(self._heap))
+            self._drop(self._taken)
+        self._left -= 1
+        return self._pop()
+
+    def _pop(self) -> int:
+        heap = self._heap
+        assert heap is not None
+        last = len(heap) - 1
+        heap[0], heap[last] = heap[last], heap[0]
+        self._sift_down(0, last)
+        return heap.pop()[1]
+
+    def _drop(self, row: int) -> None:
+        """Take the ranking's own node out: the root, unless the pod ended up elsewhere after all."""
+        assert self._heap is not None
+        if self._heap[0][1] == row:
+            self._pop()
+            return
+        self._heap = [entry for entry in self._heap if entry[1] != row]
+        for i in range(len(self._heap) // 2 - 1, -1, -1):
+            self._sift_down(i, len(self._heap))
+
+    def _sift_down(self, i: int, n: int) -> None:
+        heap = self._heap
+        assert heap is not None
+        while (child := 2 * i + 1) < n:
+            if child + 1 < n and heap[child + 1][0] > heap[child][0]:
+                child += 1
+            if heap[child][0] <= heap[i][0]:
+                return
+            heap[i], heap[child] = heap[child], heap[i]
+            i = child
+
+
+def signature(profile: Profile, pod: PodInfo) -> Hashable:
+    """What makes two pods equal to this profile's plugins; None if the pod is like no other."""
+    parts: dict[str, Hashable] = {}
+    for plugin in profile.plugins_that_sign:
+        part = plugin.sign(pod)
+        if part is None:
+            return None
+        parts[plugin.name] = part
+    return (profile.scheduler_name, tuple(parts.items()))
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one profile remembers of its last placement."""
+
+    signature: Hashable = None
+    ranking: Ranking | None = None
+    generation: int = -1  # the table's layout that the ranking's rows belong to
+    created: float = 0.0
+    cycle: int = -2
+    row: int = -1  # where the last pod went
+
+    def hint(
+        self,
+        signed: Hashable,
+        cycle: int,
+        generation: int,
+        now: float,
+        still_fits: Callable[[int], bool],
+    ) -> int | None:
+        """The next best row for an equal pod, if the ranking still holds."""
+        if (
+            self.ranking is None
+            or not len(self.ranking)
+            or cycle != self.cycle + 1
+            or signed is None
+            or signed != self.signature
+            or now > self.created + MAX_AGE_S
+            or generation != self.generation
+            or still_fits(self.row)
+        ):
+            return None
+        return self.ranking.pop()
+
+    def store(
+        self, signed: Hashable, cycle: int, generation: int, now: float, row: int, ranking: Ranking | None
+    ) -> None:
+        """Remember a placement that did not come from a hint."""
+        self.cycle, self.row = cycle, row
+        self.signature, self.generation, self.created = signed, generation, now
+        self.ranking = ranking if signed is not None and ranking is not None and len(ranking) else None
+
+    def keep(self, cycle: int, row: int) -> None:
+        """Remember that a hint was taken: the ranking goes on."""
+        self.cycle, self.row = cycle, row
+
+    def move(self, row: int) -> None:
+        """The last pod is on another row than was decided: rank the others anew."""
+        self.row = row
+        if self.ranking is not None:
+            self.ranking = self.ranking.without(row)
