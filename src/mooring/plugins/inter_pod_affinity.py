@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core import Namespace
+from mooring.api.core import Namespace, Pod
+from mooring.api.meta import Object
 from mooring.api.selectors import NOTHING
 from mooring.config.types import InterPodAffinityArgs
 from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
@@ -292,6 +294,57 @@ class InterPodAffinity:
             first.selector.exact,
         )
 
+    # ---- what would help ---------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        about_pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL
+        about_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return (
+            on(EventResource.POD, about_pods, self._after_pod_change),
+            on(EventResource.NODE, about_nodes, self._after_node_change),
+        )
+
+    def _terms(self, pod: Pod) -> AffinityTerms:
+        return self._cluster.info(pod).shape.terms(pod.namespace)
+
+    def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A friend has come, a foe has gone, or another pod's labels have made it the one or the other.
+
+        One pod must meet all terms at once; so a pod that meets only some of
+        the anti-affinity terms wakes nobody, though it may have been in the way.
+        """
+        if old is not None and new is not None and new.uid == pod.uid:
+            return Hint.QUEUE
+        for each in (old, new):
+            if isinstance(each, Pod) and not each.spec.node_name and not each.status.nominated_node_name:
+                return Hint.SKIP
+        terms = self._terms(pod)
+        friends, foes = terms.required_affinity, terms.required_anti_affinity
+        if old is not None and new is not None:
+            befriended = not _means(friends, old) and _means(friends, new)
+            return _hint(befriended or (_means(foes, old) and not _means(foes, new)))
+        if new is not None:
+            return _hint(_means(friends, new))
+        assert isinstance(old, Pod)
+        return _hint(_means(foes, old) or _means(self._terms(old).required_anti_affinity, pod))
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node has joined a domain where friends may be, or left one where foes may be."""
+        assert new is not None
+        terms = self._terms(pod)
+        if old is None:
+            has_key = any(term.topology_key in new.labels for term in terms.required_affinity)
+            return _hint(has_key or bool(terms.required_anti_affinity))
+        for term in terms.required_affinity:
+            after = new.labels.get(term.topology_key)
+            if after is not None and after != old.labels.get(term.topology_key):
+                return Hint.QUEUE
+        for term in terms.required_anti_affinity:
+            before = old.labels.get(term.topology_key)
+            if before is not None and before != new.labels.get(term.topology_key):
+                return Hint.QUEUE
+        return Hint.SKIP
+
 
 def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:
     return bool(terms) and all(term.matches(namespace, labels, {}) for term in terms)
@@ -309,3 +362,11 @@ def _sum(nodes: NodeRows, columns: list[CountColumn]) -> Ints:
     for column in columns[1:]:
         total = total + nodes.counts(column)
     return total
+
+
+def _means(terms: tuple[AffinityTerm, ...], pod: Object) -> bool:
+    return _matches_all(terms, pod.namespace, pod.labels)
+
+
+def _hint(helps: bool) -> Hint:
+    return Hint.QUEUE if helps else Hint.SKIP

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from mooring.api.core import Pod
@@ -14,8 +13,8 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.state.node_rows import NodeRows, ports_clash
-from mooring.state.pod_info import PodInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import HostPort, PodInfo
 
 TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -54,4 +53,9 @@ class NodePorts:
         if not freed:
             return Hint.SKIP
         wanted = self._cluster.info(pod).shape.host_ports
-        return Hint.QUEUE if any(ports_clash(want, have) for want in wanted for have in freed) else Hint.SKIP
+        return Hint.QUEUE if any(_clash(want, have) for want in wanted for have in freed) else Hint.SKIP
+
+
+def _clash(want: HostPort, have: HostPort) -> bool:
+    """Same protocol and port, and equal or wildcard addresses."""
+    return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core import Pod, ReplicationController, Service, TopologySpreadConstraint
+from mooring.api.core import Node, Pod, ReplicationController, Service, TopologySpreadConstraint
+from mooring.api.meta import Object
 from mooring.api.selectors import Requirement, Selector, compile_selector, compile_set
 from mooring.api.taints import first_untolerated
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.config.types import PodTopologySpreadArgs
 from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
@@ -378,6 +380,46 @@ class PodTopologySpread:
             return np.where(counted, MAX_NODE_SCORE, 0)
         return np.where(counted, MAX_NODE_SCORE * (high + low - scores) // high, 0)
 
+    # ---- what would help ---------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        about_pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        about_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return (
+            on(EventResource.POD, about_pods, self._after_pod_change),
+            on(EventResource.NODE, about_nodes, self._after_node_change),
+        )
+
+    def _hard_constraints(self, pod: Pod) -> tuple[Constraint, ...]:
+        return self.constraints_of(self._cluster.info(pod), "DoNotSchedule")
+
+    def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A pod that is counted came, went, or is selected differently; or this pod tolerates more."""
+        if any(isinstance(each, Pod) and not _takes_part(each, pod) for each in (old, new)):
+            return Hint.SKIP
+        constraints = self._hard_constraints(pod)
+        if not isinstance(old, Pod) or not isinstance(new, Pod):
+            only = old or new
+            assert only is not None
+            return _hint(any(constraint.selector.matches(only.labels) for constraint in constraints))
+        tolerates_more = new.uid == pod.uid and new.spec.tolerations != old.spec.tolerations
+        if tolerates_more and any(constraint.honor_taints for constraint in constraints):
+            return Hint.QUEUE
+        return _hint(
+            new.labels != old.labels
+            and any(each.selector.matches(old.labels) != each.selector.matches(new.labels) for each in constraints)
+        )
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node that takes part came, went, changed its domain or its taints, or began or ceased to take part."""
+        keys = [constraint.topology_key for constraint in self._hard_constraints(pod)]
+        before = old is not None and all(key in old.labels for key in keys)
+        after = new is not None and all(key in new.labels for key in keys)
+        if not isinstance(old, Node) or not isinstance(new, Node):
+            return _hint(before or after)
+        moved = any(old.labels.get(key) != new.labels.get(key) for key in keys)
+        return _hint(before != after or (after and (moved or old.spec.taints != new.spec.taints)))
+
 
 def _bins(nodes: NodeRows, key: str) -> NDArray[np.int64]:
     """Domain numbers for bincount: 0 for a missing label and for an empty value, which scoring takes as the same."""
@@ -406,3 +448,14 @@ def _selector(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> S
     selector = compile_selector(constraint.label_selector)
     own = [Requirement(key, "In", (labels[key],)) for key in constraint.match_label_keys if key in labels]
     return selector.with_requirements(*own) if own else selector
+
+
+def _takes_part(other: Pod, pod: Pod) -> bool:
+    """Report whether a pod may be counted by this one: it is on a node or promised one, in the same namespace."""
+    if other.uid == pod.uid:
+        return True
+    return bool(other.spec.node_name or other.status.nominated_node_name) and other.namespace == pod.namespace
+
+
+def _hint(helps: bool) -> Hint:
+    return Hint.QUEUE if helps else Hint.SKIP
