@@ -18,7 +18,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.registry import Registry, points_of
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.plugins.dynamic_resources.attempt import chosen_devices
+from mooring.plugins.dynamic_resources.attempt import attempt_of, chosen_devices
 from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.dynamic_resources.writes import STRATEGIC_MERGE
@@ -128,6 +128,12 @@ def test_the_registry_accepts_it_at_all_its_points() -> None:
     Registry({"DynamicResources": DynamicResources})
     want = {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
     assert points_of(DynamicResources) == want
+
+
+def test_pods_with_claims_are_never_equal() -> None:
+    world = World()
+    assert world.plugin.sign(world.info(pod("c"))) is None
+    assert world.plugin.sign(world.info(pod())) == ()
 
 
 class TestPreEnqueue:
@@ -291,6 +297,15 @@ class TestPostFilter:
         assert stored is not None
         assert (stored.status.allocation is None) == text.startswith("deallocation")
         assert len(writer.calls) == text.startswith("deallocation")
+
+    def test_one_of_several_is_given_back(self) -> None:
+        world = World(*AB, claim("c", status=held("gpu-0", "gone")), claim("d", status=held("gpu-1", "gone")))
+        world.handle.pick = lambda n: n - 1
+        world.filter(pod("c", "d"))
+        assert world.post_filter(pod("c", "d")).message == "deallocation of ResourceClaim completed"
+        attempt = attempt_of(world.state)
+        assert attempt is not None
+        assert [write.claim.name for write in attempt.writes] == ["d"]
 
 
 class TestScore:

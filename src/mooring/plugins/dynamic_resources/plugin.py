@@ -95,10 +95,6 @@ class DynamicResources:
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        """Two pods with claims are never equal: their devices differ."""
-        return None if pod.shape.spec.resource_claims else ()
-
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
 
     def pre_enqueue(self, pod: Pod) -> Status:
