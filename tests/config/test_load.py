@@ -111,6 +111,15 @@ def test_strict_decoding(text: str, want: list[str]) -> None:
     assert problems(V1 + text) == want
 
 
+def test_unknown_fields_and_broken_rules_are_reported_together() -> None:
+    assert problems(V1 + "foo: 1\nparallelism: 0\nprofiles: [{schedulerName: 5, percentageOfNodesToScore: 101}]\n") == [
+        'strict decoding error: unknown field "foo"',
+        "profiles[0].schedulerName: Invalid value: 5: expected a string",
+        "parallelism: Invalid value: 0: should be an integer value greater than zero",
+        "profiles[0].percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+    ]
+
+
 def test_duplicates_in_json() -> None:
     text = (
         '{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",'

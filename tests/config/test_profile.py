@@ -241,6 +241,22 @@ def test_the_mistakes_of_all_profiles_are_reported() -> None:
     ]
 
 
+def test_all_mistakes_of_a_profile_are_reported_each_once() -> None:
+    plugins = {
+        "score": _enabled("One", "ImageLocality", "ImageLocality"),
+        "filter": _enabled("One", "ImageLocality"),
+        "multiPoint": _enabled("Two"),
+    }
+    with pytest.raises(ConfigError) as e:
+        expand(config_from_dict({"profiles": [{"plugins": plugins}]}).profiles[0], IN_TREE_POINTS)
+    assert e.value.problems == (
+        'FilterPlugin "One" does not exist',
+        'plugin "ImageLocality" does not extend FilterPlugin plugin',
+        'plugin "ImageLocality" already registered as "ScorePlugin"',
+        'PreFilterPlugin "Two" does not exist',
+    )
+
+
 def test_arguments_are_typed_and_complete() -> None:
     config = config_from_dict(
         {"profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": {"minCandidateNodesAbsolute": 7}}]}]}

@@ -13,7 +13,7 @@ from mooring.api import yaml
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.config.convert import OLD_VERSIONS, Note, convert_document
 from mooring.config.features import parse_feature_gates
-from mooring.config.load import default_config, load_config, load_document, read_document
+from mooring.config.load import default_config, examine, load_document, read_document
 from mooring.config.policy import convert_policy, is_policy
 from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
 from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
@@ -50,12 +50,15 @@ def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], ou
     registry = {**_registered(), **_assumed(assume)}
     text = read_input(file)
     warnings: tuple[str, ...] = ()
+    problems: list[str] = []
     try:
-        loaded = load_config(text, features)
+        loaded, problems = examine(read_document(text), features)
         warnings = loaded.warnings
         expanded = expand_all(loaded.config, registry, suggest=_suggest(registry))
     except ConfigError as e:
-        return _report_problems(file, e, warnings, output)
+        problems += e.problems
+    if problems:
+        return _report_problems(file, problems, warnings, output)
     emit(_summary(loaded.config, expanded, warnings), output, lambda to: _draw(to, loaded.config, expanded, warnings))
     return 0
 
@@ -123,13 +126,13 @@ def _suggest(registry: Mapping[str, frozenset[str]]) -> Callable[[str], str | No
     return suggest
 
 
-def _report_problems(file: str, error: ConfigError, warnings: tuple[str, ...], output: str) -> int:
+def _report_problems(file: str, problems: list[str], warnings: tuple[str, ...], output: str) -> int:
     def draw(_: Console) -> None:
         to = console(stderr=True)
-        for problem in error.problems:
+        for problem in problems:
             to.print(f"{file}: {problem}", style="red", markup=False)
 
-    value = {"valid": False, "problems": list(error.problems), "warnings": list(warnings)}
+    value = {"valid": False, "problems": problems, "warnings": list(warnings)}
     emit(value, output, draw)
     return 1
 

@@ -20,6 +20,7 @@ from mooring.errors import ParseError
 
 T = TypeVar("T")
 
+_FAILED: Any = object()  # stands for a value that was not understood and has been reported
 _FIELDS: dict[type[Any], dict[str, tuple[str, Any]]] = {}  # by struct type: wire name to attribute and type
 
 
@@ -49,9 +50,8 @@ def decode(kind: type[T], value: Any, path: str, mistakes: Mistakes, *, ignore: 
             if item is None:  # null leaves a field alone, as in Go
                 continue
             name, hint = fields[key]
-            before = len(mistakes.wrong)
             decoded = _value(hint, item, _child(path, key), mistakes)
-            if len(mistakes.wrong) == before:
+            if decoded is not _FAILED:
                 known[name] = decoded
         elif key not in ignore:
             mistakes.unknown.append(_child(path, key))
@@ -102,6 +102,7 @@ def _integer(limits: msgspec.Meta, value: Any, path: str, mistakes: Mistakes) ->
     if isinstance(number, int) and low is not None and high is not None and not low <= number <= high:
         bits = 32 if high < 2**31 else 64
         mistakes.wrong.append(f"{path}: Invalid value: {number}: does not fit a {bits}-bit integer")
+        return _FAILED
     return number
 
 
@@ -110,13 +111,15 @@ def _list(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
         return _expected("a list", value, path, mistakes)
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         value = [{} if item is None else item for item in value]  # null is the zero object, as in Go
-    return [_value(hint, item, f"{path}[{i}]", mistakes) for i, item in enumerate(value)]
+    items = [_value(hint, item, f"{path}[{i}]", mistakes) for i, item in enumerate(value)]
+    return _FAILED if _FAILED in items else items
 
 
 def _dict(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
     if not isinstance(value, dict):
         return _expected("an object", value, path, mistakes)
-    return {key: _value(hint, item, _child(path, key), mistakes) for key, item in value.items()}
+    items = {key: _value(hint, item, _child(path, key), mistakes) for key, item in value.items()}
+    return _FAILED if _FAILED in items.values() else items
 
 
 def _scalar(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
@@ -139,7 +142,7 @@ def _scalar(hint: Any, value: Any, path: str, mistakes: Mistakes) -> Any:
     return value
 
 
-def _bytes(value: Any, path: str, mistakes: Mistakes) -> bytes | None:
+def _bytes(value: Any, path: str, mistakes: Mistakes) -> Any:
     # Never quoted back: this is where keys and certificates are.
     if isinstance(value, str):
         try:
@@ -147,7 +150,7 @@ def _bytes(value: Any, path: str, mistakes: Mistakes) -> bytes | None:
         except (binascii.Error, ValueError):
             pass
     mistakes.wrong.append(f"{path}: Invalid value: expected base64 text")
-    return None
+    return _FAILED
 
 
 def _duration(value: Any, path: str, mistakes: Mistakes) -> Any:
@@ -157,12 +160,12 @@ def _duration(value: Any, path: str, mistakes: Mistakes) -> Any:
         return parse_duration(value)
     except ParseError as e:
         mistakes.wrong.append(f'{path}: Invalid value: {json.dumps(value)}: {e}; expected one such as "15s" or "1m30s"')
-        return None
+        return _FAILED
 
 
 def _expected(what: str, value: Any, path: str, mistakes: Mistakes) -> Any:
     mistakes.wrong.append(f"{path or 'document'}: Invalid value: {show(value)}: expected {what}")
-    return None
+    return _FAILED
 
 
 def show(value: Any) -> str:

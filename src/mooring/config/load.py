@@ -54,12 +54,25 @@ def load_config(text: str | bytes, features: Features = DEFAULT_FEATURES, *, sou
 
 def load_document(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> LoadedConfig:
     """Load a document that is already a plain value; it must say its apiVersion and kind."""
+    examined, problems = examine(document, features)
+    if problems:
+        raise ConfigError(*problems)
+    return examined
+
+
+def examine(document: dict[str, Any], features: Features = DEFAULT_FEATURES) -> tuple[LoadedConfig, list[str]]:
+    """Return what a document says as far as it can be understood, and everything that is wrong with it."""
     _check_kind(document)
     warnings: tuple[str, ...] = ()
     if document["apiVersion"] in OLD_VERSIONS:
         document, notes = convert_document(document)
         warnings = tuple(str(note) for note in notes)
-    return LoadedConfig(_finish(document, features), warnings)
+    config, problems = _decode(document)
+    config = set_defaults(config, features)
+    # What could not be decoded stands at its default here; a second complaint about it would only confuse.
+    undecoded = tuple(problem.partition(": ")[0] for problem in problems)
+    problems += [problem for problem in validate(config, features) if not problem.startswith(undecoded)]
+    return LoadedConfig(config, warnings), problems
 
 
 def config_from_dict(
@@ -101,7 +114,7 @@ def read_document(text: str | bytes, source: str = "") -> dict[str, Any]:
     return document.value
 
 
-def decode_v1(document: Mapping[str, Any]) -> KubeSchedulerConfiguration:
+def _decode(document: Mapping[str, Any]) -> tuple[KubeSchedulerConfiguration, list[str]]:
     """Decode a v1 document strictly, without defaults for profiles and without validation."""
     mistakes = Mistakes()
     config = decode(KubeSchedulerConfiguration, dict(document), "", mistakes, ignore=_TYPE_META)
@@ -110,17 +123,7 @@ def decode_v1(document: Mapping[str, Any]) -> KubeSchedulerConfiguration:
         problems.append("strict decoding error: " + _unknown(mistakes))
     problems += mistakes.wrong
     profiles = [_with_typed_args(profile, i, problems) for i, profile in enumerate(config.profiles)]
-    if problems:
-        raise ConfigError(*problems)
-    return replace(config, profiles=profiles)
-
-
-def _finish(document: dict[str, Any], features: Features) -> KubeSchedulerConfiguration:
-    config = set_defaults(decode_v1(document), features)
-    problems = validate(config, features)
-    if problems:
-        raise ConfigError(*problems)
-    return config
+    return replace(config, profiles=profiles), problems
 
 
 def _check_kind(document: Mapping[str, Any]) -> None:

@@ -85,26 +85,18 @@ def expand(
 
     ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements;
     ``suggest`` may offer the name somebody meant. The weight is 0 at points that do not score. Raises
-    ConfigError with the first mistake, in kube-scheduler's words.
+    ConfigError in kube-scheduler's words, with all the mistakes of which it would name the first.
     """
     plugins = profile.plugins
-    seen: set[str] = set()
-    for entry in profile.plugin_config:
-        if entry.name in seen:
-            raise ConfigError(f"repeated config for plugin {entry.name}")
-        seen.add(entry.name)
-        if isinstance(entry.args, NodeResourcesFitArgs) and _is_used(profile, entry.name):
-            # Upstream's validation misses these arguments; the plugin itself refuses them.
-            problems = validate_args(entry.args)
-            if problems:
-                text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-                raise ConfigError(f'initializing plugin "{entry.name}": {text}')
-    expanded: dict[str, list[str]] = {}
-    for point in _CHECK_ORDER:
-        expanded[point] = _explicit(point, plugin_set(plugins, point).enabled, registry_points, suggest)
+    problems = _Problems(suggest)
+    problems.add_arguments(profile)
+    expanded = {
+        point: _explicit(point, plugin_set(plugins, point).enabled, registry_points, problems) for point in _CHECK_ORDER
+    }
     if plugins.multi_point.enabled:
         for point in _CHECK_ORDER:
-            expanded[point] = _with_multi_point(profile, point, expanded[point], registry_points, suggest)
+            expanded[point] = _with_multi_point(profile, point, expanded[point], registry_points, problems)
+    problems.raise_if_any()
     name = profile.scheduler_name
     if len(expanded["queueSort"]) != 1:
         raise ConfigError(
@@ -161,6 +153,49 @@ def effective_args(profile: KubeSchedulerProfile, plugin: str, features: Feature
     return None
 
 
+class _Problems:
+    """What is wrong with one profile, each thing said once."""
+
+    def __init__(self, suggest: Callable[[str], str | None] | None) -> None:
+        self._suggest = suggest
+        self._texts: list[str] = []
+        self._named: set[str] = set()
+
+    def add_arguments(self, profile: KubeSchedulerProfile) -> None:
+        """Check what upstream checks when it builds the plugins."""
+        seen: set[str] = set()
+        for entry in profile.plugin_config:
+            if entry.name in seen:
+                self._texts.append(f"repeated config for plugin {entry.name}")
+            seen.add(entry.name)
+            if isinstance(entry.args, NodeResourcesFitArgs) and _is_used(profile, entry.name):
+                # Upstream's validation misses these arguments; the plugin itself refuses them.
+                problems = validate_args(entry.args)
+                if problems:
+                    text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+                    self._texts.append(f'initializing plugin "{entry.name}": {text}')
+
+    def missing(self, point: str, name: str) -> None:
+        near = self._suggest(name) if self._suggest is not None else None
+        hint = f'; did you mean "{near}"?' if near else ""
+        self._once(name, f'{_interface(point)} "{name}" does not exist{hint}')
+
+    def misplaced(self, point: str, name: str) -> None:
+        self._texts.append(f'plugin "{name}" does not extend {_interface(point)} plugin')
+
+    def repeated(self, point: str, name: str) -> None:
+        self._once(name, f'plugin "{name}" already registered as "{_interface(point)}"')
+
+    def raise_if_any(self) -> None:
+        if self._texts:
+            raise ConfigError(*self._texts)
+
+    def _once(self, name: str, text: str) -> None:
+        if name not in self._named:
+            self._named.add(name)
+            self._texts.append(text)
+
+
 def _is_used(profile: KubeSchedulerProfile, name: str) -> bool:
     return any(
         plugin.name == name
@@ -173,27 +208,19 @@ def _interface(point: str) -> str:
     return point[0].upper() + point[1:] + "Plugin"
 
 
-def _missing(point: str, name: str, suggest: Callable[[str], str | None] | None) -> ConfigError:
-    near = suggest(name) if suggest is not None else None
-    hint = f'; did you mean "{near}"?' if near else ""
-    return ConfigError(f'{_interface(point)} "{name}" does not exist{hint}')
-
-
 def _explicit(
-    point: str,
-    enabled: list[Plugin],
-    registry_points: Mapping[str, frozenset[str]],
-    suggest: Callable[[str], str | None] | None,
+    point: str, enabled: list[Plugin], registry_points: Mapping[str, frozenset[str]], problems: _Problems
 ) -> list[str]:
     names: list[str] = []
     for plugin in enabled:
         if plugin.name not in registry_points:
-            raise _missing(point, plugin.name, suggest)
-        if point not in registry_points[plugin.name]:
-            raise ConfigError(f'plugin "{plugin.name}" does not extend {_interface(point)} plugin')
-        if plugin.name in names:
-            raise ConfigError(f'plugin "{plugin.name}" already registered as "{_interface(point)}"')
-        names.append(plugin.name)
+            problems.missing(point, plugin.name)
+        elif point not in registry_points[plugin.name]:
+            problems.misplaced(point, plugin.name)
+        elif plugin.name in names:
+            problems.repeated(point, plugin.name)
+        else:
+            names.append(plugin.name)
     return names
 
 
@@ -202,7 +229,7 @@ def _with_multi_point(
     point: str,
     explicit: list[str],
     registry_points: Mapping[str, frozenset[str]],
-    suggest: Callable[[str], str | None] | None,
+    problems: _Problems,
 ) -> list[str]:
     """Put what multiPoint brings between the plugins it also names and the ones it does not."""
     disabled = {plugin.name for plugin in plugin_set(profile.plugins, point).disabled}
@@ -213,13 +240,13 @@ def _with_multi_point(
     for plugin in profile.plugins.multi_point.enabled:
         name = plugin.name
         if name not in registry_points:
-            raise _missing(point, name, suggest)
-        if point not in registry_points[name] or name in disabled:
+            problems.missing(point, name)
+        elif point not in registry_points[name] or name in disabled:
             continue
-        if name in explicit:
+        elif name in explicit:
             overrides.add(name)
         elif name in brought:
-            raise ConfigError(f'plugin "{name}" already registered as "{_interface(point)}"')
+            problems.repeated(point, name)
         else:
             brought.append(name)
     return [n for n in explicit if n in overrides] + brought + [n for n in explicit if n not in overrides]
