@@ -15,6 +15,7 @@ from mooring.framework.interfaces import (
     PreFilterPlugin,
     ReservePlugin,
 )
+from mooring.framework.runtime import Profile
 from mooring.queue.active import SortKey, priority_sort
 
 EXTENDER = "Extender"
@@ -95,3 +96,14 @@ def queue_profile(
             wanted = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else EVERYTHING
             hints += registered_hints(plugin.name, wanted)
     return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)
+
+
+def from_runtime(profile: Profile, *, has_extenders: bool = False) -> QueueProfile:
+    """The queue's view of a profile that the engine uses."""
+    return queue_profile(
+        profile.scheduler_name,
+        profile.plugins.values(),
+        pre_enqueue=profile.pre_enqueue,
+        sort_key=profile.queue_sort.sort_key,
+        has_extenders=has_extenders,
+    )

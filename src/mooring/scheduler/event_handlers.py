@@ -1,0 +1,239 @@
+"""What happens in the cluster, told to the cache and to the queue, in the order that upstream keeps.
+
+The live scheduler's informers and the replay of recorded histories use the
+same code. There is nothing asynchronous in it: an object comes, changes or
+goes, and when the call returns, the cluster and the queue know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.queue.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    node_changes,
+    pod_changes,
+)
+from mooring.queue.scheduling_queue import PreCheck, SchedulingQueue
+from mooring.state.cluster import Cluster
+
+RESOURCES: dict[type[Object], EventResource] = {
+    PersistentVolume: EventResource.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: EventResource.PERSISTENT_VOLUME_CLAIM,
+    CSINode: EventResource.CSI_NODE,
+    CSIDriver: EventResource.CSI_DRIVER,
+    VolumeAttachment: EventResource.VOLUME_ATTACHMENT,
+    CSIStorageCapacity: EventResource.CSI_STORAGE_CAPACITY,
+    StorageClass: EventResource.STORAGE_CLASS,
+    ResourceClaim: EventResource.RESOURCE_CLAIM,
+    ResourceSlice: EventResource.RESOURCE_SLICE,
+    DeviceClass: EventResource.DEVICE_CLASS,
+}
+"""The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
+
+RejectWaitingPod = Callable[[str], bool]
+
+
+def _nobody_waits(uid: str) -> bool:
+    return False
+
+
+class EventHandlers:
+    """Keeps a cluster and a queue up to date.
+
+    ``pods`` is what the API server last said of every unfinished pod, by
+    ``namespace/name``: what upstream asks its pod lister.
+    ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
+    there was one.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        *,
+        reject_waiting_pod: RejectWaitingPod = _nobody_waits,
+        declared_features: bool = True,  # the gate NodeDeclaredFeatures
+        gang_scheduling: bool = False,  # the gate GangScheduling
+        pods: dict[str, Pod] | None = None,
+    ) -> None:
+        self.pods: dict[str, Pod] = {} if pods is None else pods
+        self._cluster = cluster
+        self._queue = queue
+        self._reject_waiting_pod = reject_waiting_pod
+        self._declared_features = declared_features
+        self._gang_scheduling = gang_scheduling
+
+    # ---- what informers call -----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed; what was known of it is looked up here."""
+        if isinstance(obj, Pod):
+            self._put_pod(obj)
+        elif isinstance(obj, Node):
+            self._put_node(obj)
+        else:
+            self._put_other(obj)
+
+    def put_all(self, objects: Iterable[Object]) -> None:
+        for obj in objects:
+            self.put(obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        """The same for an informer that passes both versions; the one remembered here counts."""
+        self.put(new)
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone; one that was never known is no mistake."""
+        if isinstance(obj, Pod):
+            self._delete_pod(obj)
+        elif isinstance(obj, Node):
+            self._delete_node(obj)
+        else:
+            self._delete_other(obj)
+
+    # ---- pods --------------------------------------------------------------------------------------------------
+
+    def _put_pod(self, pod: Pod) -> None:
+        key = pod.key
+        old = self.pods.get(key)
+        if old is not None and old.uid != pod.uid:  # deleted and made anew, and nobody told us
+            self._delete_pod(old)
+            old = None
+        if pod.is_finished:  # the live scheduler does not even watch those
+            self._delete_pod(pod)
+            return
+        if old is not None and _is_same_version(old, pod):
+            return
+        self.pods[key] = pod
+        if old is None:
+            self._add_pod(pod)
+        else:
+            self._update_pod(old, pod)
+
+    def _add_pod(self, pod: Pod) -> None:
+        if pod.spec.node_name:
+            self._cluster.set_pod(pod)
+            self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
+        elif self._queue.handles(pod.spec.scheduler_name):
+            self._queue.add(self._cluster.info(pod))
+            if self._gang_scheduling:
+                self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
+
+    def _update_pod(self, old: Pod, new: Pod) -> None:
+        if old.spec.node_name:
+            self._cluster.set_pod(new)
+            for event in pod_changes(old, new):
+                self._queue.move_all(event, old, new)
+        elif new.spec.node_name:
+            self._cluster.set_pod(new)
+            self._queue.move_all(ASSIGNED_POD_ADD, None, new)
+            if self._queue.handles(old.spec.scheduler_name):
+                self._queue.delete(old)
+        elif self._queue.handles(old.spec.scheduler_name):
+            self._update_pending(old, new)
+
+    def _update_pending(self, old: Pod, new: Pod) -> None:
+        if self._cluster.is_assumed(new.uid):
+            if new.is_terminating and not old.is_terminating:
+                self._forget_assumed(new.uid)
+            return  # what else changes is of no interest: it has its node
+        self._queue.update(old, self._cluster.info(new))
+        promised = old.status.nominated_node_name
+        if promised and promised != new.status.nominated_node_name:
+            # Less important pods had kept clear of that node.
+            self._queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
+
+    def _delete_pod(self, pod: Pod) -> None:
+        known = self.pods.pop(pod.key, None)
+        if known is not None and known.uid != pod.uid:
+            self.pods[pod.key] = known  # late news of a namesake
+            return
+        if known is not None and known.spec.node_name and not pod.spec.node_name:
+            pod = known
+        if pod.spec.node_name:
+            self._cluster.remove_pod(pod.uid)
+            if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
+                self._queue.delete(known)
+            self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+        elif self._queue.handles(pod.spec.scheduler_name):
+            self._queue.delete(pod)
+            if self._cluster.is_assumed(pod.uid):
+                self._forget_assumed(pod.uid)
+            elif pod.status.nominated_node_name:
+                self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
+
+    def _forget_assumed(self, uid: str) -> None:
+        """A pod that is being bound is deleted: free what it holds now; its binding will fail by itself."""
+        assumed = self._cluster.pod(uid)
+        assert assumed is not None
+        if not self._reject_waiting_pod(uid):
+            self._cluster.forget(uid)
+        self._queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)
+
+    # ---- nodes -------------------------------------------------------------------------------------------------
+
+    def _known_node(self, name: str) -> Node | None:
+        info = self._cluster.table.nodes.get(name)
+        return None if info is None else info.node
+
+    def _put_node(self, node: Node) -> None:
+        old = self._known_node(node.name)
+        if old is not None and _is_same_version(old, node):
+            return
+        self._cluster.set_node(node)
+        if old is None:
+            self._queue.move_all(NODE_ADD, None, node)
+            return
+        for event in node_changes(old, node, declared_features=self._declared_features):
+            self._queue.move_all(event, old, node)
+
+    def _delete_node(self, node: Node) -> None:
+        if self._known_node(node.name) is None:
+            return
+        self._queue.move_all(NODE_DELETE, node, None)  # upstream, too, tells the queue first
+        self._cluster.remove_node(node.name)
+
+    # ---- everything else ---------------------------------------------------------------------------------------
+
+    def _put_other(self, obj: Object) -> None:
+        old = self._cluster.objects.get(type(obj), obj.key)
+        if old is not None and _is_same_version(old, obj):
+            return
+        self._cluster.objects.put(obj)
+        resource = RESOURCES.get(type(obj))
+        if resource is not None:
+            action = ActionType.ADD if old is None else ActionType.UPDATE
+            self._queue.move_all(ClusterEvent(resource, action), old, obj)
+
+    def _delete_other(self, obj: Object) -> None:
+        known = self._cluster.objects.remove(type(obj), obj.key)
+        resource = RESOURCES.get(type(obj))
+        if known is not None and resource is not None:
+            self._queue.move_all(ClusterEvent(resource, ActionType.DELETE), obj, None)
+
+
+def _is_same_version(old: Object, new: Object) -> bool:
+    version = new.metadata.resource_version
+    return bool(version) and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid
+
+
+def _at_most(priority: int) -> PreCheck:
+    return lambda pod: pod.priority <= priority
