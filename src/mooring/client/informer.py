@@ -153,7 +153,7 @@ class Informer(Generic[T]):
         if version is not None and known is not None and version < known:
             return
         if version is not None:
-            self._tombstones[key] = version
+            self._tombstones[key] = max(version, self._tombstones.get(key, 0))
             self._tombstones.move_to_end(key)
             if len(self._tombstones) > TOMBSTONES:
                 self._tombstones.popitem(last=False)
@@ -247,7 +247,6 @@ def frozen_gc() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()
         gc.freeze()
         if was_enabled:
             gc.enable()

@@ -1,0 +1,128 @@
+"""Whatever the order of events, and however often they come, the copy ends up right and handlers hear a sane story."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.client.informer import Informer
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient
+from mooring.client.watch import typed_kind
+
+
+class Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class Thing(msgspec.Struct):
+    metadata: Meta
+
+
+KIND = typed_kind("things", "v1", Thing)
+
+
+@dataclass
+class Truth:
+    """A server's history: what is, and every event on the way there."""
+
+    version: int = 0
+    objects: dict[str, Thing] = field(default_factory=dict)
+    events: list[tuple[str, Thing]] = field(default_factory=list)
+
+    def step(self, name: str, remove: bool) -> None:
+        old = self.objects.get(name)
+        if remove and old is None:
+            return
+        self.version += 1
+        uid = old.metadata.uid if old else f"{name}-{self.version}"
+        item = Thing(Meta(name, "default", uid, str(self.version)))
+        if remove:
+            del self.objects[name]
+            self.events.append(("DELETED", item))
+        else:
+            self.objects[name] = item
+            self.events.append(("MODIFIED" if old else "ADDED", item))
+
+
+class Story:
+    """Fails when what a handler hears makes no sense."""
+
+    def __init__(self) -> None:
+        self.alive: dict[str, Thing] = {}
+
+    def on_add(self, item: Thing) -> None:
+        assert item.metadata.name not in self.alive
+        self.alive[item.metadata.name] = item
+
+    def on_update(self, old: Thing, new: Thing) -> None:
+        assert self.alive[new.metadata.name] is old
+        assert old.metadata.uid == new.metadata.uid
+        assert int(new.metadata.resource_version) > int(old.metadata.resource_version)
+        self.alive[new.metadata.name] = new
+
+    def on_delete(self, item: Thing) -> None:
+        assert self.alive.pop(item.metadata.name).metadata.uid == item.metadata.uid
+
+    def versions(self) -> dict[str, str]:
+        return {name: item.metadata.resource_version for name, item in self.alive.items()}
+
+
+steps = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30)
+
+
+def informer_and_story() -> tuple[Informer[Thing], Story]:
+    informer = Informer(RestClient(ClientConfig(server="http://unused")), KIND)
+    story = Story()
+
+    informer.add_handler(story.on_add, story.on_update, story.on_delete)
+    # A handler's failure is logged and swallowed; here it must be heard.
+    informer._call = lambda function, *arguments: function(*arguments)  # type: ignore[method-assign]
+    return informer, story
+
+
+def truth_of(history: list[tuple[str, bool]]) -> Truth:
+    truth = Truth()
+    for name, remove in history:
+        truth.step(name, remove)
+    return truth
+
+
+@settings(max_examples=300, deadline=None)
+@given(history=steps, data=st.data())
+def test_any_order_with_duplicates_ends_in_the_truth(history, data):
+    truth = truth_of(history)
+    delivered = data.draw(st.permutations(truth.events + truth.events))
+
+    async def run() -> None:
+        informer, story = informer_and_story()
+        await informer.apply(delivered)
+        assert story.versions() == {name: item.metadata.resource_version for name, item in truth.objects.items()}
+        assert {item.metadata.name for item in informer} == set(truth.objects)
+
+    asyncio.run(run())
+
+
+@settings(max_examples=200, deadline=None)
+@given(history=steps, data=st.data())
+def test_lost_events_are_made_good_by_a_list(history, data):
+    truth = truth_of(history)
+    kept = [event for event in truth.events if data.draw(st.booleans())]
+    cut = data.draw(st.integers(0, len(kept)))
+
+    async def run() -> None:
+        informer, story = informer_and_story()
+        await informer.apply(kept[:cut])
+        await informer.replace(list(truth.objects.values()))
+        # Late events of before the list change nothing.
+        await informer.apply([event for event in kept if event[1].metadata.name in truth.objects])
+        assert story.versions() == {name: item.metadata.resource_version for name, item in truth.objects.items()}
+
+    asyncio.run(run())
