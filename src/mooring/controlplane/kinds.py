@@ -149,7 +149,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _row(_DRA, "resource", "ResourceClaimTemplate", "resourceclaimtemplates"),
     _row(_DRA, "resource", "ResourceSlice", "resourceslices", cluster=True, generation=True),
     _row("scheduling.k8s.io", "scheduling", "PriorityClass", "priorityclasses", "pc", cluster=True, generation=True),
-    _row(_STORAGE, "storage", "CSIDriver", "csidrivers", cluster=True, generation=True),
+    _row(_STORAGE, "storage", "CSIDriver", "csidrivers", cluster=True),
     _row(_STORAGE, "storage", "CSINode", "csinodes", cluster=True),
     _row(_STORAGE, "storage", "CSIStorageCapacity", "csistoragecapacities"),
     _row(_STORAGE, "storage", "StorageClass", "storageclasses", "sc", cluster=True),

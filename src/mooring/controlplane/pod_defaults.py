@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from mooring.controlplane import quantities
 from mooring.controlplane.store import Object
@@ -163,10 +166,19 @@ def _add(total: dict[str, Fraction], more: dict[str, Fraction]) -> None:
         total[name] = total.get(name, Fraction(0)) + value
 
 
+_encode = msgspec.json.Encoder().encode
+
+
 def qos_class(spec: Object) -> str:
     """Guaranteed, Burstable or BestEffort, from cpu and memory alone."""
     pod_level = spec.get("resources")
     parts = [pod_level] if pod_level else [container.get("resources") or {} for container in _containers(spec)]
+    return _qos_of(_encode(parts))
+
+
+@lru_cache(maxsize=4096)
+def _qos_of(encoded: bytes) -> str:
+    parts = msgspec.json.decode(encoded)
     requests: dict[str, Fraction] = {}
     limits: dict[str, Fraction] = {}
     guaranteed = True

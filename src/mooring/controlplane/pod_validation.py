@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
+
 from mooring.controlplane import quantities
 from mooring.controlplane.meta import LABEL_RULE, SUBDOMAIN_RULE, is_label, is_subdomain
 from mooring.controlplane.scheduling_validation import (
@@ -34,8 +36,23 @@ UPDATABLE = (
 )
 
 
+_encode = msgspec.json.Encoder().encode
+_known_valid: set[bytes] = set()
+MAX_KNOWN_VALID = 4096
+
+
 def validate(pod: Object) -> list[Cause]:
-    return validate_pod_spec(pod.get("spec") or {}, "spec")
+    """Pods of one template come with one spec: what was found valid once is not looked at again."""
+    spec = pod.get("spec") or {}
+    key = _encode(spec)
+    if key in _known_valid:
+        return []
+    found = validate_pod_spec(spec, "spec")
+    if not found:
+        if len(_known_valid) >= MAX_KNOWN_VALID:
+            _known_valid.clear()
+        _known_valid.add(key)
+    return found
 
 
 def validate_pod_spec(spec: Object, at: str) -> list[Cause]:

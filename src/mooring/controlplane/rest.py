@@ -284,7 +284,8 @@ class Api:
                 f"Precondition failed: UID in precondition: {metadata['uid'][:64]}, UID in object meta: {entry.uid}",
             )
         self._keep_identity(metadata, before)
-        strategy.default(new)
+        if subresource != "status" or strategy.keeps_status_at_create:
+            strategy.default(new)  # what a status write does not change has its defaults already
         if subresource == "status":
             for key in [key for key in new if key not in ("metadata", "status")]:
                 if key not in old:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mooring.controlplane.status import StatusError, bad_request
@@ -15,6 +16,7 @@ _TOKEN = re.compile(r"\s*(?:(!=|==|=|!|<|>|,|\(|\))|([^\s,=!()<>]+))")
 Test = Callable[[Mapping[str, str]], bool]
 
 
+@lru_cache(maxsize=65536)
 def is_label_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     if slash and (not prefix or len(prefix) > 253 or not _PREFIX.match(prefix)):
@@ -22,6 +24,7 @@ def is_label_key(key: str) -> bool:
     return _LABEL_NAME.match(name) is not None
 
 
+@lru_cache(maxsize=65536)
 def is_label_value(value: str) -> bool:
     return value == "" or _LABEL_NAME.match(value) is not None
 
