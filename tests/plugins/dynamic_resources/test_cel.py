@@ -96,6 +96,12 @@ def test_selectors(selectors: CelSelectors, expression: str, want: bool) -> None
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
             id="text that is no quantity",
         ),
+        pytest.param(
+            'device[?"driver"]',
+            "CEL result of type optional_type could not be converted to bool: "
+            "unsupported type conversion from 'optional_type' to bool",
+            id="an optional verdict",
+        ),
         pytest.param('semver("1.0") == semver("1.0.0")', "No Major.Minor.Patch elements found", id="a short version"),
     ],
 )
@@ -116,6 +122,8 @@ def test_runtime_errors_are_phrased_as_upstream_does(selectors: CelSelectors, ex
         pytest.param(
             "device.foo == 1", "compilation failed: ERROR: <input>:1:7: undefined field 'foo'", id="unknown field"
         ),
+        pytest.param('device.driver == "\ud800"', "compilation failed: the expression is not valid", id="not Unicode"),
+        pytest.param("(" * 5000, "compilation failed: Expression recursion limit exceeded", id="too deep"),
         pytest.param("device.driver", "must evaluate to bool or the unknown type, not string", id="no verdict"),
         pytest.param('quantity("1").isLessThan(semver("1.0.0"))', "compilation failed: ", id="types that do not mix"),
     ],

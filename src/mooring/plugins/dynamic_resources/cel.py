@@ -178,7 +178,7 @@ class _Runtime:
             if _growth(expression) > _MAX_GROWTH:
                 raise CompileError(COST_LIMIT_EXCEEDED)
             return self._runner.compile(expression)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:  # TypeError: text that is not valid Unicode
             raise CompileError(f"compilation failed: {_text_of(error)}") from None
 
     def _check(self, expression: str) -> Any:
@@ -209,23 +209,31 @@ class _Runtime:
                 if "Iteration budget exceeded" in str(error):
                     raise RuntimeCelError(COST_LIMIT_EXCEEDED) from None
                 raise RuntimeCelError(_text_of(error)) from None
-            kind, value = result.type().name(), result.value()
+            kind = result.type().name()
             if kind == "BOOL":
-                return bool(value)
+                return bool(result.value())
             if kind != "ERROR":
-                name = kind.lower()
-                raise RuntimeCelError(
-                    f"CEL result of type {name} could not be converted to bool: "
-                    f"unsupported type conversion from '{name}' to bool"
-                )
-            missing = _KEY_NOT_FOUND.search(str(value))
+                raise _no_bool(kind.lower())
+            try:
+                error_text = str(result.value())
+            except TypeError:  # an optional, which the library cannot hand over
+                raise _no_bool("optional_type") from None
+            missing = _KEY_NOT_FOUND.search(error_text)
             if missing is None or missing[1] in added or len(added) > 32:
-                raise RuntimeCelError(_phrase(str(value)))
+                raise RuntimeCelError(_phrase(error_text))
             added.add(missing[1])
             data = _with_domain(data, missing[1])
 
 
+def _no_bool(kind: str) -> RuntimeCelError:
+    return RuntimeCelError(
+        f"CEL result of type {kind} could not be converted to bool: unsupported type conversion from '{kind}' to bool"
+    )
+
+
 def _text_of(error: Exception) -> str:
+    if isinstance(error, TypeError):
+        return "the expression is not valid text"
     return _STATUS_SUFFIX.sub("", _STATUS_PREFIX.sub("", str(error)))
 
 
