@@ -220,3 +220,21 @@ async def test_closing_fails_what_is_in_flight(server, pool, eventually):
     await pool.close()
     with pytest.raises(ConnectionFailed):
         await task
+
+
+def test_it_works_on_uvloop():
+    """uvloop's transports are no subclass of asyncio's; nothing here may care."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def run() -> tuple[int, int]:
+        state = Server()
+        listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0)
+        pool = ConnectionPool("127.0.0.1", listener.sockets[0].getsockname()[1])
+        for _ in range(3):
+            status = (await send(pool, body=b"{}")).status
+        await pool.close()
+        listener.close()
+        await listener.wait_closed()
+        return status, len(state.peers)
+
+    assert uvloop.run(run()) == (201, 1)

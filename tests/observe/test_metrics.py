@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.observe.metrics import PodResource, SchedulerMetrics, render_pod_resources, sli_attempts_label
+from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
 from mooring.observe.registry import Registry, exponential_buckets, go_float
 
 WIRE = Path(__file__).parent / "wire"
@@ -161,16 +161,3 @@ def test_buckets_agree_to_the_last_digit():
 @pytest.mark.parametrize(("attempts", "want"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
 def test_attempts_label(attempts, want):
     assert sli_attempts_label(attempts) == want
-
-
-def test_pod_resources():
-    row = PodResource("default", "web", "node-0", "default-scheduler", "0", "cpu", "cores", 0.5)
-    zero = PodResource("default", "web", "node-0", "default-scheduler", "0", "memory", "bytes", 0)
-    text = render_pod_resources([row, zero], []).decode()
-    recorded = (WIRE / "metrics-resources.txt").read_text().splitlines()
-    assert text.splitlines()[:2] == recorded[:2]
-    assert text.splitlines()[2:] == [
-        'kube_pod_resource_request{namespace="default",node="node-0",pod="web",priority="0",resource="cpu",'
-        'scheduler="default-scheduler",unit="cores"} 0.5'
-    ]
-    assert b"kube_pod_resource_limit" in render_pod_resources([], [row])

@@ -12,23 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from mooring.api.core import Pod
 from mooring.client.errors import ConnectionFailed
 from mooring.client.pool import Answer
 from mooring.clock import VirtualClock
 from mooring.errors import UsageError
-from mooring.observe.metrics import PodResource, SchedulerMetrics, render_pod_resources
+from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler.health import HealthChecks, ping
 from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health, negotiate
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster, user_of_certificate
 from mooring.scheduler.serving_tls import ServerTls, TlsFiles, self_signed
 
 WIRE = Path(__file__).parent / "wire"
+POD = {
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+}
 ENDPOINTS = json.loads((WIRE / "endpoints.json").read_text())
 
 
@@ -72,7 +78,7 @@ class Bench:
             health=self.health,
             config=lambda: json.loads((WIRE / "configz.json").read_text())["componentconfig"],
             flags=lambda: json.loads((WIRE / "flagz.json").read_text())["flags"],
-            resources=lambda: render_pod_resources([PodResource("", "", "", "", "", "", "", 1)], []),
+            pods=lambda: [msgspec.convert(POD, Pod)],
             json_endpoints={"/mooring/queue": lambda: {"active": []}},
         )
         self.auth = DelegatedAuth(self.reviews, self.reviews, clock=self.clock)

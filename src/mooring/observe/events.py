@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import logging
 import random
 import re
@@ -22,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.times import format_micro_time, format_time
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
 
@@ -92,17 +92,6 @@ def event_name(name: str, nanoseconds: int) -> str:
     return made if len(made) <= 253 and _DNS_SUBDOMAIN.fullmatch(made) else str(uuid.uuid4())
 
 
-def micro_time(at: float) -> str:
-    """Write a time as MicroTime does: six digits, UTC."""
-    when = datetime.datetime.fromtimestamp(at, datetime.UTC)
-    return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def second_time(at: float) -> str:
-    """Write a time as Time does: whole seconds, UTC."""
-    return datetime.datetime.fromtimestamp(int(at), datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 class _EventsV1:
     """events.k8s.io/v1 bodies."""
 
@@ -114,7 +103,7 @@ class _EventsV1:
             "kind": "Event",
             "apiVersion": "events.k8s.io/v1",
             "metadata": {"name": event.name, "namespace": event.namespace},
-            "eventTime": micro_time(event.at),
+            "eventTime": format_micro_time(event.at),
             "reportingController": event.controller,
             "reportingInstance": event.instance,
             "action": event.action,
@@ -122,7 +111,7 @@ class _EventsV1:
             "regarding": event.regarding,
         }
         if event.count > 1:
-            body["series"] = {"count": event.count, "lastObservedTime": micro_time(event.last_at)}
+            body["series"] = {"count": event.count, "lastObservedTime": format_micro_time(event.last_at)}
         if event.related is not None:
             body["related"] = event.related
         body |= {
@@ -135,7 +124,7 @@ class _EventsV1:
         return body
 
     def series_patch(self, event: _Event) -> dict[str, Any]:
-        return {"series": {"count": event.count, "lastObservedTime": micro_time(event.last_at)}}
+        return {"series": {"count": event.count, "lastObservedTime": format_micro_time(event.last_at)}}
 
 
 class _CoreV1:
@@ -153,8 +142,8 @@ class _CoreV1:
             "reason": event.reason,
             "message": event.note,
             "source": {"component": event.controller},
-            "firstTimestamp": second_time(event.at),
-            "lastTimestamp": second_time(max(event.at, event.last_at)),
+            "firstTimestamp": format_time(event.at),
+            "lastTimestamp": format_time(max(event.at, event.last_at)),
             "count": event.count,
             "type": event.type,
             "eventTime": None,
@@ -163,7 +152,7 @@ class _CoreV1:
         }
 
     def series_patch(self, event: _Event) -> dict[str, Any]:
-        return {"count": event.count, "lastTimestamp": second_time(event.last_at)}
+        return {"count": event.count, "lastTimestamp": format_time(event.last_at)}
 
 
 class EventRecorder:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import gc
 import platform
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
@@ -308,38 +307,3 @@ def process_metrics() -> bytes:
     out.append("# HELP python_gc_objects_frozen Objects out of the garbage collector's sight.\n")
     out.append(f"# TYPE python_gc_objects_frozen gauge\npython_gc_objects_frozen {go_float(gc.get_freeze_count())}\n")
     return generate_latest(_process_registry) + "".join(out).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class PodResource:
-    """One resource that a pod asks for, in the unit's base: cores, bytes or an integer."""
-
-    namespace: str
-    pod: str
-    node: str
-    scheduler: str
-    priority: str
-    resource: str
-    unit: str
-    value: float
-
-
-_RESOURCE_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
-
-
-def render_pod_resources(requests: Iterable[PodResource], limits: Iterable[PodResource]) -> bytes:
-    """Write /metrics/resources: what each pod requests and is limited to; zeros are left out."""
-    registry = Registry()
-    text = (
-        "[STABLE] Resources {what} workloads on the cluster, broken down by pod. This shows the resource usage the "
-        "scheduler and kubelet expect per pod for resources along with the unit for the resource if any."
-    )
-    request = registry.gauge("kube_pod_resource_request", text.format(what="requested by"), _RESOURCE_LABELS)
-    limit = registry.gauge("kube_pod_resource_limit", text.format(what="limit for"), _RESOURCE_LABELS)
-    for family, rows in ((request, requests), (limit, limits)):
-        for row in rows:
-            if row.value:
-                family.labels(
-                    row.namespace, row.pod, row.node, row.scheduler, row.priority, row.resource, row.unit
-                ).set(row.value)
-    return registry.render().encode()

@@ -106,7 +106,7 @@ class Family(Generic[Child]):
             self._render_child(out, pairs, child)
 
     def _pairs(self, values: tuple[str, ...]) -> str:
-        return ",".join([f'{self.label_names[index]}="{_escape(values[index])}"' for index in self._order])
+        return ",".join([f'{self.label_names[index]}="{escape_label(values[index])}"' for index in self._order])
 
     def _render_child(self, out: list[str], pairs: str, child: Child) -> None:
         raise NotImplementedError
@@ -251,7 +251,8 @@ def go_float(value: float) -> str:
     return f"{minus}{text[:point]}.{text[point:]}"
 
 
-def _escape(value: str) -> str:
+def escape_label(value: str) -> str:
+    """Escape a label's value."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

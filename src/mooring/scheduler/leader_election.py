@@ -20,11 +20,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.times import format_micro_time
 from mooring.client.errors import NotFound
 from mooring.client.rest import RestClient
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, MooringError, UsageError
-from mooring.observe.events import EventRecorder, ObjectReference, micro_time
+from mooring.observe.events import EventRecorder, ObjectReference
 
 log = logging.getLogger("mooring.scheduler.leader_election")
 
@@ -184,7 +185,7 @@ class LeaderElector:
                 old = await self._get()
                 if not self.is_leader:
                     return True
-                now = micro_time(self._clock.now())
+                now = format_micro_time(self._clock.now())
                 released = Record("", 1, now, now, old.transitions)
                 await self._put(released)
         except (ApiError, TimeoutError) as error:
@@ -207,7 +208,7 @@ class LeaderElector:
 
     async def _try(self) -> bool:
         """Acquire or renew once; false if somebody else leads or the server does not play along."""
-        now = micro_time(self._clock.now())
+        now = format_micro_time(self._clock.now())
         duration_s = int(self.settings.lease_duration_s)
         if self.is_leader and self._is_valid():
             record = Record(self.identity, duration_s, self._observed.acquire_time, now, self._observed.transitions)

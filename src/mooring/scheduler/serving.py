@@ -10,7 +10,7 @@ import asyncio
 import datetime
 import logging
 import platform
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,10 +18,12 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, UsageError
 from mooring.observe import logs
 from mooring.observe.metrics import CONTENT_TYPE
+from mooring.observe.pod_resources import render_pod_resources
 from mooring.scheduler.health import HealthChecks, Verdict, ping
 from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User
 from mooring.scheduler.serving_tls import ServerTls, TlsFiles
@@ -66,8 +68,8 @@ class Sources:
     """The configuration in force, as the v1 object."""
     flags: Callable[[], Mapping[str, str]]
     """All flags with their values, as text."""
-    resources: Callable[[], bytes] = lambda: b""
-    """/metrics/resources; empty while not leading."""
+    pods: Callable[[], Sequence[Pod]] = lambda: ()
+    """All pods that /metrics/resources counts; none while not leading."""
     json_endpoints: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Further paths with a JSON body, such as the queue's content."""
     component: str = "kube-scheduler"
@@ -212,7 +214,9 @@ class EndpointServer:
         return self._exposition(self._sources.metrics.render())
 
     async def _resources(self, request: web.Request) -> web.Response:
-        return self._exposition(self._sources.resources())
+        # Tens of thousands of pods take a while to write; others get their turn meanwhile.
+        pods = list(self._sources.pods())
+        return self._exposition(await asyncio.to_thread(render_pod_resources, pods))
 
     async def _slis(self, request: web.Request) -> web.Response:
         return self._exposition(self._sources.health.render_slis())

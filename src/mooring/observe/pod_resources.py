@@ -1,0 +1,105 @@
+"""/metrics/resources: what each pod requests and is limited to, by resource and unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from mooring.api.core import Pod
+from mooring.errors import ParseError
+from mooring.observe.registry import escape_label, go_float
+from mooring.state.requests import Amounts, is_pod_level_name, is_sidecar, parse_amounts, pod_requests
+
+_HELP = (
+    "[STABLE] Resources {what} workloads on the cluster, broken down by pod. This shows the resource usage the "
+    "scheduler and kubelet expect per pod for resources along with the unit for the resource if any."
+)
+_BYTES = frozenset(("memory", "storage", "ephemeral-storage"))
+
+
+def render_pod_resources(pods: Iterable[Pod]) -> bytes:
+    """Write both families; zeros are left out, and so are pods that have ended on a node. May run in another thread."""
+    requests: list[str] = []
+    limits: list[str] = []
+    for pod in pods:
+        if pod.spec.node_name and pod.status.phase in ("Succeeded", "Failed"):
+            continue
+        try:
+            wanted, bounds = pod_requests(pod, use_status=False), pod_limits(pod)
+        except ParseError:
+            # A quantity nobody can read is the scheduler's to report, not ours to count.
+            continue
+        _lines(requests, "kube_pod_resource_request", pod, wanted)
+        _lines(limits, "kube_pod_resource_limit", pod, bounds)
+    out: list[str] = []
+    for name, what, lines in (
+        ("kube_pod_resource_limit", "limit for", limits),
+        ("kube_pod_resource_request", "requested by", requests),
+    ):
+        if lines:
+            out.append(f"# HELP {name} {_HELP.format(what=what)}\n# TYPE {name} gauge\n")
+            out.extend(sorted(lines))
+    return "".join(out).encode()
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """The pod's total limit: containers and sidecars summed, init containers as a floor, pod-level limits instead."""
+    total: Amounts = {}
+    for i, container in enumerate(pod.spec.containers):
+        _add(total, parse_amounts(container.resources.limits, f"spec.containers[{i}].resources.limits"))
+    sidecars: Amounts = {}
+    floor: Amounts = {}
+    for i, container in enumerate(pod.spec.init_containers):
+        limit = parse_amounts(container.resources.limits, f"spec.initContainers[{i}].resources.limits")
+        if is_sidecar(container):
+            _add(total, limit)
+            _add(sidecars, limit)
+            _raise_to(floor, sidecars)
+        else:
+            _add(limit, sidecars)
+            _raise_to(floor, limit)
+    _raise_to(total, floor)
+    resources = pod.spec.resources
+    if resources is not None:
+        whole = parse_amounts(resources.limits, "spec.resources.limits")
+        total.update((name, amount) for name, amount in whole.items() if is_pod_level_name(name))
+    for name, amount in parse_amounts(pod.spec.overhead, "spec.overhead").items():
+        # Overhead raises a limit; it does not make one.
+        if total.get(name):
+            total[name] += amount
+    return total
+
+
+def unit_of(resource: str) -> str:
+    """The unit a resource is counted in; empty for extended resources."""
+    if resource == "cpu":
+        return "cores"
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return "bytes"
+    return "integer" if resource.startswith("attachable-volumes-") else ""
+
+
+def _lines(out: list[str], name: str, pod: Pod, amounts: Amounts) -> None:
+    meta, spec = pod.metadata, pod.spec
+    priority = "" if spec.priority is None else str(spec.priority)
+    head = (
+        f'{name}{{namespace="{escape_label(meta.namespace)}",node="{escape_label(spec.node_name)}",'
+        f'pod="{escape_label(meta.name)}",priority="{priority}",resource="'
+    )
+    scheduler = escape_label(spec.scheduler_name)
+    for resource, amount in amounts.items():
+        if amount:
+            value = go_float(float(amount))
+            unit = unit_of(resource)
+            out.append(f'{head}{escape_label(resource)}",scheduler="{scheduler}",unit="{unit}"}} {value}\n')
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _raise_to(total: Amounts, floor: Amounts) -> None:
+    for name, amount in floor.items():
+        if name not in total or total[name] < amount:
+            total[name] = amount
