@@ -578,6 +578,22 @@ class TestPreBind:
         assert stored is not None
         assert stored.status.reserved_for == []
 
+    async def test_a_made_claim_is_deleted_even_if_the_pod_could_not_be_told(self) -> None:
+        world, writer = self.world(EXTENDED)
+
+        async def refuse(namespace: str, name: str, patch: Wire) -> None:
+            raise ApiError("pods is forbidden", code=403)
+
+        writer.patch_pod_status = refuse  # type: ignore[method-assign]
+        wanting = pod(requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        status = await world.plugin.pre_bind(world.state, world.info(wanting), "a")
+        assert status == Status.error("pods is forbidden")
+        world.plugin.unreserve(world.state, world.info(wanting), "a")
+        await world.plugin.flush(world.state)
+        assert not list(world.cluster.objects.all(ResourceClaim))
+        assert world.filter(pod(requests={"example.com/gpu": "2"}, name="q"))["a"] == ""
+
     async def test_devices_that_must_be_made_ready_are_waited_for(self) -> None:
         world, writer = self.world(claim("c"))
         world.cluster.put(gpus("a", "gpu-0", bindingConditions=["ready"]))
@@ -648,4 +664,32 @@ class TestAssumedClaims:
         world.cluster.put(claim("c", metadata={"resourceVersion": "3"}))
         assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
         world.cluster.put(claim("c", metadata={"resourceVersion": "7"}))
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_we_made_counts_before_the_watch_shows_it(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.put(made)
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.objects.remove(ResourceClaim, "ns/new")
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_that_came_and_went_is_not_assumed_for_ever(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        world.cluster.put(made)
+        world.cluster.objects.remove(ResourceClaim, "ns/new")
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_we_made_and_deleted_is_gone(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        world.devices.forget(made)
         assert world.filter(pod("d"))["a"] == ""

@@ -45,6 +45,7 @@ class ClusterDevices:
         self._counted_version = 0
         self._in_flight: dict[str, _InFlight] = {}  # by uid of the claim
         self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
+        self._created: dict[str, int] = {}  # key of an assumed claim that is new -> version of the objects then
 
     # ---- what is published -------------------------------------------------------------------------------------
 
@@ -81,10 +82,22 @@ class ClusterDevices:
         assumed = self._assumed.get(key)
         if assumed is None:
             return stored
+        if stored is None and self._is_unseen(key):
+            return assumed
         if stored is None or stored.uid != assumed.uid or not _is_newer(assumed, stored):
-            del self._assumed[key]
+            self._forget(key)
             return stored
         return assumed
+
+    def _is_unseen(self, key: str) -> bool:
+        """Report whether we made the claim and the watch has said nothing about it since."""
+        since = self._created.get(key)
+        changed = None if since is None else self._objects.changes(ResourceClaim, since)
+        return changed is not None and key not in changed
+
+    def _forget(self, key: str) -> None:
+        self._assumed.pop(key, None)
+        self._created.pop(key, None)
 
     def claims(self) -> Iterable[ResourceClaim]:
         for claim in self._objects.all(ResourceClaim):
@@ -92,9 +105,17 @@ class ClusterDevices:
             if known is not None:
                 yield known
 
-    def assume(self, claim: ResourceClaim) -> None:
+    def assume(self, claim: ResourceClaim, *, is_new: bool = False) -> None:
         """Remember a claim as the API server returned it, until the watch catches up."""
-        self._assumed[claim.key] = claim
+        key = claim.key
+        self._assumed[key] = claim
+        if is_new and self._objects.get(ResourceClaim, key) is None:
+            self._created[key] = self._objects.version(ResourceClaim)
+        self._recount(key)
+
+    def forget(self, claim: ResourceClaim) -> None:
+        """Drop what was assumed of a claim that we have deleted."""
+        self._forget(claim.key)
         self._recount(claim.key)
 
     def pending_allocation(self, uid: str) -> AllocationResult | None:

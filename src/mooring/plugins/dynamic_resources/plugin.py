@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from copy import copy
 from typing import ClassVar
 
@@ -10,8 +10,7 @@ import numpy as np
 
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.meta import Object
-from mooring.api.resource import AllocationResult, ResourceClaim
-from mooring.api.times import format_time
+from mooring.api.resource import ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
@@ -30,10 +29,10 @@ from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.plugins.dynamic_resources.allocator import AllocationTimeout, Allocator, InvalidPools
 from mooring.plugins.dynamic_resources.attempt import KEY, Attempt, NodeAllocation, attempt_of
+from mooring.plugins.dynamic_resources.binding import Binding
 from mooring.plugins.dynamic_resources.claims import (
     ClaimProblem,
     binding_failure,
-    has_binding_conditions,
     has_binding_timed_out,
     is_ready_for_binding,
     is_reserved_for,
@@ -54,11 +53,9 @@ from mooring.plugins.dynamic_resources.writes import (
     Deallocate,
     DeleteClaim,
     Unreserve,
-    extended_status_patch,
-    finalizer_patch,
     perform,
-    reserve_patch,
 )
+from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_selector import compile_node_selector
 from mooring.state.pod_info import PodInfo
@@ -68,8 +65,6 @@ NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 BINDING_TIMEOUT_S = 600.0
-BINDING_POLL_S = 5.0
-CONFLICT_RETRIES = 5
 
 
 class DynamicResources:
@@ -224,9 +219,11 @@ class DynamicResources:
             return None
         ids = np.zeros(len(nodes), np.int64)
         numbers: dict[Status, int] = {}
+        counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
         for i, node in enumerate(nodes.infos):
             if node.name not in attempt.statuses:
-                attempt.statuses[node.name] = self._judge(attempt, pod, nodes, i)
+                by_node = {resource for resource, column in counted.items() if column[i]}
+                attempt.statuses[node.name] = self._judge(attempt, pod, node, by_node)
             status = attempt.statuses[node.name]
             if status is None:
                 continue
@@ -235,13 +232,12 @@ class DynamicResources:
                 break  # an error fails the attempt: no need to look at more nodes
         return Verdict.choose(ids, list(numbers)) if numbers else None
 
-    def _judge(self, attempt: Attempt, pod: PodInfo, nodes: NodeRows, i: int) -> Status | None:
-        """Look at one node; None means that the pod can run there."""
-        node = nodes.infos[i]
+    def _judge(self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]) -> Status | None:
+        """Look at one node; None means that the pod can run there. ``counted``: resources it counts itself."""
         extended: ResourceClaim | None = None
         mappings: list[ContainerExtendedResourceRequest] = []
         if attempt.extended is not None:
-            needed = self._extended_claim_for(attempt, pod, nodes, i)
+            needed = self._extended_claim_for(attempt, pod, node, counted)
             if isinstance(needed, Status):
                 return needed
             if needed is not None:
@@ -276,20 +272,19 @@ class DynamicResources:
         return None
 
     def _extended_claim_for(
-        self, attempt: Attempt, pod: PodInfo, nodes: NodeRows, i: int
+        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]
     ) -> tuple[ResourceClaim, list[ContainerExtendedResourceRequest]] | Status | None:
         """The claim for what the node must give as devices; None if it counts everything in its allocatable."""
         claim = attempt.extended
         assert claim is not None
         if claim.spec.devices.requests:
             return STALE_EXTENDED_CLAIM  # of an earlier attempt: PostFilter deletes it
-        node = nodes.infos[i].node
         resolver = self._devices.resolver()
         by_devices = set()
         for resource in attempt.extended_requests:
-            if resolver.get(resource) is not None and nodes.allocatable(resource)[i] == 0:
+            if resolver.get(resource) is not None and resource not in counted:
                 by_devices.add(resource)
-            elif node is None or resource not in node.status.allocatable:
+            elif node.node is None or resource not in node.node.status.allocatable:
                 return CANNOT_FIT
         if (not by_devices and not attempt.has_user_claims) or claim.status.allocation is not None:
             return None
@@ -324,11 +319,11 @@ class DynamicResources:
             return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
         return PostFilterResult(Status.unschedulable("still not schedulable"))
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        scores = np.zeros(len(nodes), np.int64)
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         attempt = attempt_of(state)
         if attempt is None or not attempt.node_allocations:
-            return scores
+            return None
+        scores = np.zeros(len(nodes), np.int64)
         held = sum(prioritized_score(claim) for claim in attempt.claims)
         for i, node in enumerate(nodes.infos):
             allocation = attempt.node_allocations.get(node.name)
@@ -378,7 +373,10 @@ class DynamicResources:
         if attempt is None or not isinstance(writer, ClaimWriter):
             return
         while attempt.writes:
-            await perform(writer, attempt.writes.pop(0))
+            write = attempt.writes.pop(0)
+            await perform(writer, write)
+            if isinstance(write, DeleteClaim):
+                self._devices.forget(write.claim)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         attempt = attempt_of(state)
@@ -393,95 +391,8 @@ class DynamicResources:
         if not isinstance(writer, ClaimWriter):
             return Status.error("no API server to store claims with")
         try:
-            for index, claim in enumerate(attempt.claims):
-                if not is_reserved_for(claim, pod.pod):
-                    attempt.claims[index] = await self._bind_claim(writer, attempt, index, pod.pod, node_name)
-            if not any(has_binding_conditions(claim) for claim in attempt.claims):
-                return SUCCESS
-            message = f"waiting for binding conditions for device on node {node_name}"
-            writer.record_event(pod.pod, "Normal", "BindingConditionsPending", "Scheduling", message)
-            return await self._wait_for_devices(writer, attempt)
+            return await Binding(writer, self._devices, self._clock, self._binding_timeout_s, attempt).run(
+                pod.pod, node_name
+            )
         except ApiError as error:
             return Status.error(str(error))
-
-    async def _bind_claim(
-        self, writer: ClaimWriter, attempt: Attempt, index: int, pod: Pod, node_name: str
-    ) -> ResourceClaim:
-        claim = attempt.claims[index]
-        allocation = attempt.reserved.get(index)
-        is_extended = claim is attempt.extended
-        if is_extended and allocation is None and not claim.spec.devices.requests:
-            return claim  # the node counts the resource itself
-        pending_uid = claim.uid
-        mappings: list[ContainerExtendedResourceRequest] = []
-        try:
-            if is_extended and claim.name == IN_MEMORY_NAME:
-                on_node = attempt.node_allocations.get(node_name)
-                if on_node is None or on_node.extended_claim is None:
-                    raise ApiError(f"extended resource claim not found for node {node_name}")
-                mappings = on_node.mappings
-                claim = await writer.create_claim(_to_create(on_node.extended_claim))
-                attempt.extended = attempt.claims[index] = claim
-            claim = await self._store(writer, claim, pod, allocation)
-            self._devices.assume(claim)
-            if is_extended:
-                attempt.extended = claim
-                await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
-            return claim
-        finally:
-            if allocation is not None:
-                self._devices.remove_pending(pending_uid)
-
-    async def _store(
-        self, writer: ClaimWriter, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None
-    ) -> ResourceClaim:
-        ours = allocation is not None
-        for attempts_left in range(CONFLICT_RETRIES - 1, -1, -1):
-            if claim.metadata.deletion_timestamp is not None:
-                raise ApiError(f"claim {claim.key} got deleted in the meantime")
-            if ours and claim.status.allocation is not None:
-                raise ApiError(f"claim {claim.key} got allocated elsewhere in the meantime")
-            if not ours and claim.status.allocation is None:
-                raise ApiError(f"claim {claim.key} got deallocated elsewhere in the meantime")
-            try:
-                patch = finalizer_patch(claim) if ours else None
-                if patch is not None:
-                    claim = await writer.patch_claim(claim.namespace, claim.name, patch)
-                now = format_time(self._clock.now())
-                patch = reserve_patch(claim, pod, allocation, now)
-                return await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
-            except ApiError as error:
-                if error.code != 409 or not attempts_left:
-                    what = "add allocation and reservation" if ours else "add reservation"
-                    raise ApiError(f"{what} to claim {claim.key}: {error}", code=error.code) from None
-            claim = await writer.get_claim(claim.namespace, claim.name)
-        raise AssertionError("unreachable")
-
-    async def _wait_for_devices(self, writer: ClaimWriter, attempt: Attempt) -> Status:
-        give_up = self._clock.now() + self._binding_timeout_s
-        while True:
-            is_ready = True
-            for index, claim in enumerate(attempt.claims):
-                current = self._devices.claim(claim.key) or claim
-                attempt.claims[index] = current
-                failure = binding_failure(current)
-                if failure:
-                    return Status.error(failure)
-                if not is_ready_for_binding(current):
-                    if has_binding_timed_out(current, self._clock.now(), self._binding_timeout_s):
-                        return Status.error(f"device binding timeout: claim={current.name}")
-                    is_ready = False
-                    break
-            if is_ready:
-                return SUCCESS
-            if self._clock.now() >= give_up:
-                return Status.error("device binding timeout: context deadline exceeded")
-            await writer.sleep(BINDING_POLL_S)
-
-
-def _to_create(claim: ResourceClaim) -> ResourceClaim:
-    """A claim as it is sent: the API server gives it its name and uid."""
-    created = copy(claim)
-    created.metadata = copy(claim.metadata)
-    created.metadata.name = created.metadata.uid = ""
-    return created
