@@ -340,6 +340,29 @@ async def test_work_that_fails_gives_the_lease_back(leases, time):
     assert leases.holder == ""
 
 
+async def test_the_lease_is_kept_until_the_last_work_is_done(leases, time):
+    finish = asyncio.Event()
+
+    async def lead() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await finish.wait()
+
+    task = asyncio.create_task(candidate(leases, time, "me").run(lead))
+    await time.run(1.5)
+    task.cancel()
+    await time.run(20)
+    assert not task.done()
+    assert leases.holder == "me"
+    seen = len(leases.requests)
+    await time.run(3.5)
+    assert len(leases.requests) > seen, "it is still renewed"
+    finish.set()
+    await asyncio.gather(task, return_exceptions=True)
+    assert leases.holder == ""
+
+
 async def test_the_watchdog_bites_after_twenty_seconds_more(leases, time):
     elector = candidate(leases, time, "me")
     assert elector.check() is None

@@ -49,6 +49,7 @@ class DecisionLog:
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._task: asyncio.Task[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
         self.dropped = 0
         self.written = 0
         try:
@@ -83,6 +84,9 @@ class DecisionLog:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._writing is not None:
+            # A thread that writes cannot be called back: its lines come first.
+            await asyncio.wait([self._writing])
         self.flush()
         if self._file is not None:
             self._file.close()
@@ -93,8 +97,8 @@ class DecisionLog:
             await asyncio.sleep(FLUSH_S)
             lines = self._take()
             if lines:
-                # Shielded: a thread that writes cannot be called back, and its lines must not be written twice.
-                await asyncio.shield(asyncio.to_thread(self._write, lines))
+                self._writing = asyncio.ensure_future(asyncio.to_thread(self._write, lines))
+                await asyncio.shield(self._writing)
 
     def flush(self) -> None:
         """Write what has gathered, now."""

@@ -144,9 +144,11 @@ class LeaderElector:
                 work.result()
         finally:
             lost = renewal.done()
-            for task in (work, renewal):
-                task.cancel()
-            await asyncio.gather(work, renewal, return_exceptions=True)
+            # What is in flight may need a while to finish; the lease stays ours until then.
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
             self._observe_leadership(False)
             await asyncio.shield(self._step_down(release=True))
         if lost:
