@@ -104,7 +104,7 @@ class Batch:
         signed: Hashable,
         cycle: int,
         generation: int,
-        now: float,
+        now: Callable[[], float],
         still_fits: Callable[[int], bool],
     ) -> int | None:
         """The next best row for an equal pod, if the ranking still holds."""
@@ -114,7 +114,7 @@ class Batch:
             or cycle != self.cycle + 1
             or signed is None
             or signed != self.signature
-            or now > self.created + MAX_AGE_S
+            or now() > self.created + MAX_AGE_S
             or generation != self.generation
             or still_fits(self.row)
         ):
@@ -122,12 +122,19 @@ class Batch:
         return self.ranking.pop()
 
     def store(
-        self, signed: Hashable, cycle: int, generation: int, now: float, row: int, ranking: Ranking | None
+        self,
+        signed: Hashable,
+        cycle: int,
+        generation: int,
+        now: Callable[[], float],
+        row: int,
+        ranking: Ranking | None,
     ) -> None:
         """Remember a placement that did not come from a hint."""
         self.cycle, self.row = cycle, row
-        self.signature, self.generation, self.created = signed, generation, now
         self.ranking = ranking if signed is not None and ranking is not None and len(ranking) else None
+        if self.ranking is not None:
+            self.signature, self.generation, self.created = signed, generation, now()
 
     def keep(self, cycle: int, row: int) -> None:
         """Remember that a hint was taken: the ranking goes on."""

@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from mooring.clock import Clock, SystemClock
 from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
-from mooring.engine.row_cache import RowCache, is_cacheable
+from mooring.engine.row_cache import RowCache, check_range, is_cacheable
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import (
-    MAX_NODE_SCORE,
     FilterPlugin,
-    NormalizingScorePlugin,
     PostFilterResult,
     Scores,
 )
@@ -67,21 +65,24 @@ class Engine:
         self._cycle = 0
         self._next_start = 0
 
-    def decide(self, pod: PodInfo, profile: Profile) -> Decision:
-        """Find a node for the pod, or say why there is none. Changes nothing in the cluster."""
+    def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True) -> Decision:
+        """Find a node for the pod, or say why there is none. Changes nothing in the cluster.
+
+        Without ``detail`` the decision is the same, but keeps no scores by plugin.
+        """
         self._cycle += 1
         state = CycleState()
         nodes = self.cluster.snapshot()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
         try:
-            self._attempt(decision, profile, nodes)
+            self._attempt(decision, profile, nodes, detail=detail)
         except CycleError as error:
             decision.outcome = Outcome.ERROR
             decision.status = error.status
             decision.nominated_node = ""
         return decision
 
-    def _attempt(self, decision: Decision, profile: Profile, nodes: NodeRows) -> None:
+    def _attempt(self, decision: Decision, profile: Profile, nodes: NodeRows, *, detail: bool) -> None:
         pod, state = decision.pod, decision.state
         if not len(nodes):
             decision.outcome = Outcome.UNSCHEDULABLE
@@ -96,14 +97,14 @@ class Engine:
         decision.statuses = found.statuses
         decision.pre_filter_message = found.pre_filter_message
         decision.feasible_nodes = len(found.rows)
-        decision.evaluated_nodes = len(found.rows) if found.from_nomination else len(found.statuses.rows)
+        decision.evaluated_nodes = len(found.rows) if found.from_nomination else found.statuses.num_looked_at
         if not len(found.rows):
             self._refuse(decision, profile, nodes, found)
             return
         row = int(found.rows[0])
         ranking: Ranking | None = None
         if len(found.rows) > 1:
-            row = int(found.rows[self._choose(decision, profile, nodes, found.rows)])
+            row = int(found.rows[self._choose(decision, profile, nodes, found.rows, detail=detail)])
             if signed is not None and decision.scores is not None:
                 ranking = Ranking(found.rows, decision.scores.totals, row)
         decision.node = nodes.table.infos[row].name
@@ -111,13 +112,16 @@ class Engine:
         if found.hint == row:
             batch.keep(self._cycle, row)
         else:
-            batch.store(signed, self._cycle, nodes.table.generation, self.clock.now(), row, ranking)
+            batch.store(signed, self._cycle, nodes.table.generation, self.clock.now, row, ranking)
 
     def _can_batch(self, profile: Profile) -> bool:
         """Whether all plugins of the profile can tell when two pods are equal to them."""
         known = self._batchable.get(profile.scheduler_name)
         if known is None:
-            known = all(hasattr(plugin, "sign") for plugin in profile.plugins_that_sign)
+            known = all(
+                hasattr(plugin, "sign") and not getattr(plugin, "never_signs", False)
+                for plugin in profile.plugins_that_sign
+            )
             self._batchable[profile.scheduler_name] = known
         return known
 
@@ -148,7 +152,7 @@ class Engine:
             signed,
             self._cycle,
             table.generation,
-            self.clock.now(),
+            self.clock.now,
             lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
         )
         promised = self._try_promised(pod, profile, state, nodes, hint)
@@ -276,11 +280,12 @@ class Engine:
         """
         n = total if index is None else len(index)
         wanted = self.nodes_to_find(profile, n)
-        looked_at = np.arange(total) if index is None else index
+        if wanted >= n:  # the whole round: the next search starts where this one did
+            return rows, index, outcome
         start = self._next_start % n if n else 0
-        if wanted >= n or len(rows) <= wanted:
-            if wanted < n and start:
-                rows = _rotated(rows, looked_at, start)
+        looked_at = np.arange(total) if index is None else index
+        if len(rows) <= wanted:
+            rows = _rotated(rows, looked_at, start)
             self._next_start = (self._next_start + n) % total
             return rows, index, outcome
         order = np.roll(np.arange(n), -start)
@@ -353,57 +358,54 @@ class Engine:
 
     # ---- choice ------------------------------------------------------------------------------------------------
 
-    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows) -> int:
+    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows, *, detail: bool) -> int:
         """Score the feasible rows and return the position of the winner."""
         pod, state, table = decision.pod, decision.state, nodes.table
         feasible = nodes if len(rows) == len(table) and _is_in_order(rows) else NodeRows(table, rows)
         profile.run_pre_score(state, pod, feasible)
-        by_plugin, totals = self._score(pod, profile, state, feasible)
-        names = [info.name for info in feasible.infos]
+        by_plugin, totals = self._score(pod, profile, state, feasible, detail=detail)
         if not profile.score:
             totals = np.ones(len(rows), np.int64)
-        decision.scores = ScoreTable(names, by_plugin, totals)
+        decision.scores = ScoreTable(feasible, by_plugin, totals)
         return heap_winner(totals)
 
     def _score(
-        self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows
+        self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows, *, detail: bool
     ) -> tuple[dict[str, Scores], Scores]:
+        """(weighted scores by plugin, totals). Without ``detail`` the cached sum stands for its parts."""
         active = [(plugin, weight) for plugin, weight in profile.score if plugin.name not in state.skip_score]
+        by_plugin: dict[str, Scores] = {}
+        totals: Scores | None = None
         kept: dict[str, Scores] = {}
         if self.uses_cache:
             cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
             columns = self._cache_of(profile).scores(state, pod, feasible.table, cached)
             kept = dict(zip((plugin.name for plugin, _ in cached), columns.raw, strict=True))
-        by_plugin: dict[str, Scores] = {}
-        totals = np.zeros(len(feasible), np.int64)
+            totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]
+        if totals is None:
+            totals = np.zeros(len(feasible), np.int64)
         for plugin, weight in active:
-            raw = kept.get(plugin.name)
+            name = plugin.name
+            normalize = profile.normalizers.get(name)
+            raw = kept.get(name)
             if raw is None:
-                raw = guarded(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
+                raw = guarded(name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
+                if raw is None:
+                    if detail:
+                        by_plugin[name] = np.zeros(len(feasible), np.int64)
+                    continue
+            elif normalize is None and not detail:
+                continue  # in the cached sum
             else:
                 raw = raw.copy() if feasible.index is None else raw[feasible.index]
-            if isinstance(plugin, NormalizingScorePlugin):
-                raw = guarded(
-                    plugin.name, 'running NormalizeScore plugin "{}": {}', plugin.normalize, state, pod, raw, feasible
-                )
-            _check_range(plugin.name, raw)
-            weighted = raw * weight
-            by_plugin[plugin.name] = weighted
-            totals += weighted
+            if normalize is not None:
+                raw = guarded(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
+            if normalize is not None or name not in kept:
+                check_range(name, raw)
+                totals += raw * weight
+            if detail:
+                by_plugin[name] = raw * weight
         return by_plugin, totals
-
-
-def _check_range(name: str, scores: Scores) -> None:
-    low, high = int(scores.min()), int(scores.max())
-    if low >= 0 and high <= MAX_NODE_SCORE:
-        return
-    bad = low if low < 0 else high
-    raise CycleError(
-        Status.error(
-            f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score {bad}, '
-            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        )
-    )
 
 
 def _is_in_order(rows: Rows) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.status import SUCCESS, Status
+from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 NO_NODES = "no nodes available to schedule pods"
@@ -31,9 +32,13 @@ class Outcome(Enum):
 class ScoreTable:
     """Scores of the feasible nodes, in the order in which they were looked at."""
 
-    names: list[str]
+    nodes: NodeRows
     by_plugin: dict[str, NDArray[np.int64]]  # normalised and weighted
     totals: NDArray[np.int64]
+
+    @property
+    def names(self) -> list[str]:
+        return [info.name for info in self.nodes.infos]
 
     def to_dict(self) -> dict[str, dict[str, int]]:
         if not self.by_plugin:

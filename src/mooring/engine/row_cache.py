@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.interfaces import FilterPlugin, NormalizingScorePlugin, Reads, ScorePlugin
-from mooring.framework.runtime import judge
+from mooring.framework.interfaces import MAX_NODE_SCORE, FilterPlugin, Reads, ScorePlugin, Scores
+from mooring.framework.runtime import CycleError, guarded, judge
+from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
@@ -147,7 +148,7 @@ class RowCache:
         stale = columns.position[0] != table.log_epoch or columns.token != token
         if stale or 4 * (len(node_rows) + len(pod_rows)) > len(table):
             everywhere = NodeRows(table)
-            columns.raw = [np.array(plugin.score(state, pod, everywhere), np.int64) for plugin, _ in plugins]
+            columns.raw = [np.array(_score(plugin, state, pod, everywhere)) for plugin, _ in plugins]
             columns.total = self._total(columns, slice(None), len(table))
             columns.token = token
         elif node_rows or pod_rows:
@@ -156,10 +157,10 @@ class RowCache:
             rows = NodeRows(table, index)
             for i, (plugin, _) in enumerate(plugins):
                 if plugin.score_reads is Reads.ROW:
-                    columns.raw[i][index] = plugin.score(state, pod, rows)
+                    columns.raw[i][index] = _score(plugin, state, pod, rows)
                 elif node_rows:
                     mine = np.fromiter(node_rows, np.int64, len(node_rows))
-                    columns.raw[i][mine] = plugin.score(state, pod, NodeRows(table, mine))
+                    columns.raw[i][mine] = _score(plugin, state, pod, NodeRows(table, mine))
             columns.total[index] = self._total(columns, index, len(index))
         columns.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
         return columns
@@ -168,9 +169,34 @@ class RowCache:
     def _total(columns: ScoreColumns, rows: Any, n: int) -> NDArray[np.int64]:
         total = np.zeros(n, np.int64)
         for (plugin, weight), raw in zip(columns.plugins, columns.raw, strict=True):
-            if not isinstance(plugin, NormalizingScorePlugin):
+            if not hasattr(plugin, "normalize"):
                 total += raw[rows] * weight
         return total
+
+
+def _score(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+    scores = guarded(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
+    if scores is None:
+        return np.zeros(len(nodes), np.int64)
+    if not hasattr(plugin, "normalize"):
+        check_range(plugin.name, scores)
+    return scores
+
+
+def check_range(name: str, scores: Scores) -> None:
+    """A plugin that scores outside 0 to 100 breaks the attempt, with upstream's words."""
+    if not len(scores):
+        return
+    low, high = int(scores.min()), int(scores.max())
+    if low >= 0 and high <= MAX_NODE_SCORE:
+        return
+    bad = low if low < 0 else high
+    raise CycleError(
+        Status.error(
+            f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score {bad}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+    )
 
 
 def _changed(table: NodeTable, position: tuple[int, int, int]) -> tuple[set[int], set[int]]:

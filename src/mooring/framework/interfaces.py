@@ -124,8 +124,8 @@ class ScorePlugin(Plugin, Protocol):
     @property
     def score_reads(self) -> Reads: ...
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        """A number per node, larger is better; 0 to 100 unless ``normalize`` brings it there."""
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
+        """A number per node, larger is better; 0 to 100 unless ``normalize`` brings it there. None: 0 everywhere."""
 
 
 @runtime_checkable

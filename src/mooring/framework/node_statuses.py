@@ -42,6 +42,10 @@ class NodeStatuses:
         return len(self._infos)
 
     @property
+    def num_looked_at(self) -> int:
+        return len(self._infos) if self._rows is None else len(self._rows)
+
+    @property
     def rows(self) -> NDArray[np.int64]:
         """The rows that were looked at."""
         return np.arange(len(self._infos)) if self._rows is None else self._rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.interfaces import (
     BindPlugin,
     FilterPlugin,
+    NormalizingScorePlugin,
     PermitPlugin,
     PostBindPlugin,
     PostFilterPlugin,
@@ -25,6 +26,7 @@ from mooring.framework.interfaces import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
+    Scores,
 )
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
@@ -86,12 +88,16 @@ class Profile:
     bind: list[BindPlugin]
     post_bind: list[PostBindPlugin]
     plugins: dict[str, Any]  # all of them by name
+    # Worked out once, because asking a Protocol whether an object fits it is slow.
+    normalizers: dict[str, Callable[..., Scores]] = field(init=False)
+    extensions: list[Any] = field(init=False)  # pre-filters that want to hear of pods added or removed in thought
+    plugins_that_sign: list[Any] = field(init=False)  # those that filter or score: they know what makes two pods equal
 
-    @property
-    def plugins_that_sign(self) -> list[Any]:
-        """The plugins that filter or score: together they know what makes two pods equal."""
-        found = {p.name: p for p in (*self.pre_filter, *self.filter, *self.pre_score, *(p for p, _ in self.score))}
-        return list(found.values())
+    def __post_init__(self) -> None:
+        self.normalizers = {p.name: p.normalize for p, _ in self.score if isinstance(p, NormalizingScorePlugin)}
+        self.extensions = [plugin for plugin in self.pre_filter if isinstance(plugin, PreFilterExtensions)]
+        judges = (*self.pre_filter, *self.filter, *self.pre_score, *(plugin for plugin, _ in self.score))
+        self.plugins_that_sign = list({plugin.name: plugin for plugin in judges}.values())
 
     # ---- pre-filter --------------------------------------------------------------------------------------------
 
@@ -133,7 +139,7 @@ class Profile:
             _expect_success(plugin.name, "RemovePod", plugin.remove_pod(state, pod, removed, node))
 
     def _extensions(self, state: CycleState) -> Iterable[Any]:
-        return (p for p in self.pre_filter if isinstance(p, PreFilterExtensions) and p.name not in state.skip_filter)
+        return (plugin for plugin in self.extensions if plugin.name not in state.skip_filter)
 
     def active_filters(self, state: CycleState) -> list[FilterPlugin]:
         return [plugin for plugin in self.filter if plugin.name not in state.skip_filter]

@@ -33,17 +33,19 @@ class ImageLocality:
     score_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: None, handle: Handle) -> None:
-        self._kept: OrderedDict[int, tuple[Hashable, Scores]] = OrderedDict()  # by shape
+        self._kept: OrderedDict[int, tuple[Hashable, Scores | None]] = OrderedDict()  # by shape
 
     def sign(self, pod: PodInfo) -> Hashable:
         spec = pod.shape.spec
         return frozenset(normalized_image(container.image) for container in (*spec.containers, *spec.init_containers))
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         scores = self._all_nodes(pod.shape, nodes.table)
+        if scores is None:
+            return None
         return scores if nodes.index is None else scores[nodes.index]
 
-    def _all_nodes(self, shape: PodShape, table: NodeTable) -> Scores:
+    def _all_nodes(self, shape: PodShape, table: NodeTable) -> Scores | None:
         version = (table.generation, table.images.version)
         known = self._kept.get(shape.id)
         if known is not None and known[0] == version:
@@ -55,13 +57,15 @@ class ImageLocality:
         return scores
 
     @staticmethod
-    def _compute(shape: PodShape, table: NodeTable) -> Scores:
+    def _compute(shape: PodShape, table: NodeTable) -> Scores | None:
         total_nodes = len(table)
         present = np.zeros(total_nodes, np.int64)  # bytes
         for name in shape.images:
             for info, size, holders in table.images.holders(name):
                 if info.row >= 0:
                     present[info.row] += int(size * (holders / total_nodes))
+        if not present.any():
+            return None
         ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))
         present = np.clip(present, MIN_THRESHOLD, ceiling)
         return MAX_NODE_SCORE * (present - MIN_THRESHOLD) // (ceiling - MIN_THRESHOLD)

@@ -48,8 +48,6 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         columns = self._columns.read(nodes, self._requests(pod))
-        n = len(nodes)
-        with_pod = balance(columns, [column.after for column in columns], n)
-        without = balance(columns, [column.used for column in columns], n)
+        with_pod, without = balance(columns, len(nodes))
         half = MAX_NODE_SCORE // 2
         return half + (half + with_pod - without) // 2

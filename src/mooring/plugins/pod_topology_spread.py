@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core import Node, Pod, ReplicationController, Service, TopologySpreadConstraint
 from mooring.api.meta import Object
-from mooring.api.selectors import Requirement, Selector, compile_selector, compile_set
+from mooring.api.selectors import EVERYTHING, Requirement, Selector, compile_selector, compile_set
 from mooring.api.taints import first_untolerated
 from mooring.api.workloads import ReplicaSet, StatefulSet
 from mooring.config.types import PodTopologySpreadArgs
@@ -159,8 +159,12 @@ class PodTopologySpread:
         self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
         self._parsed: OrderedDict[Hashable, tuple[Constraint, ...]] = OrderedDict()
 
+    @property
+    def never_signs(self) -> bool:
+        """Default constraints make every pod look at others: then no two pods are equal."""
+        return bool(self._defaults)
+
     def sign(self, pod: PodInfo) -> Hashable:
-        """Where spreading counts other pods, no two pods are equal."""
         return None if pod.shape.spec.topology_spread_constraints or self._defaults else ()
 
     # ---- constraints -------------------------------------------------------------------------------------------
@@ -176,11 +180,13 @@ class PodTopologySpread:
                 if len(self._parsed) > MAX_KEPT:
                     self._parsed.popitem(last=False)
             return parsed
-        defaults = _parse(self._defaults, pod.cls.labels, action)
-        if not defaults:
+        if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
             return ()
         selector = self._deduced_selector(pod.pod)
-        return () if selector.is_empty else tuple(replace(constraint, selector=selector) for constraint in defaults)
+        if selector.is_empty:
+            return ()
+        defaults = _parse(self._defaults, pod.cls.labels, action)
+        return tuple(replace(constraint, selector=selector) for constraint in defaults)
 
     def _deduced_selector(self, pod: Pod) -> Selector:
         """What the pod's services and its controller select together."""
@@ -191,6 +197,8 @@ class PodTopologySpread:
             if wanted is not None and all(meta.labels.get(key) == value for key, value in wanted.items()):
                 labels.update(wanted)
         owner = meta.controller()
+        if owner is None and not labels:
+            return EVERYTHING
         key = "" if owner is None else f"{meta.namespace}/{owner.name}"
         match (owner.api_version, owner.kind) if owner is not None else ("", ""):
             case ("v1", "ReplicationController"):

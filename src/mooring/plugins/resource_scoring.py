@@ -60,6 +60,11 @@ class ResourceColumns:
 
 def _weighted_average(parts: list[tuple[Ints, ResourceColumn]], n: int) -> Scores:
     """Σ score·weight // Σ weight over the resources that each node has."""
+    if parts and all(column.allocatable.all() for _, column in parts):  # the usual case, with half the work
+        total = parts[0][0] * parts[0][1].weight
+        for score, column in parts[1:]:
+            total += score * column.weight
+        return total // sum(column.weight for _, column in parts)
     total, weights = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for score, column in parts:
         present = column.allocatable != 0
@@ -69,7 +74,7 @@ def _weighted_average(parts: list[tuple[Ints, ResourceColumn]], n: int) -> Score
 
 
 def _safe(allocatable: Ints) -> Ints:
-    return np.where(allocatable == 0, 1, allocatable)
+    return np.maximum(allocatable, 1)
 
 
 def least_allocated(columns: list[ResourceColumn], n: int) -> Scores:
@@ -77,7 +82,8 @@ def least_allocated(columns: list[ResourceColumn], n: int) -> Scores:
     parts = []
     for column in columns:
         free = np.maximum(column.allocatable - column.after, 0)
-        parts.append((free * MAX_NODE_SCORE // _safe(column.allocatable), column))
+        free *= MAX_NODE_SCORE
+        parts.append((free // _safe(column.allocatable), column))
     return _weighted_average(parts, n)
 
 
@@ -119,31 +125,35 @@ def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
     return result
 
 
-def balance(columns: list[ResourceColumn], amounts: list[Ints], n: int) -> Ints:
-    """100 where all resources are used in the same proportion, less the more they differ."""
-    fractions = []
-    present = []
-    for column, amount in zip(columns, amounts, strict=True):
-        present.append(column.allocatable != 0)
-        fractions.append(np.minimum(amount / _safe(column.allocatable), 1.0))
+def balance(columns: list[ResourceColumn], n: int) -> Ints:
+    """[with the pod | without it, node]: 100 where all resources are used in the same proportion, less otherwise."""
+    fractions: list[Floats] = []
+    for column in columns:
+        amounts = np.empty((2, n), np.int64)
+        amounts[0] = column.after
+        amounts[1] = column.used
+        fractions.append(np.minimum(amounts / _safe(column.allocatable), 1.0))
+    present = [column.allocatable != 0 for column in columns]
     if len(columns) == 2:
+        deviation: Floats = np.abs((fractions[0] - fractions[1]) / 2)
         both = present[0] & present[1]
-        deviation: Floats = np.where(both, np.abs((fractions[0] - fractions[1]) / 2), 0.0)
+        if not both.all():
+            deviation = np.where(both, deviation, 0.0)
     elif len(columns) > 2:
         deviation = _deviation(fractions, present, n)
     else:
-        deviation = np.zeros(n)
+        deviation = np.zeros((2, n))
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
 
 
 def _deviation(fractions: list[Floats], present: list[NDArray[np.bool_]], n: int) -> Floats:
     """Standard deviation over the resources that each node has; for two of them half their difference."""
-    k, total = np.zeros(n), np.zeros(n)
+    k, total = np.zeros(n), np.zeros((2, n))
     for fraction, here in zip(fractions, present, strict=True):
         k += here
         total += np.where(here, fraction, 0.0)
     mean = total / np.maximum(k, 1)
-    squares, difference, sign = np.zeros(n), np.zeros(n), np.ones(n)
+    squares, difference, sign = np.zeros((2, n)), np.zeros((2, n)), np.ones(n)
     for fraction, here in zip(fractions, present, strict=True):
         squares += np.where(here, (fraction - mean) * (fraction - mean), 0.0)
         difference += np.where(here, sign * fraction, 0.0)

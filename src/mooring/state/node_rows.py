@@ -25,15 +25,16 @@ Mask = NDArray[np.bool_]
 class NodeRows:
     """Rows of the table: all of them (``index`` is None) or those listed. Arrays are read-only by agreement."""
 
-    __slots__ = ("_infos", "index", "table")
+    __slots__ = ("_all", "_infos", "index", "table")
 
     def __init__(self, table: NodeTable, index: Rows | None = None) -> None:
         self.table = table
         self.index = index
+        self._all = table.infos  # as laid out now: a later layout makes a new list
         self._infos: Sequence[NodeInfo] | None = None
 
     def __len__(self) -> int:
-        return len(self.table.infos) if self.index is None else len(self.index)
+        return len(self._all) if self.index is None else len(self.index)
 
     def _take(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         return column if self.index is None else column[self.index]
@@ -48,10 +49,9 @@ class NodeRows:
     @property
     def infos(self) -> Sequence[NodeInfo]:
         if self.index is None:
-            return self.table.infos
+            return self._all
         if self._infos is None:
-            infos = self.table.infos
-            self._infos = [infos[row] for row in self.index.tolist()]
+            self._infos = [self._all[row] for row in self.index.tolist()]
         return self._infos
 
     def pods(self, i: int) -> Iterable[PodInfo]:

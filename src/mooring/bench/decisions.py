@@ -1,0 +1,87 @@
+"""How long a decision takes: an in-process scheduler without an API server, on generated clusters."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mooring.bench.clusters import make_cluster, pods_of
+from mooring.config.load import default_config
+from mooring.engine.build import build
+from mooring.engine.decision import Outcome
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Result:
+    """One measurement. Times are of ``decide`` alone; CPU counts the whole turn: look, decide, assume."""
+
+    workload: str
+    nodes: int
+    running_pods: int
+    pods: int
+    alike: bool
+    placed: int
+    median_us: float
+    p99_us: float
+    cpu_s_per_1000: float
+    peak_mib: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(
+    workload: str,
+    nodes: int,
+    pods: int,
+    *,
+    running: int = 0,
+    alike: bool = True,
+    progress: Progress | None = None,
+) -> Result:
+    """Place pods one after another and take the time of every decision."""
+    cluster = make_cluster(nodes, running)
+    built = build(default_config(), cluster)
+    profile = built.profiles["default-scheduler"]
+    source = pods_of(workload, alike=alike)
+    warm_up = min(20, pods)
+    times: list[float] = []
+    placed = 0
+    gc.collect()
+    gc.freeze()
+    started = time.process_time()
+    for i in range(pods + warm_up):
+        if i == warm_up:
+            started = time.process_time()
+            times.clear()
+            placed = 0
+        pod = cluster.info(next(source))
+        before = time.perf_counter()
+        decision = built.engine.decide(pod, profile, detail=False)
+        times.append(time.perf_counter() - before)
+        if decision.outcome is Outcome.SCHEDULED:
+            cluster.assume(pod, decision.node or "")
+            placed += 1
+        if progress is not None and i % 100 == 99:
+            progress(i, pods)
+    cpu = time.process_time() - started
+    gc.unfreeze()
+    times.sort()
+    return Result(
+        workload=workload,
+        nodes=nodes,
+        running_pods=running,
+        pods=pods,
+        alike=alike,
+        placed=placed,
+        median_us=round(times[len(times) // 2] * 1e6, 1),
+        p99_us=round(times[min(len(times) - 1, len(times) * 99 // 100)] * 1e6, 1),
+        cpu_s_per_1000=round(cpu / max(pods, 1) * 1000, 4),
+        peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    )
