@@ -17,8 +17,16 @@ from mooring.queue.profile import registered_hints
 from mooring.state.cluster import Cluster
 
 
-def make_pod(name: str = "waiting", *, labels: dict[str, str] | None = None, namespace: str = "default", node: str = "",
-             nominated: str = "", requests: dict[str, str] | None = None, **spec: Any) -> Pod:  # fmt: skip
+def make_pod(
+    name: str = "waiting",
+    *,
+    labels: dict[str, str] | None = None,
+    namespace: str = "default",
+    node: str = "",
+    nominated: str = "",
+    requests: dict[str, str] | None = None,
+    **spec: Any,
+) -> Pod:
     container = {"name": "c", "resources": {"requests": requests or {}}}
     return from_plain(
         Pod,
@@ -30,8 +38,14 @@ def make_pod(name: str = "waiting", *, labels: dict[str, str] | None = None, nam
     )
 
 
-def make_node(name: str = "n1", *, labels: dict[str, str] | None = None, allocatable: dict[str, str] | None = None,
-              features: list[str] | None = None, **spec: Any) -> Node:  # fmt: skip
+def make_node(
+    name: str = "n1",
+    *,
+    labels: dict[str, str] | None = None,
+    allocatable: dict[str, str] | None = None,
+    features: list[str] | None = None,
+    **spec: Any,
+) -> Node:
     return from_plain(
         Node,
         {
