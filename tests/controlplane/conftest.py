@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -44,6 +45,15 @@ async def http(plane: ControlPlane) -> AsyncIterator[Http]:
     headers = {"Authorization": f"Bearer {plane.token}"}
     async with aiohttp.ClientSession(headers=headers, auto_decompress=True) as session:
         yield Http(session, plane.url)
+
+
+@asynccontextmanager
+async def connected(**options: Any) -> AsyncIterator[tuple[ControlPlane, Http]]:
+    """A control plane with options of one's own, and a client."""
+    async with ControlPlane(use_tls=False, **options) as running:
+        headers = {"Authorization": f"Bearer {running.token}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            yield running, Http(session, running.url)
 
 
 def make_pod(name: str = "web", **spec: Any) -> dict[str, Any]:
