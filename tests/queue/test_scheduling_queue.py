@@ -710,3 +710,20 @@ def test_metrics_of_a_pods_life(make_queue, info, meter, clock):
     assert meter.in_flight["PodPopped"] == 1
     queue.done("uid-a")
     assert meter.in_flight["PodPopped"] == 0
+
+
+def test_another_configuration_gives_everyone_another_chance(clock, info, gate):
+    queue = SchedulingQueue([QueueProfile("default-scheduler"), QueueProfile("other")], clock)
+    fail(queue, info("refused"), "P")
+    theirs = info("theirs")
+    theirs.pod.spec.scheduler_name = "other"
+    queue.add(theirs)
+    door = gate("Door", {"late"})
+    queue.replace_profiles([QueueProfile("default-scheduler", pre_enqueue=(door,), hints=(P_HEARS_OF_NODES,))])
+    assert (place(queue, "refused"), place(queue, "theirs")) == ("backoff", None)
+    assert not queue.handles("other")
+    queue.add(info("late"))
+    assert place(queue, "late") == "gated"
+    retry(queue, "P")
+    queue.move_all(NODE_ADD, None, NODE)
+    assert place(queue, "refused") == "backoff"

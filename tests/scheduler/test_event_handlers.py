@@ -256,6 +256,18 @@ def test_deleting_what_was_never_known_is_no_mistake(handlers, cluster):
     assert cluster.pods() == []
 
 
+def test_pods_of_a_profile_that_is_new_are_taken_in(handlers, queue, cluster):
+    for name, scheduler, node in [("mine", "default-scheduler", ""), ("new", "late", ""), ("runs", "late", "n1")]:
+        handlers.put(make_pod(name, scheduler=scheduler, node=node))
+    handlers.put(make_pod("other", scheduler="unknown"))
+    queue.pop()
+    queue.replace_profiles([QueueProfile("default-scheduler"), QueueProfile("late")])
+    queue.told.clear()
+    handlers.take_in_pending()
+    handlers.take_in_pending()
+    assert queue.told == [("add", "new")]
+
+
 # ---- assumed pods ----------------------------------------------------------------------------------------------------
 
 

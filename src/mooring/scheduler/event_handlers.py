@@ -109,6 +109,14 @@ class EventHandlers:
         else:
             self._delete_other(obj)
 
+    def take_in_pending(self) -> None:
+        """Queue pending pods that a profile has come for since they were heard of: the configuration was reloaded."""
+        for pod in self.pods.values():
+            is_ours = not pod.spec.node_name and self._queue.handles(pod.spec.scheduler_name)
+            is_here = self._queue.get(pod.key) is not None or self._queue.is_in_flight(pod.uid)
+            if is_ours and not is_here and not self._cluster.is_assumed(pod.uid):
+                self._queue.add(self._cluster.info(pod))
+
     # ---- pods --------------------------------------------------------------------------------------------------
 
     def _put_pod(self, pod: Pod) -> None:
