@@ -17,10 +17,11 @@ from mooring.api.storage import (
 )
 from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
 from mooring.client.informer import PODS_FIELD_SELECTOR
+from mooring.client.sharing import PodSharing
 from mooring.client.watch import ResourceKind, typed_kind
 
 NODES = typed_kind("nodes", "v1", Node)
-PODS = typed_kind("pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR)
+PODS = typed_kind("pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR, share=PodSharing())
 NAMESPACES = typed_kind("namespaces", "v1", Namespace)
 SERVICES = typed_kind("services", "v1", Service)
 REPLICATION_CONTROLLERS = typed_kind("replicationcontrollers", "v1", ReplicationController)

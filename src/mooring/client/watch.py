@@ -86,6 +86,7 @@ class ResourceKind(Generic[T]):
     """Where objects of a kind are served and how they are decoded.
 
     ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
+    ``share`` may replace parts of a decoded object by equal ones seen before.
     """
 
     plural: str
@@ -95,6 +96,7 @@ class ResourceKind(Generic[T]):
     field_selector: str = ""
     label_selector: str = ""
     decode_event: Callable[[bytes], TypedEvent[T]] | None = None
+    share: Callable[[T], None] | None = None
 
     @property
     def path(self) -> str:
@@ -125,6 +127,7 @@ def typed_kind(
     namespace: str = "",
     field_selector: str = "",
     label_selector: str = "",
+    share: Callable[[T], None] | None = None,
 ) -> ResourceKind[T]:
     """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
     # msgspec knows the concrete type at run time only.
@@ -137,6 +140,7 @@ def typed_kind(
         field_selector,
         label_selector,
         msgspec.json.Decoder(event_type).decode,
+        share,
     )
 
 
@@ -485,6 +489,8 @@ class Reflector(Generic[T]):
                 pass  # The long way finds out what is wrong.
             else:
                 if event.type in _CHANGES:
+                    if self.kind.share is not None:
+                        self.kind.share(event.object)
                     return event.type, event.object, None
         type_, raw = self._split(line)
         if type_ == "BOOKMARK":
@@ -510,7 +516,10 @@ class Reflector(Generic[T]):
 
     def _decode(self, type_: str, raw: msgspec.Raw) -> T | None:
         try:
-            return self.kind.decode(raw)
+            item = self.kind.decode(raw)
+            if self.kind.share is not None:
+                self.kind.share(item)
+            return item
         except (msgspec.DecodeError, ValueError) as error:
             log.error("%s: an object that cannot be read is left out (%s): %s", self.kind.name, type_, error)
             return None
