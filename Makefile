@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: start test check bench clean
+.PHONY: start test check bench parity clean
 .DEFAULT_GOAL := start
 
 # uv is used where it is there (it is faster); plain venv and pip do otherwise.
@@ -30,6 +30,9 @@ test: check  ## everything CI runs
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
 	$(BIN)/mooring bench decide
+
+parity: $(STAMP)  ## replay the recorded corpus and write docs/parity.md
+	$(BIN)/python scripts/parity.py
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

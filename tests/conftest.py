@@ -1,0 +1,16 @@
+"""What all tests share: how hard Hypothesis works, and that it works alike everywhere."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Derandomised: the same examples on every machine, so that a red test is red for everybody. Somebody who wants
+# to look further runs with HYPOTHESIS_PROFILE=search, which draws new examples and prints how to repeat one.
+_UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, max_examples=40, print_blob=True, suppress_health_check=_UNHURRIED
+)
+settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True, suppress_health_check=_UNHURRIED)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
