@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from mooring.clock import Clock, SystemClock
 from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
-from mooring.engine.row_cache import RowCache, check_range, is_cacheable
+from mooring.engine.row_cache import RowCache, check_range
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import (
-    FilterPlugin,
     PostFilterResult,
     Scores,
 )
@@ -195,16 +194,15 @@ class Engine:
 
     def _filter(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> FilterOutcome:
         """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
-        active = profile.active_filters(state)
+        plan = profile.filter_plan(state)
         if nodes.index is not None or not self.uses_cache:
-            return self._filter_all(pod, profile, state, nodes, active)
-        cached = [plugin for plugin in active if is_cacheable(plugin.filter_reads, plugin)]
-        columns = self._cache_of(profile).filters(state, pod, nodes, cached)
-        verdicts = dict(zip((plugin.name for plugin in cached), columns.verdicts, strict=True))
+            return profile.run_filters(state, pod, nodes, plan.active)
+        columns = self._cache_of(profile).filters(state, pod, nodes, plan.cached)
+        verdicts = {plugin.name: verdict for plugin, verdict in zip(plan.cached, columns.verdicts, strict=True)}
         outcome = FilterOutcome([], columns.feasible.copy())
         all_feasible = bool(outcome.feasible.all())
         in_running = np.ones(len(nodes), np.bool_)  # after the plugins so far, in order
-        for plugin in active:
+        for plugin in plan.active:
             if plugin.name in verdicts:
                 verdict = verdicts[plugin.name]
                 if verdict is None or all_feasible:
@@ -218,12 +216,6 @@ class Engine:
             in_running &= verdict.ids == 0
             outcome.verdicts.append((plugin.name, verdict))
         return outcome
-
-    @staticmethod
-    def _filter_all(
-        pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, active: Iterable[FilterPlugin]
-    ) -> FilterOutcome:
-        return profile.run_filters(state, pod, nodes, active)
 
     def _cache_of(self, profile: Profile) -> RowCache:
         cache = self._caches.get(profile.scheduler_name)
@@ -373,18 +365,17 @@ class Engine:
         self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows, *, detail: bool
     ) -> tuple[dict[str, Scores], Scores]:
         """(weighted scores by plugin, totals). Without ``detail`` the cached sum stands for its parts."""
-        active = [(plugin, weight) for plugin, weight in profile.score if plugin.name not in state.skip_score]
+        plan = profile.score_plan(state)
         by_plugin: dict[str, Scores] = {}
         totals: Scores | None = None
         kept: dict[str, Scores] = {}
         if self.uses_cache:
-            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
-            columns = self._cache_of(profile).scores(state, pod, feasible.table, cached)
-            kept = dict(zip((plugin.name for plugin, _ in cached), columns.raw, strict=True))
+            columns = self._cache_of(profile).scores(state, pod, feasible.table, plan.cached)
+            kept = {plugin.name: raw for (plugin, _), raw in zip(plan.cached, columns.raw, strict=True)}
             totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]
         if totals is None:
             totals = np.zeros(len(feasible), np.int64)
-        for plugin, weight in active:
+        for plugin, weight in plan.active:
             name = plugin.name
             normalize = profile.normalizers.get(name)
             raw = kept.get(name)

@@ -54,10 +54,6 @@ class ScoreColumns:
         self.token: Hashable = None
 
 
-def is_cacheable(reads: Reads, plugin: object) -> bool:
-    return reads <= Reads.ROW and not getattr(plugin, "per_node", False)
-
-
 class RowCache:
     """Columns by shape, the least recently used forgotten first."""
 
@@ -76,7 +72,7 @@ class RowCache:
     ) -> FilterColumns:
         """Verdicts of these (cacheable) plugins on all nodes, up to date. Do not change what is returned."""
         table = nodes.table
-        key = (pod.shape.id, tuple(plugin.name for plugin in plugins))
+        key = (pod.shape.id, id(plugins))  # plans live as long as their profile, and so does this cache
         columns = self._filters.get(key)
         token = _tokens(plugins)
         if columns is None:
@@ -136,7 +132,7 @@ class RowCache:
         self, state: CycleState, pod: PodInfo, table: NodeTable, plugins: Sequence[tuple[ScorePlugin, int]]
     ) -> ScoreColumns:
         """Raw scores of these (cacheable) plugins on all nodes, up to date. Do not change what is returned."""
-        key = (pod.shape.id, tuple(plugin.name for plugin, _ in plugins))
+        key = (pod.shape.id, id(plugins))
         columns = self._scores.get(key)
         token = _tokens([plugin for plugin, _ in plugins])
         if columns is None:

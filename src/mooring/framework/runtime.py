@@ -24,6 +24,7 @@ from mooring.framework.interfaces import (
     PreFilterResult,
     PreScorePlugin,
     QueueSortPlugin,
+    Reads,
     ReservePlugin,
     ScorePlugin,
     Scores,
@@ -69,6 +70,23 @@ class FilterOutcome:
         return SUCCESS
 
 
+def is_cacheable(reads: Reads, plugin: object) -> bool:
+    """Whether a plugin's answers about a node can be kept until that node's row changes."""
+    return reads <= Reads.ROW and not getattr(plugin, "per_node", False)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPlan:
+    active: list[FilterPlugin]
+    cached: list[FilterPlugin]  # those of them whose verdicts a template's pods share
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePlan:
+    active: list[tuple[ScorePlugin, int]]
+    cached: list[tuple[ScorePlugin, int]]
+
+
 @dataclass(slots=True)
 class Profile:
     """The plugins of one scheduler name. Built once from the configuration, then only read."""
@@ -91,6 +109,8 @@ class Profile:
     # Worked out once, because asking a Protocol whether an object fits it is slow.
     normalizers: dict[str, Callable[..., Scores]] = field(init=False)
     extensions: list[Any] = field(init=False)  # pre-filters that want to hear of pods added or removed in thought
+    _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
+    _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
     plugins_that_sign: list[Any] = field(init=False)  # those that filter or score: they know what makes two pods equal
 
     def __post_init__(self) -> None:
@@ -142,7 +162,25 @@ class Profile:
         return (plugin for plugin in self.extensions if plugin.name not in state.skip_filter)
 
     def active_filters(self, state: CycleState) -> list[FilterPlugin]:
-        return [plugin for plugin in self.filter if plugin.name not in state.skip_filter]
+        return self.filter_plan(state).active
+
+    def filter_plan(self, state: CycleState) -> FilterPlan:
+        """The filters that this attempt runs; the same few sets of skips come again and again."""
+        key = frozenset(state.skip_filter)
+        plan = self._filter_plans.get(key)
+        if plan is None:
+            active = [plugin for plugin in self.filter if plugin.name not in key]
+            plan = self._filter_plans[key] = FilterPlan(active, [p for p in active if is_cacheable(p.filter_reads, p)])
+        return plan
+
+    def score_plan(self, state: CycleState) -> ScorePlan:
+        key = frozenset(state.skip_score)
+        plan = self._score_plans.get(key)
+        if plan is None:
+            active = [(plugin, weight) for plugin, weight in self.score if plugin.name not in key]
+            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
+            plan = self._score_plans[key] = ScorePlan(active, cached)
+        return plan
 
     # ---- filter ------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,6 @@ class NodeResourcesBalancedAllocation:
         return SUCCESS if any(self._requests(pod)) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        columns = self._columns.read(nodes, self._requests(pod))
-        with_pod, without = balance(columns, len(nodes))
+        usage = self._columns.read(nodes, self._requests(pod))
         half = MAX_NODE_SCORE // 2
-        return half + (half + with_pod - without) // 2
+        return half + (half + balance(usage, usage.after) - balance(usage, usage.used)) // 2

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import ClassVar
 
 import numpy as np
 
-from mooring.api.core import Node, Pod
-from mooring.api.meta import Object
-from mooring.api.quantity import milli_value_of, value_of
-from mooring.api.resource import DEVICE_CLASS_RESOURCE_PREFIX, DeviceClass
 from mooring.config.types import NodeResourcesFitArgs
-from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads, Scores
@@ -21,9 +16,10 @@ from mooring.framework.verdict import Verdict
 from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
-from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
+from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, is_extended_name
 
 UNRESOLVABLE_BIT = 1 << 62
+TOO_MANY_PODS = Status.unschedulable("Too many pods")
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
@@ -67,24 +63,31 @@ class NodeResourcesFit:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         too_many = nodes.pod_count >= nodes.allowed_pods
-        lacking = too_many.astype(np.int64)
-        names = ["Too many pods"]
+        wanted = self._checked(pod)
+        names = tuple(wanted)
+        amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
+        allocatable = nodes.allocatable_of(names)
+        short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
+        if not short.any():
+            return Verdict.where(too_many, TOO_MANY_PODS) if too_many.any() else None
+        for i, name in enumerate(names):
+            if name not in BASIC and self._handle.devices.backs(name):
+                short[i] &= allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
+        bits = too_many.astype(np.int64)
+        for i in range(len(names)):
+            bits[short[i]] |= 2 << i
+        bits[(short & (amounts > allocatable)).any(axis=0)] |= UNRESOLVABLE_BIT
+        return Verdict(bits, lambda number: _phrase(number, names)) if bits.any() else None
+
+    def _checked(self, pod: PodInfo) -> dict[str, int]:
+        """What the pod asks for that is checked here, the basic resources first."""
         requests = pod.shape.requests
-        for resource in (*BASIC, *(name for name in requests if name not in BASIC)):
-            wanted = requests.get(resource, 0)
-            names.append(f"Insufficient {resource}")
-            if wanted == 0 or (wanted < 0 and resource in BASIC) or self._is_ignored(resource):
-                continue
-            allocatable = nodes.allocatable(resource)
-            short = wanted > allocatable - nodes.requested(resource)
-            if resource not in BASIC and self._handle.devices.backs(resource):
-                short &= allocatable > 0  # where no device plugin offers it, DynamicResources decides
-            if short.any():
-                lacking[short] |= 1 << (len(names) - 1)
-                lacking[short & (wanted > allocatable)] |= UNRESOLVABLE_BIT
-        if not lacking.any():
-            return None
-        return Verdict(lacking, lambda bits: _phrase(bits, names))
+        wanted = {name: requests[name] for name in BASIC if requests.get(name, 0) > 0}
+        if len(wanted) < len(requests):
+            for name, amount in requests.items():
+                if name not in BASIC and amount and not self._is_ignored(name):
+                    wanted[name] = amount
+        return wanted
 
     def _is_ignored(self, resource: str) -> bool:
         return is_extended_name(resource) and (
@@ -95,88 +98,19 @@ class NodeResourcesFit:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        columns = self._columns.read(nodes, [pod.shape.scored_request(r.name) for r in self._strategy.resources])
+        usage = self._columns.read(nodes, [pod.shape.scored_request(r.name) for r in self._strategy.resources])
         match self._strategy.type:
             case "MostAllocated":
-                return most_allocated(columns, len(nodes))
+                return most_allocated(usage)
             case "RequestedToCapacityRatio":
-                return requested_to_capacity(columns, self._shape, len(nodes))
+                return requested_to_capacity(usage, self._shape)
             case _:
-                return least_allocated(columns, len(nodes))
-
-    # ---- what would help ---------------------------------------------------------------------------------------
-
-    def events_to_register(self) -> Sequence[EventRegistration]:
-        registrations = [
-            on(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self._after_pod_event),
-            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self._after_node_change),
-        ]
-        if self._handle.is_enabled("DRAExtendedResource", True):
-            added_or_changed = ActionType.ADD | ActionType.UPDATE
-            registrations.append(on(EventResource.DEVICE_CLASS, added_or_changed, self._after_device_class_event))
-        return registrations
-
-    def _requests(self, pod: Pod) -> dict[str, int]:
-        return self._handle.cluster.info(pod).shape.requests
-
-    def _after_pod_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod on a node, or promised one, has gone; or it, or this pod itself, asks for less now."""
-        assert isinstance(old, Pod)
-        if not isinstance(new, Pod):
-            return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
-        if new.uid == pod.uid:
-            return Hint.QUEUE
-        if not new.spec.node_name:
-            return Hint.SKIP
-        before, after = self._requests(old), self._requests(new)
-        shrunk = any(
-            wanted and before.get(name, 0) > after.get(name, 0) for name, wanted in self._requests(pod).items()
-        )
-        return Hint.QUEUE if shrunk else Hint.SKIP
-
-    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node on which the pod fits if nothing else is there, and that has more of what it asks for."""
-        assert isinstance(new, Node)
-        requests = {name: wanted for name, wanted in self._requests(pod).items() if wanted}
-        if not self._fits_empty(requests, new):
-            return Hint.SKIP
-        if not isinstance(old, Node) or _allocatable(new, PODS) > _allocatable(old, PODS):
-            return Hint.QUEUE
-        grown = any(
-            _allocatable(new, name) > _allocatable(old, name) or self._is_delegated(name, new) for name in requests
-        )
-        return Hint.QUEUE if grown else Hint.SKIP
-
-    def _fits_empty(self, requests: dict[str, int], node: Node) -> bool:
-        """Report whether there is room on the empty node. Ignored resources count here: upstream forgets them."""
-        return _allocatable(node, PODS) >= 1 and all(
-            wanted <= _allocatable(node, name) or self._is_delegated(name, node) for name, wanted in requests.items()
-        )
-
-    def _is_delegated(self, resource: str, node: Node) -> bool:
-        """Report whether DynamicResources answers for this resource on the node."""
-        return resource not in BASIC and _allocatable(node, resource) == 0 and self._handle.devices.backs(resource)
-
-    def _after_device_class_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A class that now stands for a resource the pod asks for."""
-        assert isinstance(new, DeviceClass)
-        requests = self._requests(pod)
-        name = new.spec.extended_resource_name or ""
-        if isinstance(old, DeviceClass):
-            if (old.spec.extended_resource_name or "") == name:
-                return Hint.SKIP
-        elif DEVICE_CLASS_RESOURCE_PREFIX + new.name in requests:
-            return Hint.QUEUE
-        return Hint.QUEUE if name in requests else Hint.SKIP
+                return least_allocated(usage)
 
 
-def _phrase(bits: int, names: list[str]) -> Status:
-    reasons = tuple(name for i, name in enumerate(names) if bits >> i & 1)
+def _phrase(bits: int, names: tuple[str, ...]) -> Status:
+    reasons = [f"Insufficient {name}" for i, name in enumerate(names) if bits >> (i + 1) & 1]
+    if bits & 1:
+        reasons.insert(0, TOO_MANY_PODS.reasons[0])
     unresolvable = bool(bits & UNRESOLVABLE_BIT)
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, reasons)
-
-
-def _allocatable(node: Node, resource: str) -> int:
-    """What the node offers; raises ParseError for an amount that does not parse, and the event then counts."""
-    amount = node.status.allocatable.get(resource, 0)
-    return milli_value_of(amount) if resource == CPU else value_of(amount)
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, tuple(reasons))

@@ -18,94 +18,78 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceColumn:
-    """One resource on every node; ``allocatable`` is 0 where it does not take part in the score."""
+class Usage:
+    """The resources that count, all nodes at once; ``allocatable`` is 0 where a node does not have one."""
 
-    allocatable: Ints  # [node]
-    used: Ints  # [node], before the pod
-    requested: int  # by the pod
-    weight: int
+    allocatable: Ints  # [resource, node]
+    used: Ints  # [resource, node], before the pod
+    after: Ints  # [resource, node], with the pod
+    weights: Ints  # [resource, 1]
 
-    @property
-    def after(self) -> Ints:
-        return self.used + self.requested
+    def average(self, scores: Ints) -> Scores:
+        """Σ score·weight // Σ weight over the resources that each node has."""
+        if not len(self.weights):
+            return np.zeros(scores.shape[1], np.int64)
+        weighted = scores * self.weights
+        if self.allocatable.all():  # the usual case
+            return np.add.reduce(weighted) // int(self.weights.sum())
+        present = self.allocatable != 0
+        return np.add.reduce(weighted * present) // np.maximum(np.add.reduce(present * self.weights), 1)
 
 
 class ResourceColumns:
     """Reads the configured resources, with or without defaults for containers that name no cpu or memory."""
 
     def __init__(self, resources: list[ResourceSpec], handle: Handle, *, use_non_zero: bool) -> None:
-        self._resources = resources
+        self._names = tuple(resource.name for resource in resources)
+        self._weights = [resource.weight or 1 for resource in resources]
+        self._all_weights = np.array(self._weights, np.int64).reshape(-1, 1)
+        self._scalars = frozenset(name for name in self._names if is_scalar_name(name))
         self._handle = handle
         self._use_non_zero = use_non_zero
         # A resource that devices may back depends on claims, which the row does not know.
-        self.reads = Reads.CLUSTER if any(is_scalar_name(r.name) for r in resources) else Reads.ROW
+        self.reads = Reads.CLUSTER if self._scalars else Reads.ROW
 
-    def read(self, nodes: NodeRows, requests: list[int]) -> list[ResourceColumn]:
+    def read(self, nodes: NodeRows, requests: list[int]) -> Usage:
         """The resources that count; a scalar that the pod does not ask for does not."""
-        columns = []
-        for resource, requested in zip(self._resources, requests, strict=True):
-            name = resource.name
-            if requested == 0 and is_scalar_name(name):
-                continue
-            allocatable = nodes.allocatable(name)
-            used = nodes.non_zero_requested(name) if self._use_non_zero else nodes.requested(name)
-            if is_scalar_name(name) and self._handle.devices.backs(name):
+        names, weights, wanted = self._names, self._all_weights, requests
+        if self._scalars:
+            kept = [i for i, name in enumerate(names) if requests[i] or name not in self._scalars]
+            names, weights = tuple(names[i] for i in kept), weights[kept]
+            wanted = [requests[i] for i in kept]
+        allocatable = nodes.allocatable_of(names)
+        used = nodes.non_zero_requested_of(names) if self._use_non_zero else nodes.requested_of(names)
+        for i, name in enumerate(names) if self._scalars else ():
+            if name in self._scalars and self._handle.devices.backs(name):
                 devices, taken = self._handle.devices.totals(name, nodes)
-                by_devices = (allocatable == 0) & (devices > 0)
-                allocatable, used = np.where(by_devices, devices, allocatable), np.where(by_devices, taken, used)
-            columns.append(ResourceColumn(allocatable, used, requested, resource.weight or 1))
-        return columns
+                by_devices = (allocatable[i] == 0) & (devices > 0)
+                allocatable, used = allocatable.copy(), used.copy()
+                allocatable[i] = np.where(by_devices, devices, allocatable[i])
+                used[i] = np.where(by_devices, taken, used[i])
+        return Usage(allocatable, used, used + np.array(wanted, np.int64).reshape(-1, 1), weights)
 
 
-def _weighted_average(parts: list[tuple[Ints, ResourceColumn]], n: int) -> Scores:
-    """Σ score·weight // Σ weight over the resources that each node has."""
-    if parts and all(column.allocatable.all() for _, column in parts):  # the usual case, with half the work
-        total = parts[0][0] * parts[0][1].weight
-        for score, column in parts[1:]:
-            total += score * column.weight
-        return total // sum(column.weight for _, column in parts)
-    total, weights = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    for score, column in parts:
-        present = column.allocatable != 0
-        total += np.where(present, score, 0) * column.weight
-        weights += present * column.weight
-    return total // np.maximum(weights, 1)
-
-
-def _safe(allocatable: Ints) -> Ints:
-    return np.maximum(allocatable, 1)
-
-
-def least_allocated(columns: list[ResourceColumn], n: int) -> Scores:
+def least_allocated(usage: Usage) -> Scores:
     """The emptier the better."""
-    parts = []
-    for column in columns:
-        free = np.maximum(column.allocatable - column.after, 0)
-        free *= MAX_NODE_SCORE
-        parts.append((free // _safe(column.allocatable), column))
-    return _weighted_average(parts, n)
+    free = np.maximum(usage.allocatable - usage.after, 0)
+    free *= MAX_NODE_SCORE
+    return usage.average(free // np.maximum(usage.allocatable, 1))
 
 
-def most_allocated(columns: list[ResourceColumn], n: int) -> Scores:
+def most_allocated(usage: Usage) -> Scores:
     """The fuller the better."""
-    parts = []
-    for column in columns:
-        filled = np.minimum(column.after, column.allocatable)
-        parts.append((filled * MAX_NODE_SCORE // _safe(column.allocatable), column))
-    return _weighted_average(parts, n)
+    filled = np.minimum(usage.after, usage.allocatable)
+    return usage.average(filled * MAX_NODE_SCORE // np.maximum(usage.allocatable, 1))
 
 
-def requested_to_capacity(columns: list[ResourceColumn], shape: list[tuple[int, int]], n: int) -> Scores:
+def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:
     """A piecewise linear function of utilisation; a resource that scores 0 also loses its weight."""
-    total, weights = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    for column in columns:
-        utilization = column.after * 100 // _safe(column.allocatable)
-        utilization = np.where(column.after > column.allocatable, 100, utilization)
-        score = np.where(column.allocatable == 0, 0, piecewise_linear(utilization, shape))
-        total += np.where(score > 0, score, 0) * column.weight
-        weights += (score > 0) * column.weight
-    ratio = total / np.maximum(weights, 1)
+    utilization = usage.after * 100 // np.maximum(usage.allocatable, 1)
+    utilization = np.where(usage.after > usage.allocatable, 100, utilization)
+    scores = np.where(usage.allocatable == 0, 0, piecewise_linear(utilization, shape))
+    counts = scores > 0
+    total = np.add.reduce(scores * counts * usage.weights)
+    ratio = total / np.maximum(np.add.reduce(counts * usage.weights), 1)
     return np.floor(ratio + 0.5).astype(np.int64)  # scores are not negative: half away from zero is half up
 
 
@@ -125,35 +109,28 @@ def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
     return result
 
 
-def balance(columns: list[ResourceColumn], n: int) -> Ints:
-    """[with the pod | without it, node]: 100 where all resources are used in the same proportion, less otherwise."""
-    fractions: list[Floats] = []
-    for column in columns:
-        amounts = np.empty((2, n), np.int64)
-        amounts[0] = column.after
-        amounts[1] = column.used
-        fractions.append(np.minimum(amounts / _safe(column.allocatable), 1.0))
-    present = [column.allocatable != 0 for column in columns]
-    if len(columns) == 2:
-        deviation: Floats = np.abs((fractions[0] - fractions[1]) / 2)
-        both = present[0] & present[1]
-        if not both.all():
-            deviation = np.where(both, deviation, 0.0)
-    elif len(columns) > 2:
-        deviation = _deviation(fractions, present, n)
+def balance(usage: Usage, amounts: Ints) -> Ints:
+    """100 where all resources are used in the same proportion, less the more they differ."""
+    fractions: Floats = np.minimum(amounts / np.maximum(usage.allocatable, 1), 1.0)  # [resource, node]
+    if len(fractions) == 2 and usage.allocatable.all():  # the usual case
+        deviation = np.abs((fractions[0] - fractions[1]) / 2)
     else:
-        deviation = np.zeros((2, n))
+        deviation = _deviation(fractions, usage.allocatable != 0)
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
 
 
-def _deviation(fractions: list[Floats], present: list[NDArray[np.bool_]], n: int) -> Floats:
-    """Standard deviation over the resources that each node has; for two of them half their difference."""
-    k, total = np.zeros(n), np.zeros((2, n))
+def _deviation(fractions: Floats, present: NDArray[np.bool_]) -> Floats:
+    """Standard deviation over the resources that each node has; for two of them half their difference.
+
+    Sums run resource by resource, in order, so that floating point rounds as upstream's loop does.
+    """
+    n = fractions.shape[1]
+    k, total = np.zeros(n), np.zeros(n)
     for fraction, here in zip(fractions, present, strict=True):
         k += here
         total += np.where(here, fraction, 0.0)
     mean = total / np.maximum(k, 1)
-    squares, difference, sign = np.zeros((2, n)), np.zeros((2, n)), np.ones(n)
+    squares, difference, sign = np.zeros(n), np.zeros(n), np.ones(n)
     for fraction, here in zip(fractions, present, strict=True):
         squares += np.where(here, (fraction - mean) * (fraction - mean), 0.0)
         difference += np.where(here, sign * fraction, 0.0)

@@ -85,6 +85,24 @@ class NodeRows:
             return self._take(self.table.non_zero_requested[1])
         return self.requested(resource)
 
+    def allocatable_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
+        """[resource, node] for several resources at once."""
+        indices = self.table.indices(resources)  # first: a new resource makes the table's arrays anew
+        return self._matrix(self.table.allocatable, indices)
+
+    def requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
+        indices = self.table.indices(resources)
+        return self._matrix(self.table.requested, indices)
+
+    def non_zero_requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
+        if resources == ("cpu", "memory"):
+            non_zero = self.table.non_zero_requested
+            return non_zero if self.index is None else non_zero[:, self.index]
+        return np.stack([self.non_zero_requested(resource) for resource in resources])
+
+    def _matrix(self, columns: NDArray[np.int64], indices: Rows) -> NDArray[np.int64]:
+        return columns[indices] if self.index is None else columns[indices[:, None], self.index]
+
     @property
     def pod_count(self) -> NDArray[np.int64]:
         return self._take(self.table.pod_count)
@@ -168,6 +186,16 @@ class ForkedRows(NodeRows):
             return np.zeros(len(self), np.int64)
         row: NDArray[np.int64] = self._requested[index]
         return row
+
+    def requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
+        indices = self.table.indices(resources)
+        for resource in resources:
+            self._widened(resource)
+        matrix: NDArray[np.int64] = self._requested[indices]
+        return matrix
+
+    def non_zero_requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
+        return np.stack([self.non_zero_requested(resource) for resource in resources])
 
     def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
         if resource not in ("cpu", "memory"):

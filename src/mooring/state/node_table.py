@@ -75,6 +75,7 @@ class NodeTable:
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
+        self._indices: dict[tuple[str, ...], NDArray[np.int64]] = {}  # an index never changes once given
         self._tree = NodeTree()
         self._stale = False
 
@@ -216,6 +217,16 @@ class NodeTable:
             self.allocatable = np.concatenate((self.allocatable, row))
             self.requested = np.concatenate((self.requested, row))
         return index
+
+    def indices(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """The indices of several resources, for reading their columns together."""
+        found = self._indices.get(names)
+        if found is None:
+            found = np.array([self.resource_index(name) for name in names], np.int64)
+            if len(self._indices) > 1024:
+                self._indices.clear()
+            self._indices[names] = found
+        return found
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made when it is first asked for."""
