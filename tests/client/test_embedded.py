@@ -125,7 +125,7 @@ async def test_many_writes_at_once(cluster):
 
 
 async def test_leadership_is_handed_over(cluster, eventually):
-    settings = LeaderElectionSettings(lease_duration_s=2, renew_deadline_s=1, retry_period_s=0.02)
+    settings = LeaderElectionSettings(retry_period_s=0.02)
     electors = [LeaderElector(cluster.client, settings, identity=name) for name in ("one", "two")]
     leading: list[str] = []
 

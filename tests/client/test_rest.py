@@ -9,7 +9,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from mooring.client.credentials import StaticCredentials, TokenFileCredentials, bearer
+from mooring.client.credentials import ExecCredentials, ExecPlugin, StaticCredentials, TokenFileCredentials, bearer
 from mooring.client.errors import (
     AlreadyExists,
     BadRequest,
@@ -307,6 +307,73 @@ async def test_requests_go_through_a_proxy(serve):
         await client.get("/version")
         await client.create(PODS, b"{}")
     assert seen == ["http://api.example/version", "http://api.example" + PODS]
+
+
+class Tunnel:
+    """A proxy that knows CONNECT and nothing else."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
+        self.asked.append(f"{method} {target}")
+        host, _, port = target.rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await asyncio.gather(self._copy(reader, far_writer), self._copy(far_reader, writer))
+
+    @staticmethod
+    async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+async def test_tls_goes_through_a_tunnel(serve, authority, server_certificate):
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    url = await serve(handler, tls=authority.server_context(server_certificate))
+    tunnel = Tunnel()
+    proxy = await asyncio.start_server(tunnel, "127.0.0.1", 0)
+    proxy_url = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    config = ClientConfig(server=url, tls=TlsSettings(ca_data=authority.pem), proxy_url=proxy_url)
+    async with client_for(url, config=config) as client:
+        assert (await client.get("/version")).status == 200
+        assert (await client.create(PODS, b"{}")).status == 200
+    proxy.close()
+    assert tunnel.asked
+    assert set(tunnel.asked) == {"CONNECT " + url.removeprefix("https://")}
+
+
+async def test_a_401_runs_the_exec_plugin_again(serve, tmp_path):
+    program = tmp_path / "plugin"
+    program.write_text(
+        "#!/bin/sh\n"
+        f"echo x >> {tmp_path}/runs\n"
+        'echo "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",'
+        f'\\"status\\":{{\\"token\\":\\"run$(wc -l < {tmp_path}/runs | tr -d \' \')\\"}}}}"\n'
+    )
+    program.chmod(0o755)
+    seen = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.json_response({}) if seen[-1] == "Bearer run2" else status(401, "Unauthorized")
+
+    url = await serve(handler)
+    credentials = ExecCredentials(ExecPlugin(command=str(program)), where="user 'u'")
+    async with client_for(url, config=ClientConfig(server=url, credentials=credentials)) as client:
+        await client.create(PODS, b"{}")
+        await client.get(PODS)
+    assert seen == ["Bearer run1", "Bearer run2", "Bearer run2"]
 
 
 def test_the_limiter_lets_a_burst_through_and_then_paces():

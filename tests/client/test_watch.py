@@ -414,6 +414,30 @@ async def test_a_server_that_is_down_for_a_while(watching, serve, fake_api, even
     assert it.diary.lines == ["+a:1", "~a:1>2"]
 
 
+async def test_a_server_too_slow_to_begin_is_asked_again(serve, fake_api):
+    release = asyncio.Event()
+
+    async def hang(_: web.Request) -> None:
+        await release.wait()
+
+    fake_api.put("a", size=1)
+    fake_api.faults.append(hang)
+    naps: list[float] = []
+
+    async def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    async with RestClient(ClientConfig(server=await serve(fake_api.handle)), timeout_s=0.2) as client:
+        informer = Informer(client, THINGS, sleep=nap)
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        release.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert len(naps) >= 1
+    assert len(informer) == 1
+
+
 async def test_very_large_objects_and_tiny_chunks(watching, serve, fake_api, eventually):
     blob = "x" * 3_000_000
     fake_api.put("big", size=1, blob=blob)

@@ -59,3 +59,30 @@ async def test_start_up(serve, fake_api, eventually, plural, streaming):
         ours = {name for name in headers if name != "Host"}
         assert ours == set(row["headers"])
         assert headers["Accept"] == row["headers"]["Accept"]
+
+
+async def test_a_cut_and_a_compaction(serve, fake_api, eventually):
+    seen: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.raw_path)
+        return await fake_api.handle(request)
+
+    async def nap(_: float) -> None:
+        await asyncio.sleep(0.001)
+
+    fake_api.put("one")
+    async with RestClient(ClientConfig(server=await serve(handler))) as client:
+        informer = Informer(client, KINDS["nodes"], sleep=nap)
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        fake_api.cut()
+        await eventually(lambda: len(seen) == 2 and fake_api.watchers)
+        fake_api.version += 1
+        fake_api.forget()
+        fake_api.cut()
+        await eventually(lambda: len(seen) == 4 and fake_api.watchers)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    want = [row["uri"] for row in RECORDED if row["scenario"] in ("watch-dropped", "watch-dropped-then-gone")]
+    assert [normal(uri) for uri in seen[1:]] == [normal(uri) for uri in want]
