@@ -98,7 +98,7 @@ class NodeRows:
         if resources == ("cpu", "memory"):
             non_zero = self.table.non_zero_requested
             return non_zero if self.index is None else non_zero[:, self.index]
-        return np.stack([self.non_zero_requested(resource) for resource in resources])
+        return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
 
     def _matrix(self, columns: NDArray[np.int64], indices: Rows) -> NDArray[np.int64]:
         return columns[indices] if self.index is None else columns[indices[:, None], self.index]
@@ -195,7 +195,7 @@ class ForkedRows(NodeRows):
         return matrix
 
     def non_zero_requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
-        return np.stack([self.non_zero_requested(resource) for resource in resources])
+        return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
 
     def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
         if resource not in ("cpu", "memory"):
@@ -291,6 +291,10 @@ class ForkedRows(NodeRows):
             missing = np.zeros((index + 1 - len(self._requested), len(self)), np.int64)
             self._requested = np.concatenate((self._requested, missing))
         return index
+
+
+def _stacked(columns: list[NDArray[np.int64]], n: int) -> NDArray[np.int64]:
+    return np.stack(columns) if columns else np.zeros((0, n), np.int64)
 
 
 def ports_clash(want: HostPort, have: HostPort) -> bool:
