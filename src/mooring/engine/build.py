@@ -16,6 +16,7 @@ from mooring.errors import ConfigError, MooringError
 from mooring.framework.handle import Handle, Nominator, NoNominations
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
+from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
 
@@ -43,6 +44,7 @@ def build(
     registry = registry or in_tree_registry()
     nominator = nominator or NoNominations()
     handle = Handle(cluster, clock or SystemClock(), nominator, features)
+    handle.devices = ClusterDevices(cluster)  # one for all profiles, or two could hand out the same device
     if prepare is not None:
         prepare(handle)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.quantity import milli_value_of, value_of
+from mooring.api.resource import DEVICE_CLASS_RESOURCE_PREFIX, DeviceClass
+from mooring.config.args_validation import validate_args
 from mooring.config.types import NodeResourcesFitArgs
+from mooring.errors import ConfigError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads, Scores
@@ -16,7 +23,7 @@ from mooring.framework.verdict import Verdict
 from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
-from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, is_extended_name
+from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
 UNRESOLVABLE_BIT = 1 << 62
 TOO_MANY_PODS = Status.unschedulable("Too many pods")
@@ -34,6 +41,9 @@ class NodeResourcesFit:
     filter_reads: ClassVar[Reads] = Reads.ROW
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        problems = validate_args(args)
+        if problems:  # upstream, too, checks these arguments only when the plugin is made
+            raise ConfigError(*problems)
         self._handle = handle
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
@@ -107,6 +117,71 @@ class NodeResourcesFit:
             case _:
                 return least_allocated(usage)
 
+    # ---- what would help ---------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        registrations = [
+            on(EventResource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN, self._after_pod_event),
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, self._after_node_change),
+        ]
+        if self._handle.is_enabled("DRAExtendedResource", True):
+            added_or_changed = ActionType.ADD | ActionType.UPDATE
+            registrations.append(on(EventResource.DEVICE_CLASS, added_or_changed, self._after_device_class_event))
+        return registrations
+
+    def _requests(self, pod: Pod) -> dict[str, int]:
+        return self._handle.cluster.info(pod).shape.requests
+
+    def _after_pod_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A pod on a node, or promised one, has gone; or it, or this pod itself, asks for less now."""
+        assert isinstance(old, Pod)
+        if not isinstance(new, Pod):
+            return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP
+        if new.uid == pod.uid:
+            return Hint.QUEUE
+        if not new.spec.node_name:
+            return Hint.SKIP
+        before, after = self._requests(old), self._requests(new)
+        shrunk = any(
+            wanted and before.get(name, 0) > after.get(name, 0) for name, wanted in self._requests(pod).items()
+        )
+        return Hint.QUEUE if shrunk else Hint.SKIP
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node on which the pod fits if nothing else is there, and that has more of what it asks for."""
+        assert isinstance(new, Node)
+        requests = {name: wanted for name, wanted in self._requests(pod).items() if wanted}
+        if not self._fits_empty(requests, new):
+            return Hint.SKIP
+        if not isinstance(old, Node) or _allocatable(new, PODS) > _allocatable(old, PODS):
+            return Hint.QUEUE
+        grown = any(
+            _allocatable(new, name) > _allocatable(old, name) or self._is_delegated(name, new) for name in requests
+        )
+        return Hint.QUEUE if grown else Hint.SKIP
+
+    def _fits_empty(self, requests: dict[str, int], node: Node) -> bool:
+        """Report whether there is room on the empty node. Ignored resources count here: upstream forgets them."""
+        return _allocatable(node, PODS) >= 1 and all(
+            wanted <= _allocatable(node, name) or self._is_delegated(name, node) for name, wanted in requests.items()
+        )
+
+    def _is_delegated(self, resource: str, node: Node) -> bool:
+        """Report whether DynamicResources answers for this resource on the node."""
+        return resource not in BASIC and _allocatable(node, resource) == 0 and self._handle.devices.backs(resource)
+
+    def _after_device_class_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A class that now stands for a resource the pod asks for."""
+        assert isinstance(new, DeviceClass)
+        requests = self._requests(pod)
+        name = new.spec.extended_resource_name or ""
+        if isinstance(old, DeviceClass):
+            if (old.spec.extended_resource_name or "") == name:
+                return Hint.SKIP
+        elif DEVICE_CLASS_RESOURCE_PREFIX + new.name in requests:
+            return Hint.QUEUE
+        return Hint.QUEUE if name in requests else Hint.SKIP
+
 
 def _phrase(bits: int, names: tuple[str, ...]) -> Status:
     reasons = [f"Insufficient {name}" for i, name in enumerate(names) if bits >> (i + 1) & 1]
@@ -114,3 +189,9 @@ def _phrase(bits: int, names: tuple[str, ...]) -> Status:
         reasons.insert(0, TOO_MANY_PODS.reasons[0])
     unresolvable = bool(bits & UNRESOLVABLE_BIT)
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, tuple(reasons))
+
+
+def _allocatable(node: Node, resource: str) -> int:
+    """What the node offers; raises ParseError for an amount that does not parse, and the event then counts."""
+    amount = node.status.allocatable.get(resource, 0)
+    return milli_value_of(amount) if resource == CPU else value_of(amount)

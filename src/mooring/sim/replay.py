@@ -24,10 +24,8 @@ from mooring.engine.build import Built, build
 from mooring.engine.cycle import pre_enqueue
 from mooring.engine.decision import Decision, Outcome
 from mooring.errors import InputError
-from mooring.framework.handle import Handle
 from mooring.framework.runtime import Profile
 from mooring.plugins.dynamic_resources.attempt import chosen_devices
-from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.volume_binding import chosen_volumes
 from mooring.sim.nominations import Nominations
 from mooring.state.cluster import Cluster
@@ -63,7 +61,6 @@ class Replay:
             self.cluster,
             clock=self.clock,
             nominator=self.nominations,
-            prepare=share_devices,
         )
         for value in case.get("objects", ()):
             self._apply(value)
@@ -185,11 +182,6 @@ def _device(result: Any) -> dict[str, Any]:
     fields = msgspec.to_builtins(result)
     keys = ("request", "driver", "pool", "device", "adminAccess", "consumedCapacity")
     return {key: fields[key] for key in keys if fields.get(key)}
-
-
-def share_devices(handle: Handle) -> None:
-    """Let NodeResourcesFit and DynamicResources look at the same devices."""
-    handle.devices = ClusterDevices(handle.cluster)
 
 
 def replay_case(case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None) -> dict[str, Any]:
