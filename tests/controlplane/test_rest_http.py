@@ -215,3 +215,14 @@ async def test_events_are_one_storage_with_two_faces(http: Http) -> None:
 async def test_an_oversized_body_is_refused(http: Http) -> None:
     code, status = await http("POST", PODS, b" " * (4 * 1024 * 1024))
     assert (code, status["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_status_writes_leave_the_spec_alone_and_spec_writes_the_status(http: Http) -> None:
+    path = "/api/v1/namespaces/default/pods"
+    _, pod = await http("POST", path, make_pod())
+    pod["status"]["phase"], pod["spec"]["containers"][0]["image"] = "Running", "app:2"
+    _, stored = await http("PUT", f"{path}/web/status", pod)
+    assert (stored["status"]["phase"], stored["spec"]["containers"][0]["image"]) == ("Running", "app:1")
+    stored["status"]["phase"], stored["spec"]["containers"][0]["image"] = "Failed", "app:3"
+    _, stored = await http("PUT", f"{path}/web", stored)
+    assert (stored["status"]["phase"], stored["spec"]["containers"][0]["image"]) == ("Running", "app:3")

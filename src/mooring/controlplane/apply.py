@@ -174,7 +174,7 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     record = _entry(kind, manager, "Apply", subresource, now, set(wanted))
     if mine is not None and before == set(wanted) and merged == live:
         record["time"] = mine.get("time", now)
-    merged["metadata"]["managedFields"] = [*kept, record]
+    merged["metadata"]["managedFields"] = [*kept, record] if wanted else kept
     return merged
 
 

@@ -34,7 +34,7 @@ class SqliteJournal:
         self._path = directory / "mooring.db"
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+            self._db = sqlite3.connect(self._path, timeout=0.2, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")

@@ -259,18 +259,16 @@ class Api:
         kind: Kind,
         namespace: str,
         name: str,
-        change: Callable[[Object], Object | None],
+        change: Callable[[Object], object],
         options: Options | None = None,
         *,
         subresource: str = "",
     ) -> Entry:
-        """Read, let ``change`` work on a private copy (in place, or by returning another), and write back."""
+        """Read, let ``change`` work on a private copy in place (what it returns is ignored), and write back."""
         entry = self.get(kind, namespace, name)
         obj = entry.object()
-        changed = change(obj)
-        return self._replace(
-            kind, entry, entry.object(), obj if changed is None else changed, options or Options(), subresource
-        )
+        change(obj)
+        return self._replace(kind, entry, entry.object(), obj, options or Options(), subresource)
 
     def _replace(self, kind: Kind, entry: Entry, old: Object, new: Object, options: Options, subresource: str) -> Entry:
         stored = storage_of(kind)

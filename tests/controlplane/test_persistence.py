@@ -1,0 +1,107 @@
+"""A data directory: what was acknowledged is there after the worst of ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.status import StatusError
+from mooring.errors import UsageError
+
+from .conftest import Http, connected, make_node, make_pod
+
+SERVER = """
+import asyncio, sys
+from pathlib import Path
+from mooring.controlplane.server import ControlPlane
+
+async def main():
+    plane = ControlPlane(use_tls=False, data_dir=Path(sys.argv[1]))
+    await plane.start()
+    print(plane.url, plane.token, flush=True)
+    await asyncio.sleep(120)
+
+asyncio.run(main())
+"""
+
+
+async def test_objects_survive_a_restart_and_old_watches_must_list_anew(tmp_path: Path) -> None:
+    async with connected(data_dir=tmp_path) as (plane, http):
+        _, node = await http("POST", "/api/v1/nodes", make_node())
+        await http("POST", "/api/v1/namespaces/default/pods", make_pod("a"))
+        await http("DELETE", "/api/v1/namespaces/default/pods/a")
+        seen = plane.store.rv
+    async with connected(data_dir=tmp_path) as (plane, http):
+        assert await http("GET", "/api/v1/nodes/node-1") == (200, node)
+        assert (await http("GET", "/api/v1/namespaces/default/pods"))[1]["items"] == []
+        assert plane.store.rv > seen
+        assert (await http("GET", f"/api/v1/nodes?watch=1&resourceVersion={seen}"))[0] == 410
+        node["metadata"]["labels"]["new"] = "label"
+        assert (await http("PUT", "/api/v1/nodes/node-1", node))[0] == 200
+
+
+@pytest.mark.e2e
+async def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url, token = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().split()
+    acknowledged: dict[str, str] = {}
+
+    async def write(http: Http, worker: int) -> None:
+        for i in range(10_000):
+            name = f"p{worker}-{i}"
+            try:
+                code, pod = await http("POST", "/api/v1/namespaces/default/pods", make_pod(name))
+            except aiohttp.ClientError:
+                return
+            assert code == 201
+            acknowledged[name] = pod["metadata"]["uid"]
+            if len(acknowledged) == 200:
+                process.send_signal(signal.SIGKILL)
+
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session:
+        http = Http(session, url)
+        await asyncio.wait_for(asyncio.gather(*(write(http, worker) for worker in range(8))), 60)
+    await process.wait()
+    plane = ControlPlane(use_tls=False, data_dir=tmp_path)
+    kept = {entry.name: entry.uid for entry in plane.store.iterate(PODS)}
+    await plane.stop()
+    assert len(acknowledged) >= 200
+    assert {name: kept.get(name) for name in acknowledged} == acknowledged
+
+
+async def test_a_directory_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be used to keep data"):
+        ControlPlane(data_dir=tmp_path / "file" / "x")
+    (tmp_path / "mooring.db").write_text("this is not a database, but it is long enough to look like one" * 20)
+    with pytest.raises(UsageError, match="cannot be used to keep data") as refused:
+        ControlPlane(data_dir=tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+async def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:
+    async with connected(data_dir=tmp_path):
+        with pytest.raises(UsageError, match="locked"):
+            ControlPlane(data_dir=tmp_path)
+
+
+async def test_writes_without_http_are_kept_too(tmp_path: Path) -> None:
+    plane = ControlPlane(use_tls=False, data_dir=tmp_path)
+    plane.api.create(NODES, "", make_node("quiet"))
+    await plane.stop()
+    again = ControlPlane(use_tls=False, data_dir=tmp_path)
+    assert json.loads(again.api.get(NODES, "", "quiet").raw)["metadata"]["name"] == "quiet"
+    with pytest.raises(StatusError):
+        again.api.get(NODES, "", "other")
+    await again.stop()
