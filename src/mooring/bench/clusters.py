@@ -11,6 +11,7 @@ from mooring.api.core import (
     Namespace,
     Node,
     NodeStatus,
+    PersistentVolumeClaimVolume,
     Pod,
     PodAffinity,
     PodAffinityTerm,
@@ -19,13 +20,26 @@ from mooring.api.core import (
     Taint,
     Toleration,
     TopologySpreadConstraint,
+    Volume,
 )
 from mooring.api.meta import LabelSelector, ObjectMeta
+from mooring.api.storage import (
+    CSINode,
+    CsiNodeDriver,
+    CsiNodeDriverAllocatable,
+    CsiNodeSpec,
+    CsiSource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+)
 from mooring.state.cluster import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 NAMESPACE = "default"
+CSI_DRIVER = "csi.example.com"
 POD_CPU, POD_MEMORY = "100m", "200Mi"
 
 
@@ -99,14 +113,66 @@ def _tolerating(i: int, app: str) -> Pod:
     return pod
 
 
+def _important(i: int, app: str) -> Pod:
+    pod = make_pod(i, app, cpu="8", memory="1Gi")
+    pod.spec.priority = 1000
+    return pod
+
+
+def _with_volume(i: int, app: str) -> Pod:
+    pod = make_pod(i, app)
+    pod.spec.volumes = [
+        Volume(name="data", persistent_volume_claim=PersistentVolumeClaimVolume(claim_name=f"claim-{i}"))
+    ]
+    return pod
+
+
 Template = Callable[[int, str], Pod]
 TEMPLATES: dict[str, tuple[Template, ...]] = {
     "plain": (_plain,),
     "spread": (_spread,),
     "affinity": (_affinity,),
     "anti-affinity": (_anti_affinity,),
+    "preemption": (_important,),
+    "volumes": (_with_volume,),
     "mixed": (_plain, _spread, _affinity, _tolerating, _anti_affinity),
 }
+
+
+def fill_with_unimportant(cluster: Cluster, nodes: int) -> None:
+    """Leave no room: four pods of low priority per node, which only preemption can move."""
+    for i in range(4 * nodes):
+        pod = make_pod(i, f"filler-{i % 10}", cpu="8", memory="1Gi")
+        pod.spec.priority = -10
+        pod.spec.node_name = f"node-{i % nodes:05d}"
+        pod.status.start_time = f"2026-01-01T00:{i % 60:02d}:00Z"
+        cluster.set_pod(pod)
+
+
+def add_csi_nodes(cluster: Cluster, nodes: int) -> None:
+    """Every node can attach so many volumes of one CSI driver."""
+    for i in range(nodes):
+        driver = CsiNodeDriver(name=CSI_DRIVER, allocatable=CsiNodeDriverAllocatable(count=39))
+        cluster.put(CSINode(metadata=ObjectMeta(name=f"node-{i:05d}"), spec=CsiNodeSpec(drivers=[driver])))
+
+
+def add_bound_claim(cluster: Cluster, i: int) -> None:
+    """A claim with its volume, bound to each other."""
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(
+            name=f"claim-{i}",
+            namespace=NAMESPACE,
+            uid=f"claim-uid-{i}",
+            annotations={"pv.kubernetes.io/bind-completed": "yes"},
+        ),
+        spec=PersistentVolumeClaimSpec(volume_name=f"pv-{i}", access_modes=["ReadWriteOnce"]),
+    )
+    claim.status.phase = "Bound"
+    volume = PersistentVolume(metadata=ObjectMeta(name=f"pv-{i}"))
+    volume.spec.csi = CsiSource(driver=CSI_DRIVER, volume_handle=f"handle-{i}")
+    volume.spec.claim_ref = ObjectReference(namespace=NAMESPACE, name=f"claim-{i}", uid=f"claim-uid-{i}")
+    cluster.put(volume)
+    cluster.put(claim)
 
 
 def make_cluster(nodes: int, running: int = 0) -> Cluster:
@@ -128,6 +194,6 @@ def pods_of(workload: str, *, alike: bool = True) -> Iterator[Pod]:
     for i in itertools.count():
         template = templates[i % len(templates)]
         pod = template(i, f"{workload}-{template.__name__.strip('_')}")
-        if not alike:
+        if not alike and workload != "preemption":
             pod.spec.containers[0].resources.requests = {"cpu": f"{100 + i % 997}m", "memory": f"{200 + i // 997}Mi"}
         yield pod

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mooring.bench.clusters import make_cluster, pods_of
+from mooring.bench.clusters import add_bound_claim, add_csi_nodes, fill_with_unimportant, make_cluster, pods_of
 from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
@@ -47,6 +47,10 @@ def measure(
 ) -> Result:
     """Place pods one after another and take the time of every decision."""
     cluster = make_cluster(nodes, running)
+    if workload == "preemption":
+        fill_with_unimportant(cluster, nodes)
+    if workload == "volumes":
+        add_csi_nodes(cluster, nodes)
     built = build(default_config(), cluster)
     profile = built.profiles["default-scheduler"]
     source = pods_of(workload, alike=alike)
@@ -61,12 +65,19 @@ def measure(
             started = time.process_time()
             times.clear()
             placed = 0
+        if workload == "volumes":
+            add_bound_claim(cluster, i)
         pod = cluster.info(next(source))
         before = time.perf_counter()
         decision = built.engine.decide(pod, profile, detail=False)
         times.append(time.perf_counter() - before)
         if decision.outcome is Outcome.SCHEDULED:
             cluster.assume(pod, decision.node or "")
+            placed += 1
+        elif decision.victims and decision.nominated_node:
+            for victim in decision.victims:
+                cluster.remove_pod(victim.uid)
+            cluster.assume(pod, decision.nominated_node)
             placed += 1
         if progress is not None and i % 100 == 99:
             progress(i, pods)
@@ -85,3 +96,22 @@ def measure(
         cpu_s_per_1000=round(cpu / max(pods, 1) * 1000, 4),
         peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
+
+
+def measure_state(nodes: int, pods: int) -> dict[str, float]:
+    """Memory and time of holding a cluster of that size."""
+    before = _resident_mib()
+    started = time.process_time()
+    cluster = make_cluster(nodes, pods)
+    cluster.snapshot()
+    return {
+        "nodes": nodes,
+        "running_pods": pods,
+        "build_cpu_s": round(time.process_time() - started, 2),
+        "state_mib": round(_resident_mib() - before, 1),
+    }
+
+
+def _resident_mib() -> float:
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * resource.getpagesize() / (1 << 20)

@@ -1,0 +1,147 @@
+"""``mooring bench``: measurements, with numbers for people and for programs."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mooring import __version__
+from mooring.cli.output import console, emit, output_option, print_table
+
+WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
+GROWTH = (100, 1000, 5000, 20000)
+
+
+@click.group()
+def bench() -> None:
+    """Measure mooring and say what it costs.
+
+    \b
+    Example:
+      mooring bench decide --nodes 5000 --workload spread
+    """
+
+
+def _machine() -> dict[str, str]:
+    import numpy
+
+    return {
+        "mooring": __version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "machine": platform.machine(),
+        "system": platform.platform(terse=True),
+    }
+
+
+@bench.command()
+@click.option("--nodes", type=click.IntRange(1, 100_000), default=5000, show_default=True, help="Nodes in the cluster.")
+@click.option("--pods", type=click.IntRange(1), default=1000, show_default=True, help="Pods to place per row.")
+@click.option("--running", type=click.IntRange(0), default=0, show_default=True, help="Pods that run there already.")
+@click.option(
+    "--workload",
+    "workloads",
+    type=click.Choice(WORKLOADS),
+    multiple=True,
+    help="What pods ask for; repeat for several.",
+)
+@click.option("--growth", is_flag=True, help="Also how the cost grows from 100 to 20,000 nodes and with running pods.")
+@click.option("--memory", is_flag=True, help="Also the memory that 5,000 nodes with 150,000 pods take.")
+@output_option()
+def decide(
+    nodes: int, pods: int, running: int, workloads: tuple[str, ...], growth: bool, memory: bool, output: str
+) -> None:
+    """Time decisions on generated clusters, in this process, every feasible node scored.
+
+    Each workload is measured twice: with pods of one template ("alike", where caches help) and with a template per
+    pod (where none does).
+
+    \b
+    Example:
+      mooring bench decide --nodes 5000 --pods 2000 --workload plain --workload spread
+    """
+    from mooring.bench.decisions import Result, measure, measure_state
+
+    wanted = workloads or ("plain", "spread", "affinity", "mixed")
+    plan: list[dict[str, Any]] = [
+        {"workload": name, "nodes": nodes, "running": running, "alike": alike, "pods": _capped(name, pods)}
+        for name in wanted
+        for alike in (True, False)
+        if alike or name not in ("preemption", "volumes")
+    ]
+    if growth:
+        plan += [
+            {"workload": name, "nodes": n, "running": 0, "alike": True, "pods": min(pods, 500)}
+            for name in wanted
+            for n in GROWTH
+            if n != nodes
+        ]
+        plan += [
+            {"workload": name, "nodes": nodes, "running": r * nodes, "alike": True, "pods": min(pods, 500)}
+            for name in wanted
+            for r in (10, 40)
+        ]
+    results: list[Result] = []
+    with _progress() as bar:
+        task = bar.add_task("deciding", total=sum(row["pods"] for row in plan))
+        for row in plan:
+            bar.update(task, description=f"{row['workload']}, {row['nodes']} nodes")
+            done = 0
+
+            def advance(i: int, total: int) -> None:
+                nonlocal done
+                bar.advance(task, max(0, min(i, total) - done))
+                done = min(i, total)
+
+            results.append(measure(progress=advance, **row))
+            bar.advance(task, row["pods"] - done)
+    state = measure_state(5000, 150_000) if memory else None
+    value = {"machine": _machine(), "results": [result.to_dict() for result in results], "state": state}
+
+    def draw(out: Console) -> None:
+        print_table(
+            out,
+            ["workload", "nodes", "running", "pods alike", "median µs", "p99 µs", "CPU s / 1,000 pods", "peak MiB"],
+            [
+                [
+                    result.workload,
+                    f"{result.nodes:,}",
+                    f"{result.running_pods:,}",
+                    "yes" if result.alike else "no",
+                    f"{result.median_us:,.0f}",
+                    f"{result.p99_us:,.0f}",
+                    f"{result.cpu_s_per_1000:.3f}",
+                    f"{result.peak_mib:,.0f}",
+                ]
+                for result in results
+            ],
+        )
+        if state is not None:
+            out.print(
+                f"state of {state['nodes']:,.0f} nodes and {state['running_pods']:,.0f} pods: "
+                f"{state['state_mib']:,.0f} MiB, built in {state['build_cpu_s']} CPU seconds"
+            )
+
+    emit(value, output, draw)
+
+
+def _capped(workload: str, pods: int) -> int:
+    """A preempting decision looks at hundreds of nodes: fewer of them say as much."""
+    return min(pods, 200) if workload == "preemption" else pods
+
+
+def _progress() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} pods"),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
