@@ -58,7 +58,6 @@ class NodeVolumeLimits:
         if isinstance(volumes, dict) and volumes:
             countable = (codes == 0) & self._attached.has_limits
             codes[countable & self._over_limit(volumes)] = 1
-            self._correct_shared(codes, countable, volumes)
             for name, why in self._attached.failing.items():
                 row = nodes.table.nodes[name].row
                 if countable[row]:
@@ -104,22 +103,21 @@ class NodeVolumeLimits:
         return ~self._attached.installed(driver) if insists else np.zeros(len(self._attached.has_csi_node), np.bool_)
 
     def _over_limit(self, volumes: Mapping[str, str]) -> NDArray[np.bool_]:
+        """Where the volumes that no pod there uses yet are too many for their driver."""
         over = np.zeros(len(self._attached.has_limits), np.bool_)
         for driver, count in Counter(volumes.values()).items():
             limit = self._attached.limit(driver)
-            if limit is not None:
-                over |= self._attached.count(driver) + count > limit
+            if limit is None:
+                continue
+            new = np.full(len(over), count, np.int64)
+            for volume in volumes:
+                if volumes[volume] == driver:
+                    new[self._attached.rows_using(volume)] -= 1
+            over |= (new > 0) & (self._attached.count(driver) + new > limit)
         return over
 
-    def _correct_shared(self, codes: Codes, countable: NDArray[np.bool_], volumes: Mapping[str, str]) -> None:
-        """Look again at the nodes where one of the volumes is in use: there it is not new."""
-        for name in {name for volume in volumes for name in self._attached.users(volume)}:
-            row = self._attached.row(name)
-            if countable[row]:
-                codes[row] = self._judge(volumes, name, self._attached.node(name), [EXCEEDED])
-
     def _judge(self, volumes: Mapping[str, str], name: str, node: NodeVolumes, statuses: list[Status]) -> int:
-        """The code of one node."""
+        """The code of one node, whose pods are not what the columns count."""
         if node.error:
             return _code(statuses, Status.error(node.error))
         limits = self._attached.limits_of(name)

@@ -73,11 +73,20 @@ class VolumeRestrictions:
                 return Status.unresolvable(claim_not_found(name))
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 exclusive.add(name)
-        conflicts = sum(f"{namespace}/{name}" in self._cluster.claim_users for name in exclusive)
+        conflicts = sum(self._is_used(namespace, name) for name in exclusive)
         if not conflicts and not any(disk_key(volume) for volume in pod.shape.volumes):
             return SKIP
         state.write(self.name, RestrictionState(frozenset(exclusive), conflicts))
         return SUCCESS
+
+    def _is_used(self, namespace: str, name: str) -> bool:
+        """Report whether a pod on a known node uses the claim; pods whose node is gone are not in the way."""
+        users = self._cluster.claim_users.get(f"{namespace}/{name}", 0)
+        table = self._cluster.table
+        if users and len(table.nodes) > len(table.infos):
+            lost = (pod for info in table.nodes.values() if info.node is None for pod in info.pods.values())
+            users -= sum(pod.shape.claim_names.count(name) for pod in lost if pod.pod.metadata.namespace == namespace)
+        return users > 0
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status:
         return self._count(state, added, 1)

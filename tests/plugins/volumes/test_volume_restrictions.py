@@ -124,6 +124,15 @@ class TestReadWriteOncePod:
         told = world.judge(VolumeRestrictions(None, world.handle), world.pod("c"))
         assert told == {"a": IN_USE, "b": IN_USE}
 
+    def test_a_user_whose_node_is_gone_is_not_in_the_way(self, world: Any) -> None:
+        world.node("a")
+        world.claim("c", accessModes=["ReadWriteOncePod"])
+        world.pod("c", name="other", on="gone")
+        plugin = VolumeRestrictions(None, world.handle)
+        assert world.pre_filter(plugin, world.pod("c")).is_skip
+        world.node("gone")
+        assert world.pre_filter(plugin, world.pod("c")).is_success
+
     def test_a_disk_in_the_way_is_told_first(self, world: Any) -> None:
         world.node("a")
         world.node("b")

@@ -173,12 +173,6 @@ class AttachedVolumes:
     def limits_of(self, name: str) -> dict[str, int]:
         return limits(self._objects.get(CSINode, name))
 
-    def node(self, name: str) -> NodeVolumes:
-        return self._nodes[name]
-
-    def row(self, name: str) -> int:
-        return self._table.nodes[name].row
-
     def installed(self, driver: str) -> Mask:
         """Nodes whose CSINode names the driver."""
         mask = np.zeros(len(self._table), np.bool_)
@@ -187,9 +181,13 @@ class AttachedVolumes:
             mask[row] = csi_node is not None and any(d.name == driver for d in csi_node.spec.drivers or ())
         return mask
 
-    def users(self, volume: str) -> Iterable[str]:
+    def users(self, volume: str) -> set[str]:
         """Names of the nodes where a pod uses the volume (``driver/handle``)."""
-        return self._users.get(volume, ())
+        return self._users.get(volume, set())
+
+    def rows_using(self, volume: str) -> NDArray[np.int64]:
+        users = self.users(volume)
+        return np.fromiter((self._table.nodes[name].row for name in users), np.int64, len(users))
 
     def of_new_pod(self, pod: PodInfo, *, has_csi_node: bool) -> dict[str, str]:
         """The volumes of the pod that is to be scheduled; raises ClaimMissing or CountError."""
