@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -105,3 +106,42 @@ async def test_writes_without_http_are_kept_too(tmp_path: Path) -> None:
     with pytest.raises(StatusError):
         again.api.get(NODES, "", "other")
     await again.stop()
+
+
+async def test_a_writer_waits_for_its_own_batch_only(tmp_path: Path) -> None:
+    plane = ControlPlane(use_tls=False, data_dir=tmp_path)
+    journal = plane._journal
+    assert journal is not None
+    plane.api.create(NODES, "", make_node("n0"))
+    first = asyncio.create_task(journal.durable())
+    done = []
+
+    async def keep_busy() -> None:
+        for i in range(1, 200):
+            plane.api.create(NODES, "", make_node(f"n{i}"))
+            await journal.durable()
+            done.append(i)
+
+    busy = asyncio.gather(keep_busy(), *(journal.durable() for _ in range(3)))
+    await asyncio.wait_for(first, 20)
+    assert len(done) < 10
+    await asyncio.wait_for(busy, 60)
+    await plane.stop()
+
+
+async def test_a_write_that_cannot_reach_the_disk_is_an_error_and_is_tried_again(tmp_path: Path) -> None:
+    async with connected(data_dir=tmp_path) as (plane, http):
+        journal = plane._journal
+        assert journal is not None
+        original, journal._write = journal._write, _broken  # type: ignore[method-assign]
+        code, status = await http("POST", "/api/v1/nodes", make_node("n1"))
+        assert (code, status["kind"]) == (500, "Status")
+        journal._write = original  # type: ignore[method-assign]
+        assert (await http("POST", "/api/v1/nodes", make_node("n2")))[0] == 201
+    again = ControlPlane(use_tls=False, data_dir=tmp_path)
+    assert [entry.name for entry in again.store.iterate(NODES)] == ["n1", "n2"]
+    await again.stop()
+
+
+def _broken(batch: object, rv: int) -> None:
+    raise sqlite3.OperationalError("disk I/O error")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.clock import VirtualClock
+from mooring.controlplane.garbage import expire_events
 from mooring.controlplane.kinds import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.pod_defaults import qos_class
 from mooring.controlplane.rest import Options
@@ -440,3 +441,17 @@ def test_other_kinds_are_validated_too(plane: ControlPlane, resource: str, obj: 
     with pytest.raises(StatusError) as refused:
         plane.api.create(by_resource(resource), "", obj)
     assert refused.value.code == 422 and message in str(refused.value)
+
+
+def test_events_expire(plane: ControlPlane) -> None:
+    events = by_resource("events")
+    for name in ("old", "renewed"):
+        plane.api.create(events, "default", {"metadata": {"name": name}, "involvedObject": {"kind": "Pod"}})
+    clock = plane.api.clock
+    assert isinstance(clock, VirtualClock)
+    clock.advance(3000)
+    seen = {"count": 2, "lastObservedTime": plane.api.timestamp()}
+    plane.api.modify(events, "default", "renewed", lambda event: event.update(series=seen))
+    clock.advance(1000)
+    assert expire_events(plane.api, 3600) == 1
+    assert [entry.name for entry in plane.store.iterate(events)] == ["renewed"]

@@ -11,13 +11,14 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
-from mooring.controlplane import deletion
-from mooring.controlplane.kinds import NAMESPACES, STORED, Kind
+from mooring.controlplane import deletion, meta
+from mooring.controlplane.kinds import NAMESPACES, STORED, Kind, by_resource
 from mooring.controlplane.rest import Api
 from mooring.controlplane.status import StatusError
 from mooring.controlplane.store import ADDED, DELETED, Entry, Event, Object
 
 STEP = 200
+EVENTS = by_resource("events")
 _Item = tuple[Kind, str]
 
 
@@ -195,3 +196,18 @@ class GarbageCollector:
         rest = [name for name in (new.get("spec") or {}).get("finalizers") or () if name != "kubernetes"]
         new["spec"] = {"finalizers": rest} if rest else {}
         self._api.write(NAMESPACES, current, old, new)
+
+
+def expire_events(api: Api, older_than_s: float) -> int:
+    """Delete Events whose time is over, as etcd's leases do upstream; returns how many."""
+    limit = meta.format_time(api.clock.now() - older_than_s)
+    expired = [entry for entry in api.store.iterate(EVENTS) if _last_change(entry.object()) < limit]
+    for entry in expired:
+        api.delete(EVENTS, entry.namespace, entry.name)
+    return len(expired)
+
+
+def _last_change(event: Object) -> str:
+    series = event.get("series") or {}
+    times = (event["metadata"]["creationTimestamp"], event.get("lastTimestamp"), series.get("lastObservedTime"))
+    return max(str(time) for time in times if time)

@@ -8,14 +8,18 @@ restart begins well above the last one on disk, and older watches are told to li
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mooring.controlplane.kinds import STORED
+from mooring.controlplane.status import StatusError
 from mooring.controlplane.store import Store
 from mooring.errors import UsageError
 
+log = logging.getLogger(__name__)
 RESTART_GAP = 100_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS objects (
@@ -25,6 +29,10 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 """
 _Change = tuple[int, str, str, bytes | None]
+
+
+def _not_kept() -> StatusError:
+    return StatusError(500, "InternalError", "Internal error occurred: the change could not be written to disk")
 
 
 class SqliteJournal:
@@ -46,8 +54,11 @@ class SqliteJournal:
             raise UsageError(f"{self._path}: cannot be used to keep data: {error}") from None
         self._pending: list[_Change] = []
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mooring-journal")
-        self._commit: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
+        self._in_flight: asyncio.Future[None] | None = None
+        """Done when the batch that is being committed is on disk."""
         self._next: asyncio.Future[None] | None = None
+        """Done when the batch that is being collected is."""
 
     def open_store(self, *, history: int = 10_000) -> Store:
         """A store with everything that is on disk."""
@@ -65,37 +76,38 @@ class SqliteJournal:
         self._pending.append((rv, resource, key, raw))
 
     async def durable(self) -> None:
-        """Return when everything recorded so far is on disk."""
-        if not self._pending and self._commit is None:
-            return
-        loop = asyncio.get_running_loop()
-        if self._commit is not None and self._pending:
-            # A commit is running without our changes: wait for the one after it.
+        """Return when everything recorded so far is on disk; raises what kept it from getting there."""
+        if self._pending:
             if self._next is None:
-                self._next = loop.create_future()
-            await asyncio.shield(self._next)
+                self._next = asyncio.get_running_loop().create_future()
+            waiting = self._next
+            if self._runner is None:
+                self._runner = asyncio.get_running_loop().create_task(self._run())
+        elif self._in_flight is not None:
+            waiting = self._in_flight
+        else:
             return
-        if self._commit is None:
-            self._commit = loop.create_task(self._run())
-        await asyncio.shield(self._commit)
+        await asyncio.shield(waiting)
 
     async def _run(self) -> None:
+        """Commit batch after batch while there are any; each writer waits for its own only."""
         loop = asyncio.get_running_loop()
         try:
             while self._pending:
                 batch, self._pending = self._pending, []
-                waiting, self._next = self._next, None
+                self._in_flight, self._next = self._next or loop.create_future(), None
                 try:
                     await loop.run_in_executor(self._thread, self._write, batch, batch[-1][0])
-                except BaseException as error:
-                    if waiting is not None and not waiting.done():
-                        waiting.set_exception(error)
-                        waiting.exception()
-                    raise
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(None)
+                except sqlite3.Error as error:
+                    log.error("%s: cannot write: %s", self._path, error)
+                    self._pending = batch + self._pending  # the next commit takes it along
+                    self._in_flight.set_exception(_not_kept())
+                    self._in_flight.exception()  # nobody may be waiting
+                    return
+                self._in_flight.set_result(None)
         finally:
-            self._commit = None
+            self._in_flight = None
+            self._runner = None
 
     def _write(self, batch: list[_Change], rv: int) -> None:
         last: dict[tuple[str, str], _Change] = {(change[1], change[2]): change for change in batch}
@@ -112,12 +124,14 @@ class SqliteJournal:
             self._db.execute("INSERT OR REPLACE INTO meta VALUES ('rv', ?)", (rv,))
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
             raise
 
     async def close(self) -> None:
-        await self.durable()
-        while self._pending or self._commit is not None:
-            await self.durable()
+        """Bring everything to disk and let go of the file."""
+        with contextlib.suppress(StatusError):
+            while self._pending or self._in_flight is not None:
+                await self.durable()
         self._thread.shutdown()
         self._db.close()

@@ -18,7 +18,7 @@ from mooring.clock import Clock, SystemClock
 from mooring.controlplane import tls
 from mooring.controlplane.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.faults import Faults
-from mooring.controlplane.garbage import GarbageCollector
+from mooring.controlplane.garbage import GarbageCollector, expire_events
 from mooring.controlplane.http import MAX_BODY_BYTES, Server
 from mooring.controlplane.kinds import NAMESPACES, by_resource
 from mooring.controlplane.persistence import SqliteJournal
@@ -30,6 +30,7 @@ from mooring.errors import UsageError
 log = logging.getLogger(__name__)
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+EVENT_CHECK_S = 60.0
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -63,6 +64,7 @@ class ControlPlane:
         new_uid: Callable[[], str] | None = None,
         rng: random.Random | None = None,
         watch_limit: int = 20_000,
+        event_ttl_s: float = 3600.0,
     ) -> None:
         if host not in LOOPBACK and not allow_remote:
             raise UsageError(f"host {host}: only this machine can reach the server unless remote access is allowed")
@@ -87,6 +89,7 @@ class ControlPlane:
             watch_limit=watch_limit,
         )
         self.garbage = GarbageCollector(self.api) if garbage_collection else None
+        self._event_ttl_s = event_ttl_s
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._certificate: bytes | None = None
@@ -143,8 +146,14 @@ class ControlPlane:
         if self.garbage is not None:
             self.garbage.start()
             self._tasks.append(asyncio.create_task(self.garbage.run()))
+            self._tasks.append(asyncio.create_task(self._expire_events()))
         if self._journal is not None:
             await self._journal.durable()
+
+    async def _expire_events(self) -> None:
+        while True:
+            await asyncio.sleep(EVENT_CHECK_S)
+            expire_events(self.api, self._event_ttl_s)
 
     async def _listen(self, runner: web.ServerRunner, host: str, port: int, context: ssl.SSLContext | None) -> str:
         site = web.TCPSite(runner, host, port, ssl_context=context, backlog=512)
