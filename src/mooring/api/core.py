@@ -89,6 +89,8 @@ class PodAffinityTerm(Struct):
     namespaces: list[str] = []
     topology_key: str = ""
     namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] = []  # merged into the selector by whoever stores the pod; no rule reads them
+    mismatch_label_keys: list[str] = []
 
 
 class WeightedPodAffinityTerm(Struct):

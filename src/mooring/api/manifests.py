@@ -1,0 +1,190 @@
+"""Objects from files: YAML or JSON, several documents, Lists, directories, what ``kubectl get`` prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mooring.api import yaml
+from mooring.api.checks import problems_in
+from mooring.api.codec import KINDS, from_plain
+from mooring.api.defaults import set_defaults
+from mooring.api.meta import Object
+from mooring.api.runtime_class import RuntimeClass
+from mooring.errors import InputError
+
+T = TypeVar("T", bound=Object)
+SUFFIXES = (".yaml", ".yml", ".json")
+
+# Kinds that scheduling or admission reads. The group counts too: there is more than one "Service" in the world.
+READ_KINDS: dict[str, type[Object]] = {**KINDS, "RuntimeClass": RuntimeClass}
+GROUPS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("Pod", "Node", "Namespace", "Service", "ReplicationController", "PersistentVolume", "PersistentVolumeClaim"),
+        ("",),
+    ),
+    **dict.fromkeys(("ReplicaSet", "StatefulSet"), ("apps", "extensions")),
+    **dict.fromkeys(
+        ("StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"), ("storage.k8s.io",)
+    ),
+    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"), ("resource.k8s.io",)),
+    "PodDisruptionBudget": ("policy",),
+    "PriorityClass": ("scheduling.k8s.io",),
+    "PodGroup": ("scheduling.k8s.io", "scheduling.x-k8s.io"),
+    "RuntimeClass": ("node.k8s.io",),
+}
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What was found: objects with their defaults, and how many of which kinds nobody needs."""
+
+    objects: list[Object] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)  # the file and document of each object
+    ignored: Counter[str] = field(default_factory=Counter)
+    other: list[Mapping[str, Any]] = field(default_factory=list)  # the ignored ones as they stand
+    stored: set[tuple[str, str]] = field(default_factory=set)  # uid and version of objects from a server
+
+    def of(self, kind: type[T]) -> Iterator[T]:
+        return (obj for obj in self.objects if isinstance(obj, kind))
+
+    @property
+    def ignored_note(self) -> str:
+        """One line about what was left out; empty if nothing was."""
+        if not self.ignored:
+            return ""
+        total = sum(self.ignored.values())
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
+        return f"ignored {total} object{'s' if total != 1 else ''} that scheduling does not read: {kinds}"
+
+
+def load_manifests(paths: Iterable[str | Path], context: Manifests | None = None) -> Manifests:
+    """Read files and directories into objects as a scheduler would see them on a cluster.
+
+    ``context`` has objects that were read before: their classes count, and nothing may be there twice.
+    """
+    found = Manifests()
+    for path in paths:
+        for file in _files(Path(path)):
+            _read(_bytes(file), str(file), found)
+    _finish(found, context)
+    return found
+
+
+def parse_manifests(text: str | bytes, source: str, context: Manifests | None = None) -> Manifests:
+    """The same for a text that is at hand; ``source`` is what errors call it."""
+    found = Manifests()
+    _read(text, source, found)
+    _finish(found, context)
+    return found
+
+
+def _finish(found: Manifests, context: Manifests | None) -> None:
+    try:
+        set_defaults(found.objects, context.objects if context is not None else ())
+    except InputError as error:
+        raise InputError(f"{_place_of(str(error), found)}{error}") from None
+    seen: dict[tuple[type[Object], str], str] = {}
+    for obj, where in zip(found.objects, found.places, strict=True):
+        kind = type(obj).__name__
+        earlier = seen.get((type(obj), obj.key))
+        seen[type(obj), obj.key] = where
+        if earlier is not None:
+            raise InputError(f"{where}: {kind} {obj.key} is already in {earlier}; there can be only one of that name")
+
+
+def _place_of(text: str, found: Manifests) -> str:
+    """The place of the object that an error of admission names at its beginning."""
+    for obj, where in zip(found.objects, found.places, strict=True):
+        if text.startswith(f"{type(obj).__name__} {obj.key}:"):
+            return f"{where}: "
+    return ""
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The file itself, or the manifests below a directory, in order of their names."""
+    if not path.is_dir():
+        yield path
+        return
+    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    if not files:
+        raise InputError(f"{path}: no manifests in this directory; expected files that end in {', '.join(SUFFIXES)}")
+    yield from files
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _read(text: str | bytes, source: str, found: Manifests) -> None:
+    documents = yaml.load_documents(text, source)
+    for number, document in enumerate(documents, start=1):
+        where = source if len(documents) == 1 else f"{source}, document {number} (line {document.line})"
+        if document.duplicates:
+            raise InputError(f"{where}: {document.duplicates[0]}")
+        _add(document.value, where, found)
+
+
+def _add(value: Any, where: str, found: Manifests) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"{where}: {_said(value)} where a Kubernetes object (apiVersion, kind, metadata) would be right"
+        )
+    kind, version = value.get("kind"), value.get("apiVersion")
+    if not isinstance(kind, str) or not kind:
+        raise InputError(f"{where}: an object without kind; expected apiVersion, kind and metadata")
+    if not isinstance(version, str | None):
+        raise InputError(f"{where}: apiVersion: {_said(version)} where a string would be right")
+    if kind.endswith("List") and "items" in value:
+        _add_items(value, kind.removesuffix("List"), where, found)
+        return
+    struct = READ_KINDS.get(kind)
+    group = (version or "").rpartition("/")[0]
+    if struct is None or (version and group not in GROUPS[kind]):
+        found.ignored[kind] += 1
+        found.other.append(value)
+        return
+    try:
+        obj: Object = from_plain(struct, value)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    for problem in problems_in(obj):
+        raise InputError(f"{where}: {kind} {obj.key}: {problem}")
+    obj.kind = kind
+    version_of_it = (obj.metadata.uid, obj.metadata.resource_version)
+    if all(version_of_it):
+        if version_of_it in found.stored:
+            return  # the very same object once more: dumps may overlap
+        found.stored.add(version_of_it)
+    found.objects.append(obj)
+    found.places.append(where)
+
+
+def _add_items(value: Mapping[str, Any], item_kind: str, where: str, found: Manifests) -> None:
+    items = value["items"] or []
+    if not isinstance(items, list):
+        raise InputError(f"{where}: items: {_said(items)} where a list would be right")
+    for i, item in enumerate(items):
+        if isinstance(item, Mapping) and item_kind and "kind" not in item:
+            item = {"kind": item_kind, "apiVersion": value.get("apiVersion"), **item}
+        _add(item, f"{where}, items[{i}]", found)
+
+
+def _said(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case bool() | int() | float():
+            return f"the value {value}"
+        case str():
+            return f"the text {value[:40]!r}"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
