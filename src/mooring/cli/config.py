@@ -102,7 +102,8 @@ def _registered() -> dict[str, frozenset[str]]:
     from mooring.plugins.in_tree import in_tree_registry
 
     have = in_tree_registry()
-    return {name: points for name, points in IN_TREE_POINTS.items() if name in have}
+    ours = {name: points for name, points in have.points().items() if name not in IN_TREE_POINTS}
+    return {name: points for name, points in IN_TREE_POINTS.items() if name in have} | ours
 
 
 def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:

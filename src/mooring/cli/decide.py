@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from mooring.cli.plugins import plugin_option, registry_with
 from mooring.errors import InputError, MooringError
 
 
@@ -38,8 +39,9 @@ def read_cases(path: str) -> Iterator[dict[str, Any]]:
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration instead of the cases' own.")
+@plugin_option
 @click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="One JSON object per case.")
-def decide(files: tuple[str, ...], config_path: str | None, output: str) -> None:
+def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, ...], output: str) -> None:
     """Replay recorded cases and print the decisions, one JSON line per case.
 
     A case is a cluster, a configuration and pods that come one after another. Recorded verdicts are not looked at:
@@ -52,6 +54,7 @@ def decide(files: tuple[str, ...], config_path: str | None, output: str) -> None
     from mooring.config.load import load_config_file
     from mooring.sim.replay import replay_case
 
+    registry = registry_with(plugins)
     config = None
     if config_path is not None:
         loaded = load_config_file(config_path)
@@ -61,7 +64,7 @@ def decide(files: tuple[str, ...], config_path: str | None, output: str) -> None
     for path in files:
         for case in read_cases(path):
             try:
-                decided = replay_case(case, config)
+                decided = replay_case(case, config, registry)
             except MooringError as error:
                 raise type(error)(f"case {case.get('id')}: {error}") from None
             click.echo(json.dumps(decided, separators=(",", ":"), ensure_ascii=False))

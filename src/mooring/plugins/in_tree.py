@@ -11,6 +11,7 @@ from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
 from mooring.plugins.node_declared_features import NodeDeclaredFeatures
 from mooring.plugins.node_name import NodeName
+from mooring.plugins.node_number import NodeNumber
 from mooring.plugins.node_ports import NodePorts
 from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.plugins.node_resources_fit import NodeResourcesFit
@@ -47,6 +48,9 @@ IN_TREE: tuple[type, ...] = (
     NodeDeclaredFeatures,
 )
 
+# Not kube-scheduler's: there for whoever names them in a profile.
+OPTIONAL: tuple[type, ...] = (NodeNumber,)
+
 
 def in_tree_registry() -> Registry:
-    return Registry({plugin.__name__: plugin for plugin in IN_TREE})
+    return Registry({plugin.__name__: plugin for plugin in (*IN_TREE, *OPTIONAL)})

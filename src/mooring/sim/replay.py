@@ -24,6 +24,7 @@ from mooring.engine.build import Built, build
 from mooring.engine.cycle import pre_enqueue
 from mooring.engine.decision import Decision, Outcome
 from mooring.errors import InputError
+from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.plugins.dynamic_resources.attempt import chosen_devices
 from mooring.plugins.volume_binding import chosen_volumes
@@ -50,7 +51,12 @@ def latest_time(values: Iterable[Mapping[str, Any]]) -> float:
 class Replay:
     """One case: a cluster, a scheduler without a queue, and the steps one after another."""
 
-    def __init__(self, case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None) -> None:
+    def __init__(
+        self,
+        case: Mapping[str, Any],
+        config: KubeSchedulerConfiguration | None = None,
+        registry: Registry | None = None,
+    ) -> None:
         self.cluster = Cluster()
         self.nominations = Nominations()
         self.clock = VirtualClock(latest_time(case.get("objects", ())))
@@ -61,6 +67,7 @@ class Replay:
             self.cluster,
             clock=self.clock,
             nominator=self.nominations,
+            registry=registry,
         )
         for value in case.get("objects", ()):
             self._apply(value)
@@ -184,7 +191,9 @@ def _device(result: Any) -> dict[str, Any]:
     return {key: fields[key] for key in keys if fields.get(key)}
 
 
-def replay_case(case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None) -> dict[str, Any]:
+def replay_case(
+    case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
+) -> dict[str, Any]:
     """Replay one case and return ``{"id", "steps"}``."""
-    replay = Replay(case, config)
+    replay = Replay(case, config, registry)
     return {"id": case.get("id"), "steps": [replay.step(step) for step in case.get("steps", ())]}

@@ -1,0 +1,194 @@
+"""Plugins from outside: by ``module:Class``, by path to a file, or by entry point. Mistakes are one line each."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from mooring.errors import PluginError
+from mooring.framework.registry import Registry, points_of
+
+GROUP = "mooring.plugins"
+
+
+def load_plugins(references: Iterable[str], registry: Registry) -> list[str]:
+    """Register what each reference names; return the names that configurations can use from now on.
+
+    A reference is ``package.module:Class``, ``file.py`` (every plugin in it), ``file.py:Class``, or the name of an
+    installed entry point of the group ``mooring.plugins``.
+    """
+    names: list[str] = []
+    for reference in references:
+        for plugin in find_plugins(reference):
+            names.append(register(plugin, registry, reference))
+    return names
+
+
+def load_installed(registry: Registry) -> list[str]:
+    """Register every installed plugin; one that cannot be loaded is a line in what is returned, not a failure."""
+    problems: list[str] = []
+    for point in entry_points(group=GROUP):
+        try:
+            register(_load(point), registry, f"entry point {point.name}")
+        except PluginError as error:
+            problems.append(str(error))
+    return problems
+
+
+def register(plugin: type, registry: Registry, where: str) -> str:
+    """Check a class as a whole, then register it; the same class once more is fine."""
+    name = getattr(plugin, "name", "")
+    if isinstance(name, str) and name in registry and registry.get(name) is plugin:
+        return name
+    _check_class(plugin, where)
+    registry.register(plugin)
+    return str(name)
+
+
+def find_plugins(reference: str) -> list[type]:
+    """The classes that a reference names."""
+    place, class_name = _split(reference)
+    if place.endswith(".py"):
+        module = _module_from_file(Path(place), reference)
+    elif class_name:
+        module = _import(place, reference)
+    else:
+        return [_entry_point(reference)]
+    if class_name:
+        return [_named(module, class_name, reference)]
+    found = [value for value in vars(module).values() if _is_plugin_of(value, module)]
+    if not found:
+        raise PluginError(
+            f"plugin {reference}: no plugin in this file; expected a class with a name and a method such as filter"
+        )
+    return found
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """The module or file, and the class, if one is named."""
+    place, colon, class_name = reference.rpartition(":")
+    if not colon or class_name.endswith(".py") or "/" in class_name:
+        return reference, ""
+    if not place or not class_name:
+        raise PluginError(f"plugin {reference!r}: expected module:Class, file.py, file.py:Class or an entry point")
+    return place, class_name
+
+
+def _import(name: str, reference: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise PluginError(f"plugin {reference}: there is no module {error.name}; is it installed?") from None
+        raise PluginError(f"plugin {reference}: importing {name} needs the module {error.name}") from None
+    except Exception as error:
+        raise PluginError(f"plugin {reference}: {_import_problem(error, name)}") from error
+
+
+def _module_from_file(path: Path, reference: str) -> ModuleType:
+    if not path.is_file():
+        raise PluginError(f"plugin {reference}: there is no file {path}")
+    name = "mooring_plugin_" + "".join(c if c.isalnum() else "_" for c in str(path.resolve()))
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and type hints look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginError(f"plugin {reference}: {_import_problem(error, str(path))}") from error
+    return module
+
+
+def _import_problem(error: Exception, place: str) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{error.filename or place}, line {error.lineno}: {error.msg}"
+    line = _line_in(error, place)
+    return f"{place}{line}: {type(error).__name__}: {error}"
+
+
+def _line_in(error: Exception, place: str) -> str:
+    """Where in the author's own file it went wrong."""
+    trace, line = error.__traceback__, ""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.endswith(place):
+            line = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
+
+
+def _named(module: ModuleType, class_name: str, reference: str) -> type:
+    found = getattr(module, class_name, None)
+    if isinstance(found, type):
+        return found
+    classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+    near = get_close_matches(class_name, classes, n=1)
+    what = f"no class {class_name}" if found is None else f"{class_name} is not a class"
+    raise PluginError(f"plugin {reference}: {what}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def _is_plugin_of(value: Any, module: ModuleType) -> bool:
+    """A class that this module defines, that has a name, and that is no mere base."""
+    return (
+        isinstance(value, type)
+        and value.__module__ == module.__name__
+        and not value.__name__.startswith("_")
+        and bool(getattr(value, "name", None))
+        and bool(points_of(value))
+    )
+
+
+def _entry_point(name: str) -> type:
+    known = {point.name: point for point in entry_points(group=GROUP)}
+    if name in known:
+        return _load(known[name])
+    near = get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else "; name a file (plugin.py) or a class (module:Class) instead"
+    raise PluginError(f"plugin {name}: no entry point of that name in the group {GROUP}{hint}")
+
+
+def _load(point: EntryPoint) -> type:
+    reference = f"{point.name} ({point.value})"
+    try:
+        plugin = point.load()
+    except Exception as error:
+        raise PluginError(f"plugin {reference}: {_import_problem(error, point.module)}") from error
+    if not isinstance(plugin, type):
+        raise PluginError(f"plugin {reference}: is {type(plugin).__name__}, a class would be right")
+    return plugin
+
+
+def _check_class(plugin: type, where: str) -> None:
+    """What the registry cannot know: what is missing, how it is made, and what its arguments are."""
+    at = f"plugin {where}: {plugin.__qualname__}"
+    missing = sorted(getattr(plugin, "__abstractmethods__", ()))
+    if missing:
+        wanted = ", ".join(f"{name}{_signature_of(plugin, name)}" for name in missing)
+        raise PluginError(f"{at} does not define {wanted}")
+    try:
+        inspect.signature(plugin).bind(None, None)
+    except TypeError as error:
+        raise PluginError(f"{at} is made with (args, handle), but its __init__ says: {error}") from None
+    except ValueError:
+        pass  # built in C: nothing to look at
+    args = getattr(plugin, "args", None)
+    if args is not None and not (isinstance(args, type) and issubclass(args, msgspec.Struct)):
+        raise PluginError(f"{at}.args is {args!r}; the type of its arguments, a msgspec.Struct, would be right")
+
+
+def _signature_of(plugin: type, method: str) -> str:
+    names = list(inspect.signature(getattr(plugin, method)).parameters)
+    return f"({', '.join(names[1:])})"
