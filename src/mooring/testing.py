@@ -1,0 +1,319 @@
+"""Builders and a scheduler without a cluster: for tests of plugins, of configurations, and of mooring itself.
+
+    from mooring.testing import decide, make_node, make_pod
+
+    def test_a_tainted_node_is_avoided():
+        decision = decide(
+            make_pod("web", cpu="500m"),
+            make_node("a", taints=["dedicated=gpu:NoSchedule"]),
+            make_node("b"),
+        )
+        assert decision.node == "b"
+
+Objects are ordinary API objects: what a builder has no parameter for is
+written as on the wire, in camelCase, through ``spec``, ``metadata`` and
+``status``. A :class:`Scheduler` keeps its cluster, so that pods can come one
+after another; :func:`filter_statuses` and :func:`scores` ask one plugin alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from mooring.api.codec import KINDS, from_plain
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.clock import VirtualClock
+from mooring.config.load import config_from_dict
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.engine.build import Built, build
+from mooring.engine.decision import Decision, Outcome
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.registry import Registry
+from mooring.framework.runtime import Profile
+from mooring.framework.status import SUCCESS, Status
+from mooring.plugins.in_tree import in_tree_registry
+from mooring.sim.nominations import Nominations
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+
+__all__ = [
+    "DEFAULT_SCHEDULER",
+    "Scheduler",
+    "bound",
+    "decide",
+    "filter_statuses",
+    "make_cluster",
+    "make_handle",
+    "make_node",
+    "make_object",
+    "make_pod",
+    "scores",
+]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z: where a test's clock stands
+
+
+# ---- objects -----------------------------------------------------------------------------------------------------
+
+
+def make_pod(
+    name: str = "pod",
+    *,
+    namespace: str = "default",
+    uid: str = "",
+    labels: Mapping[str, str] | None = None,
+    node: str = "",
+    priority: int | None = None,
+    cpu: str | int | None = None,
+    memory: str | int | None = None,
+    requests: Mapping[str, str | int] | None = None,
+    image: str = "",
+    host_ports: Iterable[int] = (),
+    spec: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+) -> Pod:
+    """A pod with one container that asks for ``cpu``, ``memory`` and other ``requests``; ``node`` says where it runs.
+
+    ``spec``, ``metadata`` and ``status`` are laid over it as they stand on the wire; a ``containers`` list
+    in ``spec`` replaces the container.
+    """
+    wanted: dict[str, str | int] = dict(requests or {})
+    wanted |= {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    container: dict[str, Any] = {"name": "main", "image": image or "registry.example/app:1"}
+    if wanted:
+        container["resources"] = {"requests": wanted}
+    ports = [{"containerPort": port, "hostPort": port} for port in host_ports]
+    if ports:
+        container["ports"] = ports
+    whole_spec: dict[str, Any] = {"schedulerName": DEFAULT_SCHEDULER, "containers": [container]}
+    if node:
+        whole_spec["nodeName"] = node
+    if priority is not None:
+        whole_spec["priority"] = priority
+    meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid or f"uid-{namespace}-{name}"}
+    if labels:
+        meta["labels"] = dict(labels)
+    value = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta, **(metadata or {})},
+        "spec": {**whole_spec, **(spec or {})},
+        "status": dict(status or {}),
+    }
+    pod: Pod = from_plain(Pod, value)
+    return pod
+
+
+def make_node(
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    zone: str = "",
+    cpu: str | int = "4",
+    memory: str | int = "8Gi",
+    pods: str | int | None = 110,
+    allocatable: Mapping[str, str | int] | None = None,
+    taints: Iterable[str | Mapping[str, str]] = (),
+    unschedulable: bool = False,
+    images: Mapping[str, int] | None = None,
+    features: Sequence[str] = (),
+    spec: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+) -> Node:
+    """A ready node of 4 cores and 8 GiB that carries its hostname label, and its zone's if one is named.
+
+    Taints may be written as kubectl writes them, ``key=value:Effect``; ``images`` are names with their sizes.
+    """
+    amounts: dict[str, str | int] = {"cpu": cpu, "memory": memory, **(allocatable or {})}
+    if pods is not None:
+        amounts["pods"] = pods
+    whole_status: dict[str, Any] = {
+        "allocatable": amounts,
+        "capacity": amounts,
+        "images": [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()],
+        "declaredFeatures": list(features),
+    }
+    whole_spec: dict[str, Any] = {"taints": [_taint(taint) for taint in taints]}
+    if unschedulable:
+        whole_spec["unschedulable"] = True
+    whole_labels = {HOSTNAME: name, **({ZONE: zone} if zone else {}), **(labels or {})}
+    value = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": whole_labels, **(metadata or {})},
+        "spec": {**whole_spec, **(spec or {})},
+        "status": {**whole_status, **(status or {})},
+    }
+    node: Node = from_plain(Node, value)
+    return node
+
+
+def _taint(taint: str | Mapping[str, str]) -> Mapping[str, str]:
+    if not isinstance(taint, str):
+        return taint
+    rest, _, effect = taint.rpartition(":")
+    key, _, value = rest.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def make_object(kind: str, name: str, namespace: str = "", **fields: Any) -> Any:
+    """An object of any kind that scheduling reads; ``fields`` are its other top-level fields, as on the wire."""
+    meta = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}", **fields.pop("metadata", {})}
+    if namespace:
+        meta["namespace"] = namespace
+    return from_plain(KINDS[kind], {"kind": kind, "metadata": meta, **fields})
+
+
+def bound(pod: Pod, node: str) -> Pod:
+    """The same pod, running on a node."""
+    placed = copy(pod)
+    placed.spec = copy(pod.spec)
+    placed.spec.node_name = node
+    return placed
+
+
+# ---- clusters and decisions --------------------------------------------------------------------------------------
+
+
+def make_cluster(*objects: Object) -> Cluster:
+    """A cluster with these objects, taken in in the order given."""
+    cluster = Cluster()
+    for obj in objects:
+        cluster.put(obj)
+    return cluster
+
+
+def make_handle(cluster: Cluster, **fields: Any) -> Handle:
+    """What a plugin is given when it is made, with a clock that stands still."""
+    return Handle(cluster, **{"clock": VirtualClock(NOON), **fields})
+
+
+class Scheduler:
+    """An engine with its cluster and a clock that stands still; nothing is ever sent anywhere."""
+
+    def __init__(
+        self,
+        *objects: Object,
+        config: Mapping[str, Any] | KubeSchedulerConfiguration | None = None,
+        plugins: Iterable[type] = (),
+        uses_cache: bool = True,
+    ) -> None:
+        """``config`` is a KubeSchedulerConfiguration (apiVersion and kind may be left out); ``plugins`` are classes
+        beside the in-tree ones, which a profile in ``config`` then enables by their names."""
+        registry: Registry = in_tree_registry()
+        for plugin in plugins:
+            registry.register(plugin)
+        self.clock = VirtualClock(NOON)
+        self.nominations = Nominations()
+        self.cluster = make_cluster(*objects)
+        self.built: Built = build(
+            config if isinstance(config, KubeSchedulerConfiguration) else config_from_dict(config),
+            self.cluster,
+            clock=self.clock,
+            nominator=self.nominations,
+            registry=registry,
+        )
+        self.built.engine.uses_cache = uses_cache
+
+    @property
+    def profiles(self) -> dict[str, Profile]:
+        return self.built.profiles
+
+    def put(self, *objects: Object) -> None:
+        """Add or change objects."""
+        for obj in objects:
+            self.cluster.put(obj)
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Promise a node to a waiting pod."""
+        self.nominations.nominate(self.cluster.info(pod), node)
+
+    def decide(self, pod: Pod) -> Decision:
+        """Decide about one pod; the cluster stays as it is."""
+        return self.built.engine.decide(self.cluster.info(pod), self.profiles[pod.spec.scheduler_name])
+
+    def place(self, pod: Pod) -> Decision:
+        """Decide, and let the pod run where it was put."""
+        decision = self.decide(pod)
+        if decision.outcome is Outcome.SCHEDULED:
+            self.cluster.put(bound(pod, str(decision.node)))
+        return decision
+
+
+def decide(
+    pod: Pod,
+    *objects: Object,
+    config: Mapping[str, Any] | KubeSchedulerConfiguration | None = None,
+    plugins: Iterable[type] = (),
+) -> Decision:
+    """Decide about one pod in a cluster of these objects."""
+    return Scheduler(*objects, config=config, plugins=plugins).decide(pod)
+
+
+# ---- one plugin alone --------------------------------------------------------------------------------------------
+
+
+def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status]:
+    """What a plugin's PreFilter and Filter say of every node together, unsigned, by node name.
+
+    A PreFilter that refuses the pod refuses it on every node; one that skips lets all nodes pass; one that
+    narrows the search leaves the other nodes with ``node(s) didn't satisfy plugin(s) [name]``, as in a cycle.
+    """
+    info, nodes, state = cluster.info(pod), cluster.snapshot(), CycleState()
+    names = [node.name for node in nodes.infos]
+    allowed: frozenset[str] | None = None
+    if hasattr(plugin, "pre_filter"):
+        answer = plugin.pre_filter(state, info, nodes)
+        if isinstance(answer, PreFilterResult):
+            allowed = answer.node_names
+        elif answer.is_skip:
+            return dict.fromkeys(names, SUCCESS)
+        elif not answer.is_success:
+            return dict.fromkeys(names, answer)
+    found = dict.fromkeys(names, SUCCESS)
+    if hasattr(plugin, "filter"):
+        verdict = plugin.filter(state, info, nodes)
+        if verdict is not None:
+            found = {name: verdict.status_of(int(number)) for name, number in zip(names, verdict.ids, strict=True)}
+    if allowed is not None:
+        outside = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
+        found = {name: status if name in allowed else outside for name, status in found.items()}
+    return found
+
+
+def scores(
+    plugin: Any, cluster: Cluster, pod: Pod, feasible: Iterable[str] | None = None, *, normalized: bool = True
+) -> dict[str, int] | None:
+    """A plugin's scores of the feasible nodes (all, unless named), by node name; None when it skips."""
+    everywhere = cluster.snapshot()
+    info, state = cluster.info(pod), CycleState()
+    nodes = everywhere if feasible is None else _named(everywhere, feasible)
+    if hasattr(plugin, "pre_score"):
+        status = plugin.pre_score(state, info, nodes)
+        if status.is_skip:
+            return None
+        if not status.is_success:
+            raise ValueError(status.message)
+    found = plugin.score(state, info, nodes)
+    if found is None:  # 0 everywhere
+        found = np.zeros(len(nodes), np.int64)
+    if normalized and hasattr(plugin, "normalize"):
+        found = plugin.normalize(state, info, np.array(found), nodes)
+    return {node.name: int(score) for node, score in zip(nodes.infos, found, strict=True)}
+
+
+def _named(nodes: NodeRows, names: Iterable[str]) -> NodeRows:
+    wanted = set(names)
+    return nodes.subset(np.array([i for i, info in enumerate(nodes.infos) if info.name in wanted], np.int64))
