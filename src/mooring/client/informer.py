@@ -98,10 +98,12 @@ class Informer(Generic[T]):
     async def replace(self, objects: Sequence[T]) -> None:
         """Compare a complete list with the copy: adds and updates first, then what is no longer there."""
         self._tombstones.clear()
-        keep = {_key(item) for item in objects}
+        keep: set[str] = set()
         slices = _Slices()
         for item in objects:
-            self._upsert(_key(item), item, is_list=True)
+            key = _key(item)
+            keep.add(key)
+            self._upsert(key, item, is_list=True)
             if slices.is_over():
                 await asyncio.sleep(0)
         for key in [key for key in self.store if key not in keep]:

@@ -91,7 +91,7 @@ class Transport:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
                 skip_auto_headers=("Accept-Encoding", "Accept", "User-Agent"),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=1 << 20,
+                read_bufsize=1 << 18,
                 auto_decompress=True,
             )
         return self._session
