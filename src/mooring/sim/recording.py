@@ -1,0 +1,99 @@
+"""The format of recorded cases: how objects come out of it, and how decisions are written in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any
+
+import msgspec
+
+from mooring.api.codec import KINDS, from_plain
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.times import parse_time
+from mooring.engine.decision import Decision, Outcome
+from mooring.framework.runtime import Profile
+from mooring.plugins.dynamic_resources.attempt import chosen_devices
+from mooring.plugins.volume_binding import chosen_volumes
+from mooring.state.cluster import Cluster
+
+TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words, not ours
+
+
+def load_object(value: Mapping[str, Any]) -> Object | None:
+    """An object of a case, or None for a kind that no plugin reads."""
+    kind = KINDS.get(str(value.get("kind")))
+    return None if kind is None else from_plain(kind, value)
+
+
+def latest_time(values: Iterable[Mapping[str, Any]]) -> float:
+    """A moment after everything in the case: "now" for pods that have no start time."""
+    stamps = [value.get("metadata", {}).get("creationTimestamp") for value in values]
+    return max((parse_time(stamp) for stamp in stamps if stamp), default=0.0) + 3600.0
+
+
+def bound(cluster: Cluster, pod: Pod, node_name: str) -> Pod:
+    """The pod as the API server stores it once bound: with its node's name and topology labels."""
+    info = cluster.table.nodes.get(node_name)
+    node: Node | None = None if info is None else info.node
+    placed = copy(pod)
+    placed.spec = copy(pod.spec)
+    placed.spec.node_name = node_name
+    if node is not None:
+        topology = {key: node.metadata.labels[key] for key in TOPOLOGY_LABELS if key in node.metadata.labels}
+        placed.metadata = copy(pod.metadata)
+        placed.metadata.labels = {**pod.metadata.labels, **topology}
+    return placed
+
+
+def describe_gated(pod: Pod) -> dict[str, Any]:
+    """A pod that was held back before any attempt."""
+    has_gates = bool(pod.spec.scheduling_gates)
+    return {
+        "outcome": Outcome.GATED.value,
+        "reason": "SchedulingGated" if has_gates else None,
+        "message": GATED_MESSAGE if has_gates else None,
+    }
+
+
+def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
+    """A decision in the format that recordings are compared in."""
+    if decision.outcome is Outcome.SCHEDULED:
+        return _describe_placement(decision, profile)
+    return {
+        "outcome": Outcome.UNSCHEDULABLE.value,
+        "node": None,
+        "scores": {},
+        "totals": {},
+        "reason": decision.reason,
+        "message": decision.message,
+        "nominatedNode": decision.nominated_node or None,
+        "victims": sorted(victim.pod.key for victim in decision.victims if not victim.pod.is_terminating),
+    }
+
+
+def _describe_placement(decision: Decision, profile: Profile) -> dict[str, Any]:
+    node = decision.node or ""
+    result: dict[str, Any] = {
+        "outcome": Outcome.SCHEDULED.value,
+        "node": node,
+        "scores": {} if decision.scores is None else decision.scores.to_dict(),
+        "totals": {} if decision.scores is None else decision.scores.totals_dict(),
+    }
+    status = profile.run_reserve(decision.state, decision.pod, node)
+    if status.is_success:
+        result["volumes"] = chosen_volumes(decision.state, node)
+        result["devices"] = {
+            claim: [_device(found) for found in results]
+            for claim, results in chosen_devices(decision.state, decision.pod.pod.metadata.name, node).items()
+        }
+    profile.run_unreserve(decision.state, decision.pod, node)
+    return result
+
+
+def _device(result: Any) -> dict[str, Any]:
+    fields = msgspec.to_builtins(result)
+    keys = ("request", "driver", "pool", "device", "adminAccess", "consumedCapacity")
+    return {key: fields[key] for key in keys if fields.get(key)}
