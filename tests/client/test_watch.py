@@ -453,6 +453,52 @@ async def test_very_large_objects_and_tiny_chunks(watching, serve, fake_api, eve
     watchers[0].put_nowait(None)
 
 
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "paged"])
+@pytest.mark.parametrize("seed", range(4))
+async def test_chaos_ends_in_the_truth(watching, fake_api, eventually, caplog, seed, streaming):
+    """Changes, cuts, half objects, duplicates, compactions, refusals at random: nothing is lost or told twice."""
+    rng = random.Random(seed)
+    fake_api.streaming = streaming
+    it = await watching(page_size=3)
+    await it.informer.wait_synced()
+
+    async def refuse(_: web.Request) -> web.Response:
+        return fake_api.status(rng.choice([500, 503, 429, 410, 403]), "Injected")
+
+    def half_an_object() -> None:
+        watchers, fake_api.watchers = fake_api.watchers, []
+        item = fake_api.put(rng.choice("abcdef"), size=rng.randrange(100))
+        data = msgspec.json.encode({"type": "MODIFIED", "object": item}) + b"\n"
+        for watcher in watchers:
+            watcher.put_nowait(data[: rng.randrange(len(data))])
+            watcher.put_nowait(None)
+
+    def again() -> None:
+        if fake_api.history:
+            _, type_, item = rng.choice(fake_api.history)
+            fake_api.send({"type": type_, "object": item})
+
+    def remove() -> None:
+        if fake_api.objects:
+            fake_api.delete(rng.choice(sorted(fake_api.objects)))
+
+    def forget() -> None:
+        fake_api.forget()
+        fake_api.cut()
+
+    steps = [lambda: fake_api.put(rng.choice("abcdef"), size=rng.randrange(100))] * 8 + [remove] * 3
+    steps += [again, again, fake_api.bookmark, fake_api.cut, half_an_object, forget]
+    steps += [lambda: fake_api.faults.append(refuse)]
+    for _ in range(250):
+        rng.choice(steps)()
+        if rng.random() < 0.4:
+            await asyncio.sleep(0.001)
+    fake_api.faults.clear()
+    fake_api.put("end", size=1)
+    await eventually(it.is_current)
+    assert "a handler failed" not in caplog.text
+
+
 async def test_a_handler_that_fails_costs_only_its_event(watching, fake_api, eventually, caplog):
     it = await watching()
 

@@ -51,6 +51,7 @@ class Informer(Generic[T]):
         self._handlers: list[_Handler[T]] = []
         self._synced = asyncio.Event()
         self._tombstones: OrderedDict[str, int] = OrderedDict()
+        self._listed_at: int | None = None
 
     # What users of the copy see
 
@@ -95,9 +96,10 @@ class Informer(Generic[T]):
 
     # What the reflector calls
 
-    async def replace(self, objects: Sequence[T]) -> None:
+    async def replace(self, objects: Sequence[T], resource_version: str) -> None:
         """Compare a complete list with the copy: adds and updates first, then what is no longer there."""
         self._tombstones.clear()
+        self._listed_at = _number(resource_version)
         keep: set[str] = set()
         slices = _Slices()
         for item in objects:
@@ -127,7 +129,8 @@ class Informer(Generic[T]):
         old = self.store.get(key)
         version = item.metadata.resource_version
         if old is None:
-            if not is_list and self._tombstones and _is_stale(version, self._tombstones.get(key)):
+            # Known to be gone: deleted since, or already missing from a newer list.
+            if not is_list and (_is_stale(version, self._listed_at) or _is_stale(version, self._tombstones.get(key))):
                 return
             self.store[key] = item
             for handler in self._handlers:

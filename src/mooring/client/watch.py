@@ -147,8 +147,8 @@ def typed_kind(
 class Sink(Protocol[T_contra]):
     """Who keeps the copy. Both calls may give way to others while they work."""
 
-    async def replace(self, objects: Sequence[T_contra]) -> None:
-        """Take ``objects`` as all there is."""
+    async def replace(self, objects: Sequence[T_contra], resource_version: str) -> None:
+        """Take ``objects`` as all there is at ``resource_version``."""
         ...
 
     async def apply(self, events: Sequence[tuple[str, T_contra]]) -> None:
@@ -287,7 +287,7 @@ class Reflector(Generic[T]):
         if self.is_served:
             self.is_served = False
             log.info("%s: not served by this API server, skipped", self.kind.name)
-            await self._sink.replace(())
+            await self._sink.replace((), "")
         return NOT_SERVED_RECHECK_S
 
     # All objects
@@ -316,7 +316,7 @@ class Reflector(Generic[T]):
                             await asyncio.sleep(0)
                             continue
                         self._synchronised()
-                        await self._sink.replace(list(initial.values()))
+                        await self._sink.replace(list(initial.values()), self.last_version)
                         initial = None
                         lines = lines[ended:]
                     await self._take(lines)
@@ -383,7 +383,7 @@ class Reflector(Generic[T]):
                 break
         self.last_version = listed_version
         self._synchronised()
-        await self._sink.replace(objects)
+        await self._sink.replace(objects, listed_version)
 
     async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
         try:
