@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import Extender
@@ -60,6 +61,44 @@ class Preemptions(Protocol):
     def is_running(self, uid: str) -> bool: ...
 
 
+class WaitingPod(Protocol):
+    """A pod that a Permit plugin keeps waiting: its node is held, its binding has not begun."""
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def node_name(self) -> str: ...
+
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        """The plugins that have not allowed it yet."""
+
+    def allow(self, plugin: str) -> None:
+        """Let it go as far as this plugin is concerned; the last one's word starts the binding."""
+
+    def reject(self, plugin: str, message: str) -> bool:
+        """Refuse it; false if somebody was faster."""
+
+
+class WaitingPods(Protocol):
+    """The pods that wait on permit. A plugin asks for them in any method, also for those of other pods."""
+
+    def get(self, uid: str) -> WaitingPod | None: ...
+
+    def all(self) -> Sequence[WaitingPod]: ...
+
+
+class NobodyWaits:
+    """There are no waiting pods: a decision is made in thought only."""
+
+    def get(self, uid: str) -> WaitingPod | None:
+        return None
+
+    def all(self) -> Sequence[WaitingPod]:
+        return ()
+
+
 class Devices(Protocol):
     """Extended resources that DeviceClasses stand for: some nodes offer them as devices instead of a number."""
 
@@ -108,6 +147,8 @@ class Handle:
     devices: Devices = field(default_factory=NoDevices)
     filters: FilterRunner | None = None  # of the profile that the plugin belongs to
     preemptions: Preemptions | None = None
+    waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
+    pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
     extenders: Sequence[Extender] = ()
     pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.framework.registry import Registry
+from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
@@ -49,7 +50,7 @@ IN_TREE: tuple[type, ...] = (
 )
 
 # Not kube-scheduler's: there for whoever names them in a profile.
-OPTIONAL: tuple[type, ...] = (NodeNumber,)
+OPTIONAL: tuple[type, ...] = (Coscheduling, NodeNumber)
 
 
 def in_tree_registry() -> Registry:
