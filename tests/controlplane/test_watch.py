@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -97,6 +98,11 @@ async def test_a_timed_watch_ends_with_a_bookmark(plane: ControlPlane, http: Htt
         pytest.param("sendInitialEvents=true", 422, id="initial events need resourceVersionMatch"),
         pytest.param("resourceVersionMatch=NotOlderThan", 422, id="resourceVersionMatch needs initial events"),
         pytest.param("resourceVersion=99999", 504, id="a version from the future"),
+        pytest.param(
+            "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999",
+            504,
+            id="initial events not older than the future",
+        ),
         pytest.param("resourceVersion=x", 422, id="not a version"),
         pytest.param("timeoutSeconds=x", 400, id="not a timeout"),
     ],
@@ -194,6 +200,29 @@ async def test_a_slow_watcher_is_closed_and_others_go_on() -> None:
     assert slow.is_overrun and cut == ["slow"]
     assert await slow.take(0) == b""
     assert not fast.is_overrun
+
+
+async def test_a_client_that_stops_reading_is_cut_off_and_the_server_goes_on() -> None:
+    async with connected(watch_limit=20) as (plane, http):
+        host, port = plane.url.removeprefix("http://").split(":")
+        stuck = socket.socket()
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(stuck, (host, int(port)))
+        request = f"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {plane.token}\r\n\r\n"
+        await asyncio.get_running_loop().sock_sendall(stuck, request.encode())
+        await until(lambda: plane.hub.count() == 1)
+        big = {"filler": "x" * 200_000}
+        for i in range(400):
+            pod = make_pod(f"p{i}")
+            pod["metadata"]["annotations"] = big
+            plane.api.create(PODS, "default", pod)
+            await asyncio.sleep(0)
+            if plane.hub.count() == 0:
+                break
+        await until(lambda: plane.hub.count() == 0)
+        stuck.close()
+        assert (await http("GET", "/api/v1/namespaces/default/pods/p0"))[0] == 200
 
 
 async def test_watchers_share_the_bytes_of_an_event(plane: ControlPlane) -> None:

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import os
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ import yaml
 from mooring.controlplane.status import StatusError, unauthorized
 from mooring.errors import InputError, UsageError
 
+MAX_ISSUED = 1000
 MASTERS = "system:masters"
 OPEN_PATHS = frozenset(["/healthz", "/livez", "/readyz", "/version", "/version/"])
 
@@ -62,6 +64,7 @@ class Access:
     tokens: dict[str, User] = field(default_factory=dict, repr=False)
     authorizer: Authorizer | None = None
     _digests: dict[bytes, User] = field(default_factory=dict, repr=False)
+    _issued: deque[str] = field(default_factory=deque, repr=False)
 
     def __post_init__(self) -> None:
         self.tokens[self.admin_token] = User("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
@@ -81,15 +84,22 @@ class Access:
         return self._by_digest().get(_digest(token))
 
     def _by_digest(self) -> dict[bytes, User]:
-        if len(self._digests) != len(self.tokens):
+        if not self._digests:
             self._digests = {_digest(token): user for token, user in self.tokens.items()}
         return self._digests
 
     def issue(self, user: User) -> str:
         """A new token for a user, valid until the server stops."""
         token = secrets.token_urlsafe(32)
-        self.tokens[token] = user
+        self._issued.append(token)
+        if len(self._issued) > MAX_ISSUED:
+            self.tokens.pop(self._issued.popleft(), None)
+        self.add({token: user})
         return token
+
+    def add(self, tokens: Mapping[str, User]) -> None:
+        self.tokens.update(tokens)
+        self._digests = {}
 
     def is_allowed(self, attributes: Attributes) -> bool:
         if self.authorizer is None or MASTERS in attributes.groups:

@@ -244,8 +244,14 @@ def prepare_update(new: Object, old: Object) -> None:
 
 
 def prepare_status(new: Object, old: Object) -> None:
-    """A status write keeps what admission decided, and the owners."""
+    """A status write keeps what admission decided, the owners, and the generations conditions were seen at."""
     state, before = new.setdefault("status", {}), old.get("status") or {}
+    if "observedGeneration" in before:
+        state.setdefault("observedGeneration", before["observedGeneration"])
+    seen = {c.get("type"): c["observedGeneration"] for c in before.get("conditions") or () if "observedGeneration" in c}
+    for condition in state.get("conditions") or ():
+        if condition.get("type") in seen:
+            condition.setdefault("observedGeneration", seen[condition["type"]])
     if "qosClass" in before:
         state["qosClass"] = before["qosClass"]
     if "ownerReferences" in old["metadata"]:

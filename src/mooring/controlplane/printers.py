@@ -94,6 +94,14 @@ _WORKLOAD = (
 )
 
 
+def _readiness_gates(obj: Object, _: float) -> str:
+    gates = [gate.get("conditionType") for gate in _get(obj, "spec", "readinessGates") or ()]
+    if not gates:
+        return "<none>"
+    true = {c.get("type") for c in _get(obj, "status", "conditions") or () if c.get("status") == "True"}
+    return f"{sum(gate in true for gate in gates)}/{len(gates)}"
+
+
 def _node_status(obj: Object, _: float) -> str:
     ready = [c for c in _get(obj, "status", "conditions") or () if c.get("type") == "Ready"]
     shown = ["Unknown" if not ready else "Ready" if ready[-1].get("status") == "True" else "NotReady"]
@@ -262,7 +270,7 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         _wide("IP", _at("status", "podIP", default="<none>")),
         _wide("Node", _at("spec", "nodeName", default="<none>")),
         _wide("Nominated Node", _at("status", "nominatedNodeName", default="<none>")),
-        _wide("Readiness Gates", lambda obj, _: "<none>"),
+        _wide("Readiness Gates", _readiness_gates),
     ),
     "nodes": (
         NAME,

@@ -12,16 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from mooring.clock import Clock, SystemClock
-from mooring.controlplane import apply, deletion, events_view, meta, patch, schema, status
+from mooring.controlplane import apply, deletion, events_view, meta, patch, schema, selectors, status
 from mooring.controlplane.kinds import NAMESPACES, Kind, storage_of
 from mooring.controlplane.registry import strategy_of
 from mooring.controlplane.store import Entry, Object, Store
 from mooring.controlplane.strategy import Strategy
 
-_encode = msgspec.json.Encoder().encode
 MAX_NAME_RETRIES = 8
 
 
@@ -114,6 +111,12 @@ class Api:
         if entry is None:
             raise status.not_found(kind.plural, kind.group, name)
         return entry
+
+    def objects(self, kind: Kind, namespace: str = "", labels: str = "") -> list[Object]:
+        """Current objects as dicts of the caller's own, by namespace and label selector."""
+        selector = selectors.parse_labels(labels)
+        found = self.store.iterate(storage_of(kind), namespace)
+        return [self._shown(kind, entry.object()) for entry in found if selector.matches(entry.labels)]
 
     # Creating
 
@@ -363,9 +366,8 @@ class Api:
             raise status.not_found(kind.plural, kind.group, name)
         old = entry.object()
         current = self._shown(kind, entry.object())
-        changed = patch.patched(content_type, kind.type_name, current, body)
-        new, unknown = schema.decode(kind.type_name, _encode(changed), kind.kind, kind.version)
-        self._report_unknown(kind, unknown, options)
+        new = patch.patched(content_type, kind.type_name, current, body)
+        self._report_unknown(kind, schema.check(kind.type_name, new, kind.kind, kind.version), options)
         new = self._stored(kind, self._same_object(kind, new, entry))
         return self._replace(kind, entry, old, new, options, subresource), False
 

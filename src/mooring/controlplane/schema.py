@@ -148,6 +148,20 @@ def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[s
     return obj, normalize(type_name, obj, kind, version)
 
 
+def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[str]:
+    """Like ``decode`` for an object at hand: cleans it in place where needed, returns the unknown fields."""
+    try:
+        body = msgspec.json.encode(obj)
+        _strict_decoder(type_name).decode(body)
+        if b"null" not in body:
+            return []
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError, TypeError) as error:
+        raise bad_request(f"the object cannot be written as JSON: {_one_line(error)}") from None
+    return normalize(type_name, obj, kind, version)
+
+
 def _one_line(error: Exception) -> str:
     return str(error).replace("\n", " ")[:300]
 

@@ -77,7 +77,7 @@ class ControlPlane:
         self.hub = Hub(self.store)
         self.access = Access()
         if token_file is not None:
-            self.access.tokens.update(read_token_file(token_file))
+            self.access.add(read_token_file(token_file))
         if authorizer is not None:
             self.access.authorizer = authorizer(self.api)
         self.server = Server(
