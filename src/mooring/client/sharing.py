@@ -1,4 +1,4 @@
-"""Pods of one template share what they have in common: a third of the memory, for four microseconds each.
+"""Pods of one template share what they have in common, which takes little more than half the memory.
 
 Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
 are replaced by those seen before. What comes from an informer is read-only by agreement, so nobody can tell the
