@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from mooring.clock import Clock, SystemClock
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.profile import effective_args, expand_all
-from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 from mooring.engine.cycle import Engine
+from mooring.engine.extenders import Extenders
 from mooring.engine.hypothesis import ProfileFilters
 from mooring.errors import ConfigError, MooringError
+from mooring.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.framework.handle import Handle, Nominator, NoNominations
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.in_tree import in_tree_registry
+from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.state.cluster import Cluster
 
 
@@ -39,17 +44,29 @@ def build(
     registry: Registry | None = None,
     features: Features = DEFAULT_FEATURES,
     prepare: Callable[[Handle], None] | None = None,
+    extenders: Sequence[Extender] = (),
+    ask_all: AskAll = ask_in_turn,
 ) -> Built:
-    """Build every profile, or raise ConfigError with upstream's words for what is wrong."""
+    """Build every profile, or raise ConfigError with upstream's words for what is wrong.
+
+    ``extenders`` are what the configuration's entries stand for, made by whoever can call them; without them
+    only ``ignoredByScheduler`` is heeded.
+    """
     registry = registry or in_tree_registry()
     nominator = nominator or NoNominations()
     handle = Handle(cluster, clock or SystemClock(), nominator, features)
     handle.devices = ClusterDevices(cluster)  # one for all profiles, or two could hand out the same device
+    handle.extenders = tuple(extenders)
     if prepare is not None:
         prepare(handle)
+    config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)
     engine = Engine(
-        cluster, nominator, clock=handle.clock, percentage_of_nodes_to_score=config.percentage_of_nodes_to_score
+        cluster,
+        nominator,
+        clock=handle.clock,
+        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+        extenders=_extenders(handle, ask_all),
     )
     profiles = {
         profile.scheduler_name: build_profile(
@@ -58,6 +75,31 @@ def build(
         for profile in config.profiles
     }
     return Built(engine, profiles, handle)
+
+
+def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:
+    if not handle.extenders:
+        return None
+    return Extenders(handle.extenders, pick=handle.pick, ask_all=ask_all)
+
+
+def with_ignored_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """What extenders answer for alone replaces NodeResourcesFit's ignoredResources in every profile."""
+    ignored = [
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    if not ignored:
+        return config
+    profiles = []
+    for profile in config.profiles:
+        args = msgspec.structs.replace(effective_args(profile, NodeResourcesFit.name), ignored_resources=ignored)
+        others = [entry for entry in profile.plugin_config if entry.name != NodeResourcesFit.name]
+        entry = PluginConfig(name=NodeResourcesFit.name, args=args)
+        profiles.append(msgspec.structs.replace(profile, plugin_config=[*others, entry]))
+    return msgspec.structs.replace(config, profiles=profiles)
 
 
 def build_profile(

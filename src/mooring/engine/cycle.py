@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from mooring.clock import Clock, SystemClock
 from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
+from mooring.engine.extenders import Extenders, StatusesWithExtenders
 from mooring.engine.row_cache import RowCache, check_range
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import (
     PostFilterResult,
@@ -23,6 +25,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError, FilterOutcome, Profile, guarded, judge
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
+from mooring.state.answered_rows import AnsweredRows
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -40,6 +43,8 @@ class Found:
     plugins: frozenset[str] = frozenset()
     from_nomination: bool = False  # without a search
     hint: int | None = None  # the row that batching proposed
+    nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes that an extender sent back
+    evaluated: int | None = None  # as extenders make it count
 
 
 class Engine:
@@ -52,11 +57,13 @@ class Engine:
         *,
         clock: Clock | None = None,
         percentage_of_nodes_to_score: int = 0,
+        extenders: Extenders | None = None,
     ) -> None:
         self.cluster = cluster
         self.clock = clock or SystemClock()
         self.nominator = nominator
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
+        self.extenders = extenders
         self.uses_cache = True
         self._caches: dict[str, RowCache] = {}
         self._batches: dict[str, Batch] = {}
@@ -97,16 +104,19 @@ class Engine:
         decision.pre_filter_message = found.pre_filter_message
         decision.feasible_nodes = len(found.rows)
         decision.evaluated_nodes = len(found.rows) if found.from_nomination else found.statuses.num_looked_at
+        if found.evaluated is not None:
+            decision.evaluated_nodes = found.evaluated
         if not len(found.rows):
             self._refuse(decision, profile, nodes, found)
             return
-        row = int(found.rows[0])
+        position = 0
         ranking: Ranking | None = None
         if len(found.rows) > 1:
-            row = int(found.rows[self._choose(decision, profile, nodes, found.rows, detail=detail)])
+            position = self._choose(decision, profile, nodes, found, detail=detail)
             if signed is not None and decision.scores is not None:
-                ranking = Ranking(found.rows, decision.scores.totals, row)
-        decision.node = nodes.table.infos[row].name
+                ranking = Ranking(found.rows, decision.scores.totals, int(found.rows[position]))
+        row = int(found.rows[position])
+        decision.node = nodes.table.infos[row].name if found.nodes is None else found.nodes.infos[position].name
         decision.from_hint = found.hint == row and found.from_nomination
         if found.hint == row:
             batch.keep(self._cycle, row)
@@ -114,7 +124,9 @@ class Engine:
             batch.store(signed, self._cycle, nodes.table.generation, self.clock.now, row, ranking)
 
     def _can_batch(self, profile: Profile) -> bool:
-        """Whether all plugins of the profile can tell when two pods are equal to them."""
+        """Whether all plugins of the profile can tell when two pods are equal to them; of extenders nobody can."""
+        if self.extenders is not None:
+            return False
         known = self._batchable.get(profile.scheduler_name)
         if known is None:
             known = all(
@@ -154,7 +166,8 @@ class Engine:
             self.clock.now,
             lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
         )
-        promised = self._try_promised(pod, profile, state, nodes, hint)
+        said: dict[str, Status] = {}  # by extenders, about nodes
+        promised = self._try_promised(pod, profile, state, nodes, hint, said)
         if promised is not None:
             return promised
         index: Rows | None = None
@@ -169,10 +182,35 @@ class Engine:
         rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
         rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent)
-        return Found(rows, statuses, "", pre.plugins, hint=hint)
+        found = Found(rows, statuses, "", pre.plugins, hint=hint)
+        if self.extenders is not None:
+            self._ask_extenders(self.extenders, pod, nodes, found, said)
+        return found
+
+    @staticmethod
+    def _ask_extenders(
+        extenders: Extenders, pod: PodInfo, nodes: NodeRows, found: Found, said: dict[str, Status]
+    ) -> None:
+        """Let the extenders have their say about the feasible nodes; what they drop changes what was found."""
+        offered = NodeRows(nodes.table, found.rows).infos
+        kept = extenders.filter(pod, offered, said)
+        if len(kept) != len(offered):
+            found.plugins |= found.statuses.plugins() | {EXTENDER_PLUGIN}
+        statuses = StatusesWithExtenders(found.statuses, said)
+        if kept is not offered:
+            found.rows = np.fromiter((info.row for info in kept), np.int64, len(kept))
+            found.nodes = AnsweredRows(nodes.table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
+        found.statuses = statuses
+        found.evaluated = len(kept) + statuses.num_explicit
 
     def _try_promised(
-        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, hint: int | None
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        state: CycleState,
+        nodes: NodeRows,
+        hint: int | None,
+        said: dict[str, Status],
     ) -> Found | None:
         """A pod that was promised a node, or has a hint, gets that node if it fits there, without a search."""
         name = pod.pod.status.nominated_node_name
@@ -190,7 +228,13 @@ class Engine:
             return None  # upstream logs it and goes on with the ordinary search
         if not outcome.feasible[0]:
             return None
-        return Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True, hint=hint)
+        found = Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True, hint=hint)
+        if self.extenders is not None:
+            try:
+                self._ask_extenders(self.extenders, pod, nodes, found, said)
+            except CycleError:
+                return None
+        return found if len(found.rows) else None
 
     def _filter(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> FilterOutcome:
         """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
@@ -292,7 +336,7 @@ class Engine:
 
     def nodes_to_find(self, profile: Profile, n: int) -> int:
         """How many feasible nodes are enough."""
-        if not profile.score:
+        if not profile.score and (self.extenders is None or not self.extenders.want_many):
             return 1
         percentage = profile.percentage_of_nodes_to_score
         if percentage is None:
@@ -350,16 +394,32 @@ class Engine:
 
     # ---- choice ------------------------------------------------------------------------------------------------
 
-    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, rows: Rows, *, detail: bool) -> int:
+    def _choose(self, decision: Decision, profile: Profile, nodes: NodeRows, found: Found, *, detail: bool) -> int:
         """Score the feasible rows and return the position of the winner."""
-        pod, state, table = decision.pod, decision.state, nodes.table
+        pod, state, table, rows = decision.pod, decision.state, nodes.table, found.rows
         feasible = nodes if len(rows) == len(table) and _is_in_order(rows) else NodeRows(table, rows)
+        if found.nodes is not None:
+            feasible = found.nodes
         profile.run_pre_score(state, pod, feasible)
         by_plugin, totals = self._score(pod, profile, state, feasible, detail=detail)
+        if self.extenders is not None:
+            return self._choose_with_extenders(self.extenders, decision, feasible, by_plugin, totals)
         if not profile.score:
             totals = np.ones(len(rows), np.int64)
         decision.scores = ScoreTable(feasible, by_plugin, totals)
         return heap_winner(totals)
+
+    @staticmethod
+    def _choose_with_extenders(
+        extenders: Extenders, decision: Decision, feasible: NodeRows, by_plugin: dict[str, Scores], totals: Scores
+    ) -> int:
+        """Add what extenders score; of the best nodes, one that an extender mentioned is drawn by lot."""
+        scored = extenders.score(decision.pod, feasible.infos)
+        totals += scored.totals
+        decision.scores = ScoreTable(feasible, by_plugin, totals)
+        decision.extender_scores = scored.raw
+        best = np.flatnonzero((totals == totals.max()) & scored.mentioned)
+        return int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)
 
     def _score(
         self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows, *, detail: bool
@@ -369,7 +429,7 @@ class Engine:
         by_plugin: dict[str, Scores] = {}
         totals: Scores | None = None
         kept: dict[str, Scores] = {}
-        if self.uses_cache:
+        if self.uses_cache and feasible.has_images:  # not for nodes that an extender sent back
             columns = self._cache_of(profile).scores(state, pod, feasible.table, plan.cached)
             kept = {plugin.name: raw for (plugin, _), raw in zip(plan.cached, columns.raw, strict=True)}
             totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]

@@ -6,6 +6,7 @@ Columns and codes inside; texts are made when somebody looks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -73,6 +74,8 @@ class Decision:
     pending_plugins: frozenset[str] = frozenset()
     is_fit_error: bool = False
     from_hint: bool = False  # taken over from the ranking of an equal pod
+    extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    """node -> extender -> scores as it answered them, before the weight; also of nodes that nobody asked about."""
     state: CycleState = field(default_factory=CycleState)  # for the plugins of the binding cycle
     _message: str | None = None
 

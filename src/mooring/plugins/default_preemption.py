@@ -126,7 +126,7 @@ class DefaultPreemption:
                 continue
             asked = True
             try:
-                answer = dict(extender.process_preemption(pod, victims))
+                answer = dict(extender.process_preemption(pod, victims, self._handle.cluster.table.nodes))
             except ExtenderError:
                 if extender.is_ignorable:
                     continue

@@ -40,7 +40,7 @@ class ImageLocality:
         return frozenset(normalized_image(container.image) for container in (*spec.containers, *spec.init_containers))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
-        scores = self._all_nodes(pod.shape, nodes.table)
+        scores = self._all_nodes(pod.shape, nodes.table) if nodes.has_images else None
         if scores is None:
             return None
         return scores if nodes.index is None else scores[nodes.index]

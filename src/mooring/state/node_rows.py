@@ -63,6 +63,11 @@ class NodeRows:
         """Positions of the nodes whose pods are not what the table counts: what a column per table cannot answer."""
         return ()
 
+    @property
+    def has_images(self) -> bool:
+        """Whether the table's image states hold for these nodes."""
+        return True
+
     def subset(self, positions: Rows) -> NodeRows:
         """These of the rows, by position among them."""
         return NodeRows(self.table, positions if self.index is None else self.index[positions])

@@ -188,7 +188,7 @@ class NodeTable:
                 index = self.resource_index(name)
                 self.allocatable[index, row] = amount
         self.unschedulable[row] = node.spec.unschedulable
-        self.taint_set[row] = self._intern_taints(node.spec.taints)
+        self.taint_set[row] = self.intern_taints(node.spec.taints)
         features = frozenset(node.status.declared_features)
         if features not in self._feature_ids:
             self._feature_ids[features] = len(self.feature_sets)
@@ -198,7 +198,7 @@ class NodeTable:
         for key, column in self._labels.items():
             column.ids[row] = column.intern(labels.get(key))
 
-    def _intern_taints(self, taints: list[Taint]) -> int:
+    def intern_taints(self, taints: list[Taint]) -> int:
         key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
         found = self._taint_ids.get(key)
         if found is None:
