@@ -121,10 +121,15 @@ class Api:
     # Creating
 
     def create(self, kind: Kind, namespace: str, obj: Object, options: Options | None = None) -> Entry:
-        """Store a new object; the returned entry is what clients see from now on (or would, on a dry run)."""
+        """Store a new object; the returned entry is what clients see from now on (or would, on a dry run).
+
+        ``obj`` becomes the server's: it is changed on the way, and its type is filled in when it is left out.
+        """
         options = options or Options()
         stored = storage_of(kind)
         obj = self._stored(kind, obj)
+        if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
+            obj = self._canonical(stored, obj)
         strategy = strategy_of(stored)
         metadata = obj.setdefault("metadata", {})
         self._check_namespace(stored, namespace, metadata)
@@ -231,6 +236,8 @@ class Api:
         stored = storage_of(kind)
         strategy = strategy_of(stored)
         obj = self._stored(kind, obj)
+        if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
+            obj = self._canonical(stored, obj)
         metadata = obj.setdefault("metadata", {})
         self._check_namespace(stored, namespace, metadata)
         given = metadata.setdefault("name", name)

@@ -38,7 +38,8 @@ class Entry:
         self.key = key
         self.rv = rv
         self.uid: str = metadata.get("uid", "")
-        self.labels: Mapping[str, str] = metadata.get("labels") or _NO_LABELS
+        labels = metadata.get("labels")
+        self.labels: Mapping[str, str] = dict(labels) if labels else _NO_LABELS
         references = metadata.get("ownerReferences")
         self.owners: tuple[str, ...] = tuple(ref["uid"] for ref in references if ref.get("uid")) if references else ()
         self.fields = fields.extract(kind.resource, obj)
