@@ -1,0 +1,128 @@
+"""``mooring explain``: why a pod goes where it goes, or nowhere, and what would help."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.output import emit, output_option
+from mooring.cli.plugins import plugin_option, registry_with
+from mooring.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.api.core import Pod
+    from mooring.api.manifests import Manifests
+    from mooring.config.types import KubeSchedulerConfiguration
+    from mooring.engine.build import Built
+    from mooring.framework.registry import Registry
+
+
+@click.command()
+@click.option(
+    "--cluster",
+    "dumps",
+    multiple=True,
+    required=True,
+    metavar="DUMP",
+    help="Objects of the cluster: a YAML or JSON file, a directory, or what kubectl get -o yaml|json prints. "
+    "May be given repeatedly.",
+)
+@click.option("--pod", "pod_name", required=True, metavar="POD", help="A manifest, or namespace/name of a pod in DUMP.")
+@click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration; without it the default.")
+@plugin_option
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many nodes to show.")
+@output_option()
+def explain(
+    dumps: tuple[str, ...],
+    pod_name: str,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    top: int,
+    output: str,
+) -> int:
+    """Say why a pod goes where it goes, or nowhere, and what would help.
+
+    A pod that runs already is explained as if it were to be placed anew. Exit code 0: there is a node for it;
+    1: there is none; 2: the input cannot be used.
+
+    \b
+    Examples:
+      kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json
+      mooring explain --cluster dump.json --pod web.yaml
+      mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json
+    """
+    from mooring.api.manifests import load_manifests
+    from mooring.cli.explanation import draw
+    from mooring.engine.explain import explain_pod
+
+    manifests = load_manifests(dumps)
+    if manifests.ignored and output == "table":
+        click.echo(f"mooring: {manifests.ignored_note}", err=True)
+    pod = find_pod(pod_name, manifests)
+    built = build_cluster(manifests, pod, load_configuration(config_path), registry_with(plugins))
+    found = explain_pod(built, pod)
+    emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_schedulable else 1
+
+
+def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
+    from mooring.config.load import default_config, load_config_file
+
+    if path is None:
+        return default_config()
+    loaded = load_config_file(path)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return loaded.config
+
+
+def find_pod(name: str, manifests: Manifests) -> Pod:
+    """The pod that is meant: out of a file, or one of the cluster's, as it was before it was placed."""
+    from difflib import get_close_matches
+
+    from mooring.api.core import Pod
+    from mooring.api.manifests import load_manifests
+    from mooring.engine.explain import as_new
+
+    if name.endswith((".yaml", ".yml", ".json")) or os.path.exists(name):
+        found = load_manifests([name], manifests)
+        pods = list(found.of(Pod))
+        if len(pods) != 1:
+            there = ", ".join(pod.key for pod in pods) if pods else found.ignored_note or "no objects at all"
+            raise InputError(f"{name}: expected one Pod, found {there}")
+        return as_new(pods[0])
+    known = {pod.key: pod for pod in manifests.of(Pod)}
+    key = name if "/" in name else f"default/{name}"
+    if key in known:
+        return as_new(known[key])
+    near = get_close_matches(key, known, n=1)
+    hint = (
+        f"; did you mean {near[0]}?" if near else "; expected a manifest file, or namespace/name of a pod in the dump"
+    )
+    raise UsageError(f"--pod {name}: no such file, and no such pod among the {len(known)} of the cluster{hint}")
+
+
+def build_cluster(
+    manifests: Manifests, pod: Pod, config: KubeSchedulerConfiguration, registry: Registry | None = None
+) -> Built:
+    """A cluster of these objects without the pod that is asked about, and an engine for it."""
+    from mooring.api.core import Pod
+    from mooring.engine.build import build
+    from mooring.sim.nominations import Nominations
+    from mooring.state.cluster import Cluster
+
+    cluster, nominations = Cluster(), Nominations()
+    built = build(config, cluster, nominator=nominations, registry=registry)
+    for obj in manifests.objects:
+        if not isinstance(obj, Pod):
+            cluster.put(obj)
+            continue
+        if obj.key == pod.key:
+            continue
+        cluster.put(obj)
+        nominated = obj.status.nominated_node_name
+        if nominated and not obj.spec.node_name and not obj.is_finished:
+            nominations.nominate(cluster.info(obj), nominated)
+    return built
