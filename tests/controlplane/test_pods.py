@@ -443,6 +443,18 @@ def test_other_kinds_are_validated_too(plane: ControlPlane, resource: str, obj: 
     assert refused.value.code == 422 and message in str(refused.value)
 
 
+def test_the_system_namespaces_stay(plane: ControlPlane) -> None:
+    with pytest.raises(StatusError, match='namespaces "default" is forbidden: this namespace may not be deleted'):
+        plane.api.delete(NAMESPACES, "", "default")
+
+
+def test_a_device_taint_remembers_when_it_came(plane: ControlPlane) -> None:
+    slices = by_resource("resourceslices.resource.k8s.io")
+    device = {"name": "d", "taints": [{"key": "a", "effect": "NoSchedule"}]}
+    made = plane.api.create(slices, "", {"metadata": {"name": "s"}, "spec": {"devices": [device]}})
+    assert made.object()["spec"]["devices"][0]["taints"][0]["timeAdded"] == "1970-01-12T13:46:40Z"
+
+
 def test_events_expire(plane: ControlPlane) -> None:
     events = by_resource("events")
     for name in ("old", "renewed"):

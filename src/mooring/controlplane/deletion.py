@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mooring.controlplane.rest import Api
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+IMMORTAL = ("default", "kube-public", "kube-system")
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -27,6 +28,9 @@ def is_finished(kind: Kind, obj: Object) -> bool:
 
 
 def delete(api: Api, kind: Kind, entry: Entry, options: Mapping[str, Any], dry_run: bool) -> tuple[Entry, bool]:
+    """Delete or begin to, as the options say; also says whether the object is gone."""
+    if kind is NAMESPACES and entry.name in IMMORTAL:
+        raise status.forbidden("namespaces", "", entry.name, "this namespace may not be deleted")
     _check_preconditions(kind, entry, options.get("preconditions") or {})
     policy = _policy(kind, options)
     obj = entry.object()

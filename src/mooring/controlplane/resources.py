@@ -366,6 +366,12 @@ def _default_slice(obj: Object) -> None:
                 capacity["value"] = quantities.canonical(capacity["value"])
 
 
+def _admit_slice(obj: Object, context: Context) -> None:
+    for device in obj["spec"].get("devices") or ():
+        for taint in device.get("taints") or ():
+            taint.setdefault("timeAdded", context.timestamp())
+
+
 # Workloads
 
 
@@ -696,7 +702,7 @@ STRATEGIES: dict[str, Strategy] = {
         returns_deleted=True,
     ),
     "resourceclaimtemplates.resource.k8s.io": Strategy(default=_default_claim_template, validate_update=_update_spec),
-    "resourceslices.resource.k8s.io": Strategy(default=_default_slice),
+    "resourceslices.resource.k8s.io": Strategy(default=_default_slice, admit=_admit_slice),
     "priorityclasses.scheduling.k8s.io": Strategy(
         default=_default_priority_class, validate=_validate_priority_class, validate_update=_update_priority_class
     ),
