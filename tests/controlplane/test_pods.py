@@ -132,6 +132,17 @@ def test_limits_become_requests_and_quantities_become_canonical(plane: ControlPl
     assert made["imagePullPolicy"] == "Always"
 
 
+def test_pod_level_requests_default_to_what_the_containers_ask_for(plane: ControlPlane) -> None:
+    containers = [
+        {"name": name, "image": "i", "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}}}
+        for name in ("a", "b")
+    ]
+    spec = create(plane, make_pod(containers=containers, resources={"limits": {"cpu": "2", "memory": "4Gi"}}))["spec"]
+    assert spec["resources"]["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    spec = create(plane, make_pod("bare", resources={"limits": {"cpu": "2"}}))["spec"]
+    assert spec["resources"]["requests"] == {"cpu": "2"}
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

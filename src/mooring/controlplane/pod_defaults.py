@@ -126,14 +126,19 @@ def _default_pod_requests(spec: Object) -> None:
     requests = spec["resources"].setdefault("requests", {})
     for name, value in aggregate_requests(spec).items():
         if name in _POD_LEVEL and name not in requests:
-            requests[name] = quantities.to_decimal(value) if name == "cpu" else _plain(value)
+            requests[name] = quantities.formatted(value, like=_first_request(spec, name))
     for name, value in limits.items():
         if name not in requests and (name in _POD_LEVEL or name.startswith("hugepages-")):
             requests[name] = value
 
 
-def _plain(value: Fraction) -> str:
-    return quantities.canonical(str(int(value)))
+def _first_request(spec: Object, name: str) -> str:
+    """A sum is written the way its first part is."""
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        value = ((container.get("resources") or {}).get("requests") or {}).get(name)
+        if value is not None:
+            return str(value)
+    return ""
 
 
 def aggregate_requests(spec: Object) -> dict[str, Fraction]:

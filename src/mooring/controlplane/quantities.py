@@ -27,18 +27,16 @@ def parse(value: str | int | float) -> Fraction:
 @lru_cache(maxsize=16384)
 def canonical(value: str | int | float) -> str:
     """The one way to write a quantity: ``1000m`` is ``1``, ``0.5Gi`` is ``512Mi``, ``1500`` stays."""
-    number = parse(value)
-    text = str(value)
-    if "i" in text and abs(number) >= 1024:
+    return formatted(parse(value), like=str(value))
+
+
+def formatted(number: Fraction, *, like: str) -> str:
+    """A number in the notation (binary, exponent or decimal suffixes) that ``like`` uses."""
+    if "i" in like and abs(number) >= 1024:
         return _binary(Fraction(ceil(number)))
-    if ("e" in text or "E" in text) and not text.endswith("E"):
-        mantissa, exponent = _decimal(number)
-        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-    return to_decimal(number)
-
-
-def to_decimal(number: Fraction) -> str:
     mantissa, exponent = _decimal(number)
+    if ("e" in like or "E" in like) and not like.endswith(("E", "Ei")):
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
     return f"{mantissa}{_DECIMAL[exponent]}"
 
 
