@@ -1,0 +1,67 @@
+"""A scheduler with its connections: watches that feed it, a client that it writes through, events in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from mooring.client.informer import InformerSet
+from mooring.client.rest import RestClient, user_agent
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.observe.events import EventRecorder
+from mooring.scheduler.informers import connect
+from mooring.scheduler.scheduler import Options, Scheduler
+from mooring.scheduler.writer import ApiWriter
+
+COMPONENT = "mooring"
+
+
+class LiveScheduler:
+    """``start`` begins to watch, ``synced`` waits for the first lists, ``scheduler.run`` schedules, ``stop`` ends."""
+
+    def __init__(
+        self,
+        client: RestClient,
+        config: KubeSchedulerConfiguration,
+        options: Options | None = None,
+        *,
+        hostname: str = "",
+        tune_gc: bool = False,
+    ) -> None:
+        agent = user_agent(COMPONENT, "scheduler")
+        self.client = client.sibling(agent=agent)
+        self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
+        self.scheduler = Scheduler(
+            config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
+        )
+        self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
+        connect(self.informers, self.scheduler.handlers)
+
+    async def start(self) -> None:
+        """Begin to watch and to write events."""
+        self.informers.start()
+        await self.recorder.start()
+
+    async def synced(self, timeout_s: float | None = None) -> bool:
+        """Wait until all that is there is known; nothing is decided before that."""
+        return await self.informers.wait_for_sync(timeout_s)
+
+    async def stop(self, *, drain_s: float = 0.0) -> bool:
+        """Let bindings under way finish, then stop watching and writing; false if bindings had to be given up."""
+        is_done = await self.scheduler.drain(drain_s)
+        if not is_done:
+            await self.scheduler.abort()
+        await self.informers.stop()
+        await self.recorder.stop(drain_s=min(drain_s, 5.0))
+        return is_done
+
+    async def __aenter__(self) -> LiveScheduler:
+        await self.start()
+        await self.synced()
+        self._loop = asyncio.create_task(self.scheduler.run(), name="scheduler")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._loop.cancel()
+        await asyncio.gather(self._loop, return_exceptions=True)
+        await self.stop(drain_s=5.0)

@@ -1,0 +1,138 @@
+"""Calling plugins after the decision: whatever they raise becomes the pod's status, never the process's end."""
+
+from __future__ import annotations
+
+import logging
+
+from mooring.framework.interfaces import PreBindPlugin, PreFlight
+from mooring.framework.runtime import CycleError
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.scheduler.attempt import Placement
+
+log = logging.getLogger("mooring.scheduler")
+
+
+def reserve(placement: Placement) -> Status:
+    """Run Reserve; the caller undoes a failure."""
+    try:
+        return placement.profile.run_reserve(placement.decision.state, placement.pod, placement.node_name)
+    except CycleError as error:
+        return error.status
+
+
+def unreserve(placement: Placement) -> None:
+    """Run Unreserve of all Reserve plugins in reverse order, whoever of them fails."""
+    for plugin in reversed(placement.profile.reserve):
+        try:
+            plugin.unreserve(placement.decision.state, placement.pod, placement.node_name)
+        except Exception:
+            log.exception("Unreserve failed plugin=%s pod=%s", plugin.name, placement.info.key)
+
+
+def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
+    """Ask all; a refusal or failure stops. The second value says for whom to wait, and how long."""
+    waits: dict[str, float] = {}
+    for plugin in placement.profile.permit:
+        text = f'running Permit plugin "{plugin.name}": '
+        try:
+            status, seconds = plugin.permit(placement.decision.state, placement.pod, placement.node_name)
+        except Exception as error:
+            return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name), {}
+        if status.is_success:
+            continue
+        if status.is_rejected:
+            return status.by(plugin.name), {}
+        if status.code is not Code.WAIT:
+            return Status(Code.ERROR, (text + status.message,), plugin.name), {}
+        waits[plugin.name] = seconds
+    return SUCCESS, waits
+
+
+def pre_flights(placement: Placement) -> tuple[Status, list[list[PreBindPlugin]]]:
+    """Ask who has something to do before binding; the plugins that may run side by side stand in one group."""
+    groups: list[list[PreBindPlugin]] = []
+    joinable = False
+    for plugin in placement.profile.pre_bind:
+        try:
+            flight = _pre_flight(plugin, placement)
+        except Exception as error:
+            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {_what(error)}',), plugin.name), []
+        status = flight.status
+        if status.is_success:
+            if flight.allow_parallel and joinable:
+                groups[-1].append(plugin)
+            else:
+                groups.append([plugin])
+            joinable = flight.allow_parallel
+        elif status.code is Code.ERROR:
+            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {status.message}',), plugin.name), []
+        elif not status.is_skip:
+            name = CODE_NAMES[status.code]
+            text = (
+                f'PreBindPreFlight {plugin.name} returned "{name}", which is unsupported. '
+                "It is supposed to return Success, Skip, or Error status"
+            )
+            return Status(Code.ERROR, (text,), plugin.name), []
+    return SUCCESS, groups
+
+
+def _pre_flight(plugin: PreBindPlugin, placement: Placement) -> PreFlight:
+    ask = getattr(plugin, "pre_bind_pre_flight", None)
+    if ask is None:  # a plugin of one's own need not have it
+        return PreFlight(SUCCESS)
+    flight: PreFlight = ask(placement.decision.state, placement.pod, placement.node_name)
+    return flight
+
+
+async def pre_bind(plugin: PreBindPlugin, placement: Placement) -> Status:
+    text = f'running PreBind plugin "{plugin.name}": '
+    try:
+        status = await plugin.pre_bind(placement.decision.state, placement.pod, placement.node_name)
+    except Exception as error:
+        return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
+    if status.is_success or status.is_rejected:
+        return status.by(plugin.name)
+    return Status(Code.ERROR, (text + status.message,), plugin.name)
+
+
+async def bind(placement: Placement) -> Status:
+    """Ask the Bind plugins in order until one does not skip."""
+    status = Status(Code.SKIP)
+    for plugin in placement.profile.bind:
+        text = f'running Bind plugin "{plugin.name}": '
+        try:
+            status = await plugin.bind(placement.decision.state, placement.pod, placement.node_name)
+        except Exception as error:
+            return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
+        if status.is_skip:
+            continue
+        if status.is_success or status.is_rejected:
+            return status.by(plugin.name)
+        return Status(Code.ERROR, (text + status.message,), plugin.name)
+    if not placement.profile.bind:
+        return Status.error(f"no Bind plugin in the profile {placement.profile.scheduler_name}")
+    return Status.error("all Bind plugins skipped the pod")
+
+
+def post_bind(placement: Placement) -> None:
+    for plugin in placement.profile.post_bind:
+        try:
+            plugin.post_bind(placement.decision.state, placement.pod, placement.node_name)
+        except Exception:
+            log.exception("PostBind failed plugin=%s pod=%s", plugin.name, placement.info.key)
+
+
+CODE_NAMES = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.SKIP: "Skip",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.PENDING: "Pending",
+}
+"""Upstream's words for the codes, in texts and metrics."""
+
+
+def _what(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,171 @@
+"""Making room: victims are evicted in the background, and their preemptor waits until they are on their way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from mooring.api.core import Pod
+from mooring.clock import Clock
+from mooring.errors import ApiError
+from mooring.observe.events import EventRecorder
+from mooring.observe.logs import get_logger
+from mooring.observe.metrics import SchedulerMetrics
+from mooring.scheduler.binding import PreBinding
+from mooring.scheduler.status_patch import Patch, disruption_target, status_patch
+from mooring.scheduler.waiting_pods import WaitingPods
+from mooring.scheduler.writer import reference_to
+from mooring.state.pod_info import PodInfo
+
+log = get_logger("mooring.scheduler.preemption")
+PLUGIN = "DefaultPreemption"
+PARALLEL = 16
+
+
+class PodWriter(Protocol):
+    """The part of the writer that evicting needs; a refusal raises ApiError."""
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
+
+    async def delete_pod(self, pod: Pod) -> None: ...
+
+
+class PreemptionExecutor:
+    """Carries out what DefaultPreemption decided. ``pods`` is what the watch last said, by ``namespace/name``.
+
+    Of several victims the last is evicted after all others. From then on the preemptor may be tried again as soon as
+    the watch shows that victim gone or terminating, so that no event that should wake it comes too early.
+    """
+
+    def __init__(
+        self,
+        writer: PodWriter,
+        recorder: EventRecorder,
+        waiting_pods: WaitingPods,
+        pre_binding: Mapping[str, PreBinding],
+        pods: Mapping[str, Pod],
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        *,
+        nominated_pods: Callable[[str], Iterable[PodInfo]],
+        activate: Callable[[Iterable[Pod]], None],
+        spawn: Callable[[Awaitable[None]], object],
+    ) -> None:
+        self._writer = writer
+        self._recorder = recorder
+        self._waiting_pods = waiting_pods
+        self._pre_binding = pre_binding
+        self._pods = pods
+        self._metrics = metrics
+        self._clock = clock
+        self._nominated_pods = nominated_pods
+        self._activate = activate
+        self._spawn = spawn
+        self._running: dict[str, str] = {}  # preemptor's uid -> key of the last victim once only that one is left
+
+    def is_running(self, uid: str) -> bool:
+        """Whether the pod's victims are still being evicted: it is of no use to try it before that."""
+        last = self._running.get(uid)
+        if last is None:
+            return False
+        if not last:
+            return True
+        victim = self._pods.get(last)
+        return victim is not None and not victim.is_terminating
+
+    def start(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> None:
+        """Evict the victims in the background; those that are going already are left alone."""
+        alive = [victim for victim in victims if not victim.pod.is_terminating]
+        if not alive:
+            return
+        self._metrics.preemption_victims.observe(len(victims))
+        self._running[preemptor.uid] = ""
+        self._spawn(self._run(preemptor.pod, node_name, alive))
+
+    async def _run(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> None:
+        started = self._clock.monotonic()
+        log.v(2).info(
+            "Start the preemption asynchronously", preemptor=preemptor.key, node=node_name, numVictims=len(victims)
+        )
+        is_done = False
+        try:
+            cleared = await self._clear_nominations(preemptor, node_name)
+            is_done = await self._evict_all(preemptor, node_name, victims) and cleared
+        finally:
+            self._running.pop(preemptor.uid, None)
+            # Upstream's label says success in any case.
+            self._metrics.preemption_goroutines_duration.labels("success").observe(self._clock.monotonic() - started)
+            self._metrics.preemption_goroutines_execution.labels("success").inc()
+            if not is_done:
+                self._activate([preemptor])
+        log.v(2).info("Async Preemption finished completely", preemptor=preemptor.key, node=node_name)
+
+    async def _clear_nominations(self, preemptor: Pod, node_name: str) -> bool:
+        """Less important pods that were promised the node are promised it no more."""
+        is_done = True
+        for other in list(self._nominated_pods(node_name)):
+            if other.priority >= preemptor.priority:
+                continue
+            patch = status_patch(other.pod, self._clock.now(), nominated_node="")
+            if patch is None:
+                continue
+            try:
+                await self._writer.patch_pod_status(other.pod.namespace, other.pod.name, patch)
+            except ApiError as error:
+                log.error(error, "Cannot clear 'NominatedNodeName' field from lower priority pods", node=node_name)
+                is_done = False
+        return is_done
+
+    async def _evict_all(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> bool:
+        *first, last = victims
+        if first:
+            limit = asyncio.Semaphore(PARALLEL)
+
+            async def evict(victim: PodInfo) -> bool:
+                async with limit:
+                    return await self._evict(preemptor, node_name, victim)
+
+            results = await asyncio.gather(*(evict(victim) for victim in first))
+            if not all(results):
+                return False
+        self._running[preemptor.uid] = last.pod.key
+        return await self._evict(preemptor, node_name, last)
+
+    async def _evict(self, preemptor: Pod, node_name: str, victim: PodInfo) -> bool:
+        """Make one victim go; false if the API server did not play along."""
+        note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+        pod = victim.pod
+        if self._stop_in_memory(victim.uid):
+            log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)
+            note += " (in kube-scheduler memory)."
+        else:
+            try:
+                condition = disruption_target(pod, preemptor.spec.scheduler_name)
+                patch = status_patch(pod, self._clock.now(), condition=condition)
+                if patch is not None:
+                    await self._writer.patch_pod_status(pod.namespace, pod.name, patch)
+                await self._writer.delete_pod(pod)
+            except ApiError as error:
+                if error.code == 404:
+                    log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
+                    return True
+                log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
+                return False
+            log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
+        self._recorder.record(
+            reference_to(pod),
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=note,
+            controller=preemptor.spec.scheduler_name,
+        )
+        return True
+
+    def _stop_in_memory(self, uid: str) -> bool:
+        waiting = self._waiting_pods.get(uid)
+        if waiting is not None:
+            return waiting.preempt(PLUGIN, "preempted")
+        pre_binding = self._pre_binding.get(uid)
+        return pre_binding is not None and pre_binding.cancel(f"preempted by {PLUGIN}")

@@ -1,0 +1,89 @@
+"""Pods that wait on permit: their node is held, and plugins or a timer decide whether they are bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from mooring.config.duration import format_duration
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.state.pod_info import PodInfo
+
+MAX_WAIT_S = 15 * 60.0
+"""No plugin can keep a pod waiting for longer."""
+
+
+class WaitingPod:
+    """One waiting pod; the first word of refusal, or the last of permission, is final."""
+
+    def __init__(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> None:
+        loop = asyncio.get_running_loop()
+        self.pod = pod
+        self.node_name = node_name
+        self._verdict: asyncio.Future[Status] = loop.create_future()
+        self._timers = {
+            plugin: loop.call_later(seconds, self._time_out, plugin, seconds) for plugin, seconds in max_wait_s.items()
+        }
+
+    @property
+    def pending_plugins(self) -> Sequence[str]:
+        return tuple(self._timers)
+
+    def allow(self, plugin: str) -> None:
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._decide(SUCCESS)
+
+    def reject(self, plugin: str, message: str) -> bool:
+        return self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Make room for a more important pod; unlike a refusal this does not make the pod unschedulable."""
+        return self._decide(Status(Code.ERROR, (message,), plugin))
+
+    async def verdict(self) -> Status:
+        return await self._verdict
+
+    def _decide(self, status: Status) -> bool:
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._verdict.done():
+            return False
+        self._verdict.set_result(status)
+        return True
+
+    def _time_out(self, plugin: str, seconds: float) -> None:
+        waited = format_duration(seconds)
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+
+
+class WaitingPods:
+    """All waiting pods of the process, of all profiles; implements the framework's ``WaitingPods``."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def add(self, pod: PodInfo, node_name: str, max_wait_s: Mapping[str, float]) -> WaitingPod:
+        """Let a pod wait for each plugin at most the given seconds, and never longer than a quarter of an hour."""
+        bounded = {plugin: min(max(seconds, 0.0), MAX_WAIT_S) for plugin, seconds in max_wait_s.items()}
+        waiting = self._pods[pod.uid] = WaitingPod(pod, node_name, bounded)
+        return waiting
+
+    def remove(self, uid: str) -> None:
+        self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        return self._pods.get(uid)
+
+    def all(self) -> Sequence[WaitingPod]:
+        return tuple(self._pods.values())
+
+    def reject_deleted(self, uid: str) -> bool:
+        """Refuse a pod that is being deleted; false if it does not wait here."""
+        waiting = self._pods.get(uid)
+        if waiting is None:
+            return False
+        waiting.reject("", "removed")
+        return True

@@ -1,0 +1,229 @@
+"""Everything the scheduler writes to the API server, as kube-scheduler v1.36 writes it.
+
+| what | kube-scheduler | here |
+|---|---|---|
+| Binding, status patches, deletes | as recorded | the same |
+| volumes and their claims | PUT of its copy | GET, then PUT with the version decided on: our copies are partial |
+| ResourceClaims | PUT of its copy | merge patches with uid and resourceVersion: a conflict stays a conflict |
+| a Binding without an answer | has failed | is asked about until somebody knows: the pod may be running |
+| a Binding with a conflict | has failed | the pod is looked up first: it may be bound already, by us or by others |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from mooring.api.codec import decode
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.api.resource import ResourceClaim
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.client.errors import Conflict, ConnectionFailed, NotFound
+from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
+from mooring.errors import ApiError
+from mooring.observe.events import EventRecorder, ObjectReference
+from mooring.state.pod_info import PodInfo
+
+log = logging.getLogger("mooring.scheduler.writer")
+
+T = TypeVar("T", bound=Object)
+Patch = Mapping[str, Any]
+
+PATCH_TRIES = 4
+PATCH_PAUSE_S = 0.01  # times five after each try
+MAX_PAUSE_S = 5.0
+PATIENCE, PATIENCE_S = 100, 5.0
+DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
+_COLLECTIONS: dict[type[Object], str] = {
+    PersistentVolume: "/api/v1/persistentvolumes",
+    PersistentVolumeClaim: "/api/v1/namespaces/{}/persistentvolumeclaims",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def reference_to(pod: Pod) -> ObjectReference:
+    """What events about a pod refer to."""
+    meta = pod.metadata
+    return ObjectReference("Pod", meta.namespace, meta.name, meta.uid, "v1", meta.resource_version)
+
+
+class ApiWriter:
+    """Writes through a client; implements what the framework, VolumeBinding and DynamicResources ask of a writer.
+
+    ``pods`` is what the watch last said of every pod, by ``namespace/name``.
+    Every refusal raises ApiError.
+    """
+
+    def __init__(
+        self,
+        client: RestClient,
+        recorder: EventRecorder,
+        pods: Mapping[str, Pod],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._pods = pods
+        self._sleep = sleep
+
+    # ---- pods --------------------------------------------------------------------------------------------------
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        meta = pod.pod.metadata
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {"kind": "Node", "name": node_name},
+        }
+        try:
+            path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
+            await self._client.create(path, _encode(body))
+        except Conflict as error:
+            await self._find_out(pod.pod, node_name, error)
+        except ConnectionFailed as error:
+            if str(error).startswith("cannot connect"):
+                raise
+            await self._find_out(pod.pod, node_name, error)
+
+    async def _find_out(self, pod: Pod, node_name: str, error: ApiError) -> None:
+        """Nobody knows yet whether the pod is bound: return if it is, to our node, and raise if it is not."""
+        found = await self._look_up(pod)
+        if found.uid != pod.uid:
+            raise _gone(pod)
+        if found.spec.node_name == node_name:
+            return
+        if not found.spec.node_name:
+            raise error
+        # Somebody else was faster. The watch is about to say so; the pod need not be tried again until it has.
+        for _ in range(PATIENCE):
+            known = self._pods.get(pod.key)
+            if known is None or known.uid != pod.uid or known.spec.node_name:
+                break
+            await self._sleep(PATIENCE_S / PATIENCE)
+        taken = f'pod {pod.name} is already assigned to node "{found.spec.node_name}"'
+        raise Conflict(f'Operation cannot be fulfilled on pods/binding "{pod.name}": {taken}', code=409) from None
+
+    async def _look_up(self, pod: Pod) -> Pod:
+        """The pod as the API server has it, however long it takes to get an answer."""
+        pause_s = PATCH_PAUSE_S
+        while True:
+            known = self._pods.get(pod.key)
+            if known is None:
+                raise _gone(pod)
+            if known.uid != pod.uid or known.spec.node_name:
+                return known
+            try:
+                answer = await self._client.get(_pod_path(pod))
+            except NotFound:
+                raise
+            except ApiError as trouble:
+                log.info("pod %s: cannot find out whether it is bound, asking again: %s", pod.key, trouble)
+                await self._sleep(pause_s)
+                pause_s = min(MAX_PAUSE_S, pause_s * 5)
+                continue
+            found: Pod = decode(Pod, answer.body)
+            return found
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None:
+        """Patch, and again at once where upstream does: conflicts, troubled servers, nobody home."""
+        path, body = f"/api/v1/namespaces/{namespace}/pods/{name}/status", _encode(patch)
+        pause_s = PATCH_PAUSE_S
+        for tries_left in range(PATCH_TRIES - 1, -1, -1):
+            try:
+                await self._client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
+                return
+            except ApiError as error:
+                if not tries_left or not _is_worth_repeating(error):
+                    raise
+            await self._sleep(pause_s)
+            pause_s *= 5
+
+    async def delete_pod(self, pod: Pod) -> None:
+        await self._client.delete(_pod_path(pod), DELETE_OPTIONS)
+
+    def pod_exists(self, namespace: str, name: str) -> bool:
+        return f"{namespace}/{name}" in self._pods
+
+    # ---- volumes -----------------------------------------------------------------------------------------------
+
+    async def update(
+        self, kind: type[T], key: str, resource_version: str, mutate: Callable[[dict[str, Any]], None]
+    ) -> T:
+        namespace, _, name = key.rpartition("/")
+        path = f"{_COLLECTIONS[kind].format(namespace)}/{name}"
+        answer = await self._client.get(path)
+        obj: dict[str, Any] = msgspec.json.decode(answer.body)
+        metadata = obj["metadata"]
+        metadata.pop("managedFields", None)
+        metadata["resourceVersion"] = resource_version  # if it has changed since, the server says so
+        mutate(obj)
+        stored = await self._client.update(path, _encode(obj))
+        result: T = decode(kind, stored.body)
+        return result
+
+    # ---- claims ------------------------------------------------------------------------------------------------
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        body = {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", **msgspec.to_builtins(claim)}
+        answer = await self._client.create(_claims_path(claim.namespace), _encode(body))
+        return _claim(answer.body)
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        answer = await self._client.get(f"{_claims_path(namespace)}/{name}")
+        return _claim(answer.body)
+
+    async def patch_claim(
+        self, namespace: str, name: str, patch: Patch, *, subresource: str = "", content_type: str = MERGE_PATCH
+    ) -> ResourceClaim:
+        path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
+        answer = await self._client.patch(path, _encode(patch), content_type=content_type)
+        return _claim(answer.body)
+
+    async def delete_claim(self, namespace: str, name: str) -> None:
+        await self._client.delete(f"{_claims_path(namespace)}/{name}", DELETE_OPTIONS)
+
+    # ---- the rest ----------------------------------------------------------------------------------------------
+
+    async def sleep(self, seconds: float) -> None:
+        await self._sleep(seconds)
+
+    def record_event(self, pod: Pod, type: str, reason: str, action: str, message: str) -> None:
+        self._recorder.record(
+            reference_to(pod),
+            type=type,
+            reason=reason,
+            action=action,
+            note=message,
+            controller=pod.spec.scheduler_name,
+        )
+
+
+def _gone(pod: Pod) -> NotFound:
+    return NotFound(f'pods "{pod.name}" not found', code=404, reason="NotFound")
+
+
+def _pod_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def _claims_path(namespace: str) -> str:
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+
+def _claim(body: bytes) -> ResourceClaim:
+    claim: ResourceClaim = decode(ResourceClaim, body)
+    return claim
+
+
+def _is_worth_repeating(error: ApiError) -> bool:
+    if isinstance(error, ConnectionFailed):
+        return str(error).startswith("cannot connect")
+    return error.code in (409, 500, 503)

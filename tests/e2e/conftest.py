@@ -1,0 +1,188 @@
+"""A cluster to schedule on: the embedded API server over TLS, or any empty cluster named by MOORING_E2E_KUBECONFIG."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from mooring.client.errors import NotFound
+from mooring.client.kubeconfig import load_kubeconfig
+from mooring.client.rest import MERGE_PATCH, RestClient
+from mooring.config.load import config_from_dict
+from mooring.controlplane.faults import Faults
+from mooring.controlplane.server import ControlPlane
+from mooring.errors import ApiError
+from mooring.scheduler.live import LiveScheduler
+from mooring.scheduler.scheduler import Options
+
+EXTERNAL = os.environ.get("MOORING_E2E_KUBECONFIG", "")
+WAIT_S = 20.0
+COLLECTIONS = {
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/namespaces/default/pods",
+    "PersistentVolume": "/api/v1/persistentvolumes",
+    "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
+    "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "Event": "/apis/events.k8s.io/v1/namespaces/default/events",
+    "Lease": "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+}
+
+
+class World:
+    """A cluster, and what a test does to it, always through its API."""
+
+    def __init__(self, client: RestClient, kubeconfig: str, plane: ControlPlane | None, faults: Faults | None) -> None:
+        self.client, self.kubeconfig, self.plane = client, kubeconfig, plane
+        self._faults = faults
+
+    @property
+    def faults(self) -> Faults:
+        if self._faults is None:
+            pytest.skip("faults can be injected into the embedded API server only")
+        return self._faults
+
+    async def create(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        api_version = COLLECTIONS[kind].removeprefix("/apis/").removeprefix("/api/").split("/namespaces/")[0]
+        api_version = "/".join(api_version.split("/")[: 1 if api_version.startswith("v1") else 2])
+        body = {"apiVersion": api_version, "kind": kind, **body}
+        answer = await self.client.create(COLLECTIONS[kind], json.dumps(body).encode())
+        return json.loads(answer.body)
+
+    async def get(self, kind: str, name: str) -> dict[str, Any]:
+        return json.loads((await self.client.get(f"{COLLECTIONS[kind]}/{name}")).body)
+
+    async def list(self, kind: str) -> list[dict[str, Any]]:
+        return json.loads((await self.client.get(COLLECTIONS[kind])).body)["items"]
+
+    async def patch(self, kind: str, name: str, body: dict[str, Any], subresource: str = "") -> dict[str, Any]:
+        path = f"{COLLECTIONS[kind]}/{name}" + (f"/{subresource}" if subresource else "")
+        return json.loads((await self.client.patch(path, json.dumps(body).encode(), content_type=MERGE_PATCH)).body)
+
+    async def delete(self, kind: str, name: str, grace_s: int | None = 0) -> None:
+        options = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        await self.client.delete(f"{COLLECTIONS[kind]}/{name}", json.dumps(options).encode())
+
+    async def node(self, name: str, cpu: str = "4", **labels: str) -> dict[str, Any]:
+        node = await self.create(
+            "Node", {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}}
+        )
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+        await self.patch("Node", name, {"status": {"capacity": amounts, "allocatable": amounts}}, "status")
+        with contextlib.suppress(ApiError):  # a real API server taints new nodes
+            await self.patch("Node", name, {"spec": {"taints": None}})
+        return node
+
+    async def pod(self, name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+        labels = spec.pop("labels", {})
+        container = {"name": "c", "image": "example.com/app", "resources": {"requests": {"cpu": cpu}}}
+        body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container], **spec}}
+        return await self.create("Pod", body)
+
+    async def bind(self, name: str, node: str) -> None:
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": "default"},
+            "target": {"kind": "Node", "name": node},
+        }
+        await self.client.create(f"{COLLECTIONS['Pod']}/{name}/binding", json.dumps(body).encode())
+
+    async def until(self, what: str, check: Callable[[], Awaitable[Any]], timeout_s: float = WAIT_S) -> Any:
+        """Ask until the answer is true, and return it."""
+        found: Any = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    with contextlib.suppress(ApiError):
+                        found = await check()
+                        if found:
+                            return found
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            pytest.fail(f"{what}: not within {timeout_s:g}s, last seen {found!r}")
+
+    async def bound(self, name: str, timeout_s: float = WAIT_S) -> str:
+        """Wait until a pod is bound; return its node."""
+
+        async def check() -> str:
+            return (await self.get("Pod", name))["spec"].get("nodeName", "")
+
+        return await self.until(f"pod {name} is bound", check, timeout_s)
+
+    async def condition(self, name: str, **wanted: str) -> dict[str, Any]:
+        """Wait for a pod's PodScheduled condition with these fields."""
+
+        async def check() -> dict[str, Any] | None:
+            conditions = (await self.get("Pod", name))["status"].get("conditions", [])
+            found = next((c for c in conditions if c["type"] == "PodScheduled"), {})
+            return found if wanted.items() <= found.items() else None
+
+        return await self.until(f"condition of pod {name} with {wanted}", check)
+
+    async def events(self, name: str, reason: str, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for events about a pod."""
+
+        async def check() -> list[dict[str, Any]]:
+            found = [e for e in await self.list("Event") if e["regarding"]["name"] == name and e["reason"] == reason]
+            return found if len(found) >= count else []
+
+        return await self.until(f"event {reason} of pod {name}", check)
+
+    async def gone(self, kind: str, name: str) -> None:
+        async def check() -> bool:
+            try:
+                await self.get(kind, name)
+            except NotFound:
+                return True
+            return False
+
+        await self.until(f"{kind} {name} is gone", check)
+
+    async def clean(self) -> None:
+        for kind in ("Pod", "PersistentVolumeClaim", "ResourceClaim", "PodDisruptionBudget"):
+            await self.client.delete(COLLECTIONS[kind], b'{"gracePeriodSeconds":0}')
+        for kind in ("Node", "PersistentVolume", "StorageClass", "ResourceSlice", "DeviceClass"):
+            await self.client.delete(COLLECTIONS[kind])
+
+    @contextlib.asynccontextmanager
+    async def scheduler(
+        self, config: dict[str, Any] | None = None, options: Options | None = None
+    ) -> AsyncIterator[LiveScheduler]:
+        """A scheduler at work, in this process but over its own connections."""
+        async with (
+            RestClient(load_kubeconfig([self.kubeconfig], environ={}), qps=-1) as client,
+            LiveScheduler(client, config_from_dict(config), options, hostname="HOST") as live,
+        ):
+            yield live
+
+
+@pytest.fixture
+async def world(tmp_path: Any) -> AsyncIterator[World]:
+    if EXTERNAL:
+        async with RestClient(load_kubeconfig([EXTERNAL], environ={}), qps=-1) as client:
+            found = World(client, EXTERNAL, None, None)
+            if json.loads((await client.get(COLLECTIONS["Node"])).body)["items"]:
+                pytest.skip("the cluster has nodes; these tests want one without")
+            yield found
+            await found.clean()
+        return
+    faults = Faults()
+    path = tmp_path / "kubeconfig"
+    async with (
+        ControlPlane(kubeconfig_path=path, faults=faults) as plane,
+        RestClient(load_kubeconfig([str(path)], environ={}), qps=-1) as client,
+    ):
+        yield World(client, str(path), plane, faults)
