@@ -405,9 +405,9 @@ class Server:
             watcher.bookmark()
             await response.write(await watcher.take(0.0))
 
-    def _renderer(self, call: Call, kind: Kind) -> tuple[watching.Render, str]:
+    def _renderer(self, call: Call, kind: Kind) -> tuple[watching.Render, str | None]:
         if call.accept.form == "Table":
-            return table.renderer(kind, call.parameters, self.api.clock.now), f"table-{id(call)}"
+            return table.renderer(kind, call.parameters, self.api.clock.now), None
         if call.accept.form == "PartialObjectMetadata":
             return (lambda t, e, rv: _encode(partial(_at(e, rv)))), "partial"
         if kind.stored_as:

@@ -63,7 +63,7 @@ def plain(_: str, entry: Entry, rv: int) -> bytes:
 class Watcher:
     """One watch: a bounded queue of lines between the store's writes and a connection."""
 
-    def __init__(self, kind: Kind, match: Match, render: Render, view: str, limit: int = 20_000) -> None:
+    def __init__(self, kind: Kind, match: Match, render: Render, view: str | None, limit: int = 20_000) -> None:
         self.kind = kind
         self.match = match
         self.is_overrun = False
@@ -89,10 +89,11 @@ class Watcher:
         if kind == DELETED and event.type != DELETED and event.previous is not None:
             shown = event.previous  # it left the selection: watchers get the last state they could see
         name = f"{self._view}{kind}"
-        made = event.lines.get(name)
+        made = event.lines.get(name) if self._view is not None else None
         if made is None:
-            body = self._render(kind, shown, event.rv)
-            made = event.lines[name] = b'{"type":"%s","object":%s}\n' % (kind.encode(), body)
+            made = b'{"type":"%s","object":%s}\n' % (kind.encode(), self._render(kind, shown, event.rv))
+            if self._view is not None:
+                event.lines[name] = made
         return made
 
     def push(self, line: bytes) -> None:
@@ -157,12 +158,13 @@ class Hub:
         *,
         since: int | None = None,
         render: Render = plain,
-        view: str = "",
+        view: str | None = "",
         initial_end: bool = False,
         limit: int = 20_000,
     ) -> Watcher:
         """Start a watch: after version ``since`` (negative: from now on), or with the present state when it is None.
 
+        Watchers of one ``view`` share their lines; None is for lines that are nobody else's.
         Nothing can be missed between the state and the first event, because writes do not interleave with this.
         """
         watcher = Watcher(kind, match, render, view, limit)
