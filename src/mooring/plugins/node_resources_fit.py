@@ -26,7 +26,7 @@ from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
 UNRESOLVABLE_BIT = 1 << 62
-TOO_MANY_PODS = Status.unschedulable("Too many pods")
+TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
@@ -78,8 +78,8 @@ class NodeResourcesFit:
         amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
-        if not short.any():
-            return Verdict.where(too_many, TOO_MANY_PODS) if too_many.any() else None
+        if not short.any() and not too_many.any():
+            return None
         for i, name in enumerate(names):
             if name not in BASIC and self._handle.devices.backs(name):
                 short[i] &= allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
@@ -186,7 +186,7 @@ class NodeResourcesFit:
 def _phrase(bits: int, names: tuple[str, ...]) -> Status:
     reasons = [f"Insufficient {name}" for i, name in enumerate(names) if bits >> (i + 1) & 1]
     if bits & 1:
-        reasons.insert(0, TOO_MANY_PODS.reasons[0])
+        reasons.insert(0, TOO_MANY_PODS)
     unresolvable = bool(bits & UNRESOLVABLE_BIT)
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, tuple(reasons))
 
