@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # Derandomised: the same examples on every machine, so that a red test is red for everybody. Somebody who wants
-# to look further runs with HYPOTHESIS_PROFILE=search, which draws new examples and prints how to repeat one.
+# to look further runs with HYPOTHESIS_PROFILE=search, which draws new examples, makes a failing one as small as it
+# can (that may take minutes) and prints how to repeat it.
 _UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, max_examples=40, print_blob=True, suppress_health_check=_UNHURRIED
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=40,
+    print_blob=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=_UNHURRIED,
 )
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True, suppress_health_check=_UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
