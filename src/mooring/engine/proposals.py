@@ -150,7 +150,7 @@ def _uncordon(question: Question) -> Iterable[Proposal]:
         node.spec.taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
 
     name = question.node.name
-    yield (Change(f"uncordon {name}", "uncordon", 2.0, node=name, edit_node=edit_node),)
+    yield (Change(f"uncordon {name}", "uncordon", 2.0, node=name, edit_node=edit_node, same="uncordon"),)
 
 
 def _taints(question: Question) -> Iterable[Proposal]:
@@ -173,7 +173,7 @@ def _recover(name: str, taints: list[Taint]) -> Proposal:
         node.spec.taints = [taint for taint in node.spec.taints if taint.key not in keys]
 
     what = ", ".join(sorted(key.removeprefix(CONDITION_PREFIX) for key in keys))
-    return (Change(f"{name} no longer {what}", "nodeCondition", 4.0, node=name, edit_node=edit_node),)
+    return (Change(f"{name} no longer {what}", "nodeCondition", 4.0, node=name, edit_node=edit_node, same=what),)
 
 
 def taint_text(taint: Taint) -> str:
@@ -246,7 +246,8 @@ def _label(name: str, key: str, value: str) -> Change:
     def edit_node(node: Node) -> None:
         node.metadata.labels = {**node.metadata.labels, key: value}
 
-    return Change(f"label {key}={value} on {name}", "label", 2.0, node=name, edit_node=edit_node)
+    what = f"label {key}={value}"
+    return Change(f"{what} on {name}", "label", 2.0, node=name, edit_node=edit_node, same=what)
 
 
 def _without_selector(key: str, value: str) -> Change:

@@ -52,7 +52,7 @@ class Suggestion:
     def text(self) -> str:
         what = " and ".join(self.changes)
         if self.about_node:
-            return f"{what} (or on {', '.join(self.also)})" if self.also else what
+            return f"{what} (or {', '.join(self.also)})" if self.also else what
         if all(kind == "request" for kind in self.kinds):
             return f"{what} on {self.nodes[0]}" if len(self.nodes) == 1 else f"{what} on any of {len(self.nodes)} nodes"
         return f"{what}: {len(self.nodes)} more node{'s' if len(self.nodes) != 1 else ''}"
@@ -117,9 +117,7 @@ class Finder:
         twins: dict[tuple[str, ...], int] = {}
         tries = 0
         for proposal in sorted(proposals.values(), key=_cost):
-            pattern = tuple(
-                change.text.replace(change.node, "*") if change.node else change.text for change in proposal
-            )
+            pattern = _pattern(proposal)
             is_twin = pattern in twins
             if tries >= TRIES_PER_PLUGIN or (is_twin and twins[pattern] >= MAX_TWINS):
                 continue
@@ -184,7 +182,7 @@ class Finder:
     def _name_plugin(self, plugin: str, rows: Rows, nodes: NodeRows) -> None:
         """Nobody knows what would please this plugin; that it is alone against these nodes is worth saying."""
         names = tuple(nodes.table.infos[row].name for row in rows.tolist())
-        text = f"only {plugin} objects: if it did not"
+        text = f"only {plugin} stands in the way"
         self.found.append(((), Suggestion((text,), ("plugin",), names, SILENCED_COST)))
 
     # ---- several changes ---------------------------------------------------------------------------------------
@@ -289,14 +287,14 @@ def _joined(one: Suggestion, other: Suggestion) -> Suggestion:
     )
 
 
+def _pattern(proposal: Proposal) -> tuple[str, ...]:
+    """The changes with the names of the nodes that they are made on left out."""
+    return tuple(change.same or change.text for change in proposal)
+
+
 def _is_twin(one: Proposal, other: Proposal) -> bool:
-    """The same changes, each on another node."""
-    return (
-        len(one) == len(other)
-        and bool(one)
-        and all(a.node and b.node and a.text.replace(a.node, "*") == b.text.replace(b.node, "*")
-                for a, b in zip(one, other, strict=True))
-    )  # fmt: skip
+    """The same changes, on another node."""
+    return any(change.node for change in one) and _pattern(one) == _pattern(other)
 
 
 def _priority(level: int, never: bool) -> Change:

@@ -37,6 +37,7 @@ class Change:
     edit: Callable[[Pod], None] | None = None
     node: str = ""
     edit_node: Callable[[Node], None] | None = None
+    same: str = ""  # the text without the node's name: equal for the same change on another node
     removes: tuple[PodInfo, ...] = ()
 
 
