@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mooring.api.core import Pod
+from mooring.api.quantity import NANO
 from mooring.observe.pod_resources import pod_limits, render_pod_resources, unit_of
 
 RECORDED = (Path(__file__).parent / "wire" / "metrics-resources.txt").read_text().splitlines()
@@ -89,7 +90,7 @@ def test_a_pod_without_node_counts_whatever_its_phase():
     ],
 )
 def test_limits(pod, want):
-    assert pod_limits(pod).get("cpu", 0) == want
+    assert pod_limits(pod).get("cpu", 0) == want * NANO
 
 
 @pytest.mark.parametrize(

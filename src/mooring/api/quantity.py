@@ -10,6 +10,7 @@ from functools import lru_cache
 from mooring.errors import ParseError
 
 INT64_MAX = (1 << 63) - 1
+NANO = 10**9
 
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -53,6 +54,13 @@ def ceil_value(quantity: Fraction) -> int:
 def ceil_milli(quantity: Fraction) -> int:
     """Thousandths, rounded away from zero, kept inside an int64."""
     return ceil_value(quantity * 1000)
+
+
+@lru_cache(maxsize=65536)
+def nano_value_of(text: str | int | float) -> int:
+    """Parse and round up to billionths, the finest that the API keeps: amounts that can be summed as integers."""
+    quantity = parse_quantity(text) * NANO
+    return math.ceil(quantity) if quantity >= 0 else -math.ceil(-quantity)
 
 
 @lru_cache(maxsize=65536)

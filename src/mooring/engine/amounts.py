@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from mooring.api.core import Container, Pod
-from mooring.api.quantity import parse_quantity
-from mooring.state.requests import CPU, is_pod_level_name, is_sidecar, rounded
+from mooring.api.quantity import ceil_milli, parse_quantity
+from mooring.state.requests import CPU, is_pod_level_name, is_sidecar
 
 _BYTES = ("memory", "ephemeral-storage")
 _BINARY = ((1 << 50, "Pi"), (1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
@@ -77,6 +77,6 @@ def _amount(amounts: dict[str, str | int | float], resource: str) -> Fraction:
 
 def _set(amounts: dict[str, str | int | float], resource: str, amount: Fraction) -> None:
     if amount:
-        amounts[resource] = written(resource, rounded(resource, amount)) if resource == CPU else str(int(amount))
+        amounts[resource] = written(resource, ceil_milli(amount)) if resource == CPU else str(int(amount))
     else:
         amounts.pop(resource, None)

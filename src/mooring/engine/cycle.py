@@ -65,6 +65,7 @@ class Engine:
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.extenders = extenders
         self.uses_cache = True
+        self._shares = False  # whether the pod at hand takes part in the cache
         self._caches: dict[str, RowCache] = {}
         self._batches: dict[str, Batch] = {}
         self._batchable: dict[str, bool] = {}
@@ -77,6 +78,7 @@ class Engine:
         Without ``detail`` the decision is the same, but keeps no scores by plugin.
         """
         self._cycle += 1
+        self._shares = self.uses_cache and self._cache_of(profile).admits(pod.shape)
         state = CycleState()
         nodes = self.cluster.snapshot()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
@@ -99,7 +101,7 @@ class Engine:
             raise CycleError(Status.error(pod.shape.problem))
         batch = self._batches.setdefault(profile.scheduler_name, Batch())
         signed = signature(profile, pod) if self._can_batch(profile) else None
-        found = self._find(pod, profile, state, nodes, batch, signed)
+        found = self._find(pod, profile, state, nodes, batch, signed, detail=detail)
         decision.statuses = found.statuses
         decision.pre_filter_message = found.pre_filter_message
         decision.feasible_nodes = len(found.rows)
@@ -153,6 +155,8 @@ class Engine:
         nodes: NodeRows,
         batch: Batch,
         signed: Hashable,
+        *,
+        detail: bool,
     ) -> Found:
         table = nodes.table
         pre = profile.run_pre_filter(state, pod, nodes)
@@ -177,7 +181,7 @@ class Engine:
             index = np.array(sorted(row for row in known if row >= 0), np.int64)
             absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
         looked_at = nodes if index is None else nodes.subset(index)
-        outcome = self._filter(pod, profile, state, looked_at)
+        outcome = self._filter(pod, profile, state, looked_at, detail=detail)
         self.judge_with_nominated(pod, profile, state, looked_at, outcome)
         rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
         rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
@@ -236,29 +240,27 @@ class Engine:
                 return None
         return found if len(found.rows) else None
 
-    def _filter(self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows) -> FilterOutcome:
+    def _filter(
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, *, detail: bool
+    ) -> FilterOutcome:
         """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
         plan = profile.filter_plan(state)
-        if nodes.index is not None or not self.uses_cache:
+        if nodes.index is not None or not self._shares:
             return profile.run_filters(state, pod, nodes, plan.active)
         columns = self._cache_of(profile).filters(state, pod, nodes, plan.cached)
         verdicts = {plugin.name: verdict for plugin, verdict in zip(plan.cached, columns.verdicts, strict=True)}
         outcome = FilterOutcome([], columns.feasible.copy())
-        all_feasible = bool(outcome.feasible.all())
-        in_running = np.ones(len(nodes), np.bool_)  # after the plugins so far, in order
         for plugin in plan.active:
             if plugin.name in verdicts:
                 verdict = verdicts[plugin.name]
-                if verdict is None or all_feasible:
-                    continue
-                verdict = Verdict(verdict.ids.copy(), verdict.status_of)  # the cache goes on changing its own
             else:
-                verdict = judge(plugin, state, pod, nodes, in_running)
-                if verdict is None:
-                    continue
-                outcome.feasible &= verdict.ids == 0
-            in_running &= verdict.ids == 0
-            outcome.verdicts.append((plugin.name, verdict))
+                verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
+                if verdict is not None:
+                    outcome.feasible &= verdict.ids == 0
+            if verdict is not None:
+                outcome.verdicts.append((plugin.name, verdict))
+        if detail or not outcome.feasible.any():  # somebody will read them, and the cache goes on changing its own
+            outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
         return outcome
 
     def _cache_of(self, profile: Profile) -> RowCache:
@@ -429,9 +431,11 @@ class Engine:
         by_plugin: dict[str, Scores] = {}
         totals: Scores | None = None
         kept: dict[str, Scores] = {}
-        if self.uses_cache and feasible.has_images:  # not for nodes that an extender sent back
+        zero: set[str] = set()
+        if self._shares and feasible.has_images:  # not for nodes that an extender sent back
             columns = self._cache_of(profile).scores(state, pod, feasible.table, plan.cached)
             kept = {plugin.name: raw for (plugin, _), raw in zip(plan.cached, columns.raw, strict=True)}
+            zero = {plugin.name for (plugin, _), is_zero in zip(plan.cached, columns.is_zero, strict=True) if is_zero}
             totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]
         if totals is None:
             totals = np.zeros(len(feasible), np.int64)
@@ -447,6 +451,10 @@ class Engine:
                     continue
             elif normalize is None and not detail:
                 continue  # in the cached sum
+            elif normalize is not None and name in zero and not detail and getattr(plugin, "normalizes_evenly", False):
+                one = feasible.subset(_FIRST)
+                totals += weight * int(normalize(state, pod, np.zeros(1, np.int64), one)[0])
+                continue
             else:
                 raw = raw.copy() if feasible.index is None else raw[feasible.index]
             if normalize is not None:
@@ -457,6 +465,9 @@ class Engine:
             if detail:
                 by_plugin[name] = raw * weight
         return by_plugin, totals
+
+
+_FIRST = np.zeros(1, np.int64)
 
 
 def _is_in_order(rows: Rows) -> bool:

@@ -23,35 +23,76 @@ from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
-from mooring.state.pod_info import PodInfo
+from mooring.state.pod_info import PodInfo, PodShape
 
 MAX_BYTES = 128 << 20
+MAX_SEEN = 16384  # templates whose coming is remembered
+MAX_MEMO = 4096  # distinct fillings of a node that are remembered per template
 
 
-class FilterColumns:
+class Columns:
+    """What all columns of a shape have: how far they have followed the table's logs, and what they depend on."""
+
+    __slots__ = ("memo", "position", "token")
+
+    def __init__(self) -> None:
+        self.position = (-1, 0, 0)  # epoch and lengths of the logs
+        self.token: Hashable = None
+        # By a row's figures, the answers of the plugins that read no more than these (``Reads.RESOURCES``).
+        self.memo: dict[bytes, tuple[int, ...]] = {}
+
+    def changed(self, table: NodeTable) -> tuple[set[int], set[int]] | None:
+        """The rows whose node, and those whose pods, changed; None if so many that all must be computed anew."""
+        epoch, nodes, pods = self.position
+        if epoch != table.log_epoch:
+            return None
+        node_rows, pod_rows = set(table.node_log[nodes:]), set(table.pod_log[pods:])
+        return None if 4 * (len(node_rows) + len(pod_rows)) > len(table) else (node_rows, pod_rows)
+
+    def follow(self, table: NodeTable) -> None:
+        self.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
+
+    def remember(self, key: bytes, answers: tuple[int, ...]) -> None:
+        if len(self.memo) >= MAX_MEMO:
+            self.memo.clear()
+        self.memo[key] = answers
+
+
+class FilterColumns(Columns):
     """The cached filters' verdicts for one shape."""
 
-    __slots__ = ("feasible", "plugins", "position", "token", "verdicts")
+    __slots__ = ("by_figures", "feasible", "plugins", "verdicts")
 
     def __init__(self, plugins: Sequence[FilterPlugin]) -> None:
+        super().__init__()
         self.plugins = plugins
+        self.by_figures = [i for i, plugin in enumerate(plugins) if plugin.filter_reads is Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.position = (-1, 0, 0)
-        self.token: Hashable = None
+
+    def set(self, i: int, index: Any, fresh: Verdict | None, n: int) -> None:
+        """Take over a plugin's answer for some rows."""
+        kept = self.verdicts[i]
+        if kept is None:
+            if fresh is None:
+                return
+            kept = Verdict(np.zeros(n, np.int64), fresh.status_of)
+        kept.ids[index] = 0 if fresh is None else fresh.ids
+        self.verdicts[i] = kept if fresh is None else Verdict(kept.ids, fresh.status_of)
 
 
-class ScoreColumns:
+class ScoreColumns(Columns):
     """The cached raw scores for one shape, and the weighted sum of those that need no normalising."""
 
-    __slots__ = ("plugins", "position", "raw", "token", "total")
+    __slots__ = ("by_figures", "is_zero", "plugins", "raw", "total")
 
     def __init__(self, plugins: Sequence[tuple[ScorePlugin, int]]) -> None:
+        super().__init__()
         self.plugins = plugins
+        self.by_figures = [i for i, (plugin, _) in enumerate(plugins) if plugin.score_reads is Reads.RESOURCES]
         self.raw: list[NDArray[np.int64]] = []
+        self.is_zero: list[bool] = []  # per plugin: 0 on every node, as far as is known
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.position = (-1, 0, 0)
-        self.token: Hashable = None
 
 
 class RowCache:
@@ -60,10 +101,17 @@ class RowCache:
     def __init__(self) -> None:
         self._filters: OrderedDict[Hashable, FilterColumns] = OrderedDict()
         self._scores: OrderedDict[Hashable, ScoreColumns] = OrderedDict()
+        self._seen: OrderedDict[int, None] = OrderedDict()
 
-    def clear(self) -> None:
-        self._filters.clear()
-        self._scores.clear()
+    def admits(self, shape: PodShape) -> bool:
+        """Whether this template has been seen before: what comes only once is not worth keeping."""
+        known = shape.id in self._seen
+        self._seen[shape.id] = None
+        if known:
+            self._seen.move_to_end(shape.id)
+        elif len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+        return known
 
     # ---- filters -----------------------------------------------------------------------------------------------
 
@@ -80,12 +128,14 @@ class RowCache:
             _limit(self._filters, len(table))
         else:
             self._filters.move_to_end(key)
-        if columns.position[0] != table.log_epoch or columns.token != token:
+        changed = columns.changed(table) if columns.token == token else None
+        if changed is None:
             self._fill_filters(columns, state, pod, nodes)
             columns.token = token
-        else:
-            self._repair_filters(columns, state, pod, table)
-        columns.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
+            columns.memo.clear()
+        elif changed[0] or changed[1]:
+            self._repair_filters(columns, state, pod, table, *changed)
+        columns.follow(table)
         return columns
 
     @staticmethod
@@ -93,38 +143,56 @@ class RowCache:
         columns.feasible = np.ones(len(nodes), np.bool_)
         columns.verdicts = []
         for plugin in columns.plugins:
-            verdict = judge(plugin, state, pod, nodes, columns.feasible)
+            verdict = judge(plugin, state, pod, nodes, lambda: columns.feasible)
             columns.verdicts.append(verdict)
             if verdict is not None:
                 columns.feasible &= verdict.ids == 0
 
-    def _repair_filters(self, columns: FilterColumns, state: CycleState, pod: PodInfo, table: NodeTable) -> None:
-        node_rows, pod_rows = _changed(table, columns.position)
-        if not node_rows and not pod_rows:
-            return
-        if 4 * (len(node_rows) + len(pod_rows)) > len(table):
-            self._fill_filters(columns, state, pod, NodeRows(table))
-            return
+    def _repair_filters(
+        self,
+        columns: FilterColumns,
+        state: CycleState,
+        pod: PodInfo,
+        table: NodeTable,
+        node_rows: set[int],
+        pod_rows: set[int],
+    ) -> None:
         every = node_rows | pod_rows
+        self._repair_by_figures(columns, state, pod, table, every)
         for i, plugin in enumerate(columns.plugins):
             rows = node_rows if plugin.filter_reads is Reads.NODE else every
-            if not rows:
+            if rows and plugin.filter_reads is not Reads.RESOURCES:
+                index = np.fromiter(rows, np.int64, len(rows))
+                fresh = judge(plugin, state, pod, NodeRows(table, index))
+                columns.set(i, index, fresh, len(table))
+        for row in every:
+            columns.feasible[row] = not any(v is not None and v.ids[row] for v in columns.verdicts)
+
+    @staticmethod
+    def _repair_by_figures(
+        columns: FilterColumns, state: CycleState, pod: PodInfo, table: NodeTable, rows: set[int]
+    ) -> None:
+        if not columns.by_figures:
+            return
+        unknown: dict[bytes, list[int]] = {}
+        for row in rows:
+            key = table.resource_key(row)
+            answers = columns.memo.get(key)
+            if answers is None:
+                unknown.setdefault(key, []).append(row)
                 continue
-            index = np.fromiter(rows, np.int64, len(rows))
-            fresh = judge(plugin, state, pod, NodeRows(table, index), np.ones(len(index), np.bool_))
-            kept = columns.verdicts[i]
-            if kept is None:
-                if fresh is None:
-                    continue
-                kept = columns.verdicts[i] = Verdict(np.zeros(len(table), np.int64), fresh.status_of)
-            kept.ids[index] = 0 if fresh is None else fresh.ids
-            if fresh is not None:
-                columns.verdicts[i] = Verdict(kept.ids, fresh.status_of)
-        index = np.fromiter(every, np.int64, len(every))
-        columns.feasible[index] = True
-        for verdict in columns.verdicts:
-            if verdict is not None:
-                columns.feasible[index] &= verdict.ids[index] == 0
+            for i, number in zip(columns.by_figures, answers, strict=True):
+                verdict = columns.verdicts[i]
+                if verdict is not None:  # numbers other than 0 are remembered only once there is a verdict
+                    verdict.ids[row] = number
+        for key, alike in unknown.items():
+            index = np.array(alike)
+            for i in columns.by_figures:
+                rows_alike = NodeRows(table, index)
+                fresh = judge(columns.plugins[i], state, pod, rows_alike)
+                columns.set(i, index, fresh, len(table))
+            numbers = (columns.verdicts[i] for i in columns.by_figures)
+            columns.remember(key, tuple(0 if v is None else int(v.ids[alike[0]]) for v in numbers))
 
     # ---- scores ------------------------------------------------------------------------------------------------
 
@@ -140,26 +208,52 @@ class RowCache:
             _limit(self._scores, len(table))
         else:
             self._scores.move_to_end(key)
-        node_rows, pod_rows = _changed(table, columns.position)
-        stale = columns.position[0] != table.log_epoch or columns.token != token
-        if stale or 4 * (len(node_rows) + len(pod_rows)) > len(table):
+        changed = columns.changed(table) if columns.token == token else None
+        if changed is None:
             everywhere = NodeRows(table)
             columns.raw = [np.array(_score(plugin, state, pod, everywhere)) for plugin, _ in plugins]
+            columns.is_zero = [not raw.any() for raw in columns.raw]
             columns.total = self._total(columns, slice(None), len(table))
             columns.token = token
-        elif node_rows or pod_rows:
-            every = node_rows | pod_rows
-            index = np.fromiter(every, np.int64, len(every))
-            rows = NodeRows(table, index)
-            for i, (plugin, _) in enumerate(plugins):
-                if plugin.score_reads is Reads.ROW:
-                    columns.raw[i][index] = _score(plugin, state, pod, rows)
-                elif node_rows:
-                    mine = np.fromiter(node_rows, np.int64, len(node_rows))
-                    columns.raw[i][mine] = _score(plugin, state, pod, NodeRows(table, mine))
-            columns.total[index] = self._total(columns, index, len(index))
-        columns.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
+            columns.memo.clear()
+        elif changed[0] or changed[1]:
+            self._repair_scores(columns, state, pod, table, *changed)
+        columns.follow(table)
         return columns
+
+    def _repair_scores(
+        self,
+        columns: ScoreColumns,
+        state: CycleState,
+        pod: PodInfo,
+        table: NodeTable,
+        node_rows: set[int],
+        pod_rows: set[int],
+    ) -> None:
+        every = node_rows | pod_rows
+        for row in every if columns.by_figures else ():
+            key = table.resource_key(row)
+            answers = columns.memo.get(key)
+            if answers is None:
+                one = NodeRows(table, np.array([row]))
+                scores = (_score(columns.plugins[i][0], state, pod, one) for i in columns.by_figures)
+                answers = tuple(int(score[0]) for score in scores)
+                columns.remember(key, answers)
+            for i, score in zip(columns.by_figures, answers, strict=True):
+                columns.raw[i][row] = score
+        for i, (plugin, _) in enumerate(columns.plugins):
+            rows = node_rows if plugin.score_reads is Reads.NODE else every
+            if rows and plugin.score_reads is not Reads.RESOURCES:
+                index = np.fromiter(rows, np.int64, len(rows))
+                fresh = _score(plugin, state, pod, NodeRows(table, index))
+                columns.raw[i][index] = fresh
+                columns.is_zero[i] = columns.is_zero[i] and not fresh.any()
+        for row in every:
+            columns.total[row] = sum(
+                int(raw[row]) * weight
+                for (plugin, weight), raw in zip(columns.plugins, columns.raw, strict=True)
+                if not hasattr(plugin, "normalize")
+            )
 
     @staticmethod
     def _total(columns: ScoreColumns, rows: Any, n: int) -> NDArray[np.int64]:
@@ -193,13 +287,6 @@ def check_range(name: str, scores: Scores) -> None:
             f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         )
     )
-
-
-def _changed(table: NodeTable, position: tuple[int, int, int]) -> tuple[set[int], set[int]]:
-    """The rows whose node object, and those whose pods, changed since then."""
-    if position[0] != table.log_epoch:
-        return set(), set()
-    return set(table.node_log[position[1] :]), set(table.pod_log[position[2] :])
 
 
 def _tokens(plugins: Sequence[object]) -> Hashable:

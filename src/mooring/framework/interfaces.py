@@ -37,11 +37,12 @@ class Reads(IntEnum):
     A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER).
     """
 
-    # For NODE and ROW a verdict's numbers must mean the same for all pods of one template.
+    # Up to ROW a verdict's numbers must mean the same for all pods of one template.
     NODE = 0  # the pod's spec and the node object: computed once per template, again only for nodes that change
-    ROW = 1  # also the pods on that node: again only for nodes whose pods changed
-    LOCAL = 2  # also other objects (claims, volumes), but no other node's pods: computed anew for every pod
-    CLUSTER = 3  # anything, other nodes' pods too: computed anew; hypotheses are tried one node at a time
+    RESOURCES = 1  # also how much of the node is taken, and by how many: nodes with equal figures share one answer
+    ROW = 2  # also the pods on that node: again only for nodes whose pods changed
+    LOCAL = 3  # also other objects (claims, volumes), but no other node's pods: computed anew for every pod
+    CLUSTER = 4  # anything, other nodes' pods too: computed anew; hypotheses are tried one node at a time
 
 
 class Plugin(Protocol):
@@ -130,6 +131,7 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizingScorePlugin(ScorePlugin, Protocol):
+    # ``normalizes_evenly = True`` on the class promises that equal raw scores become equal ones on all nodes.
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         """Bring the feasible nodes' scores into 0 to 100."""
 

@@ -62,6 +62,13 @@ class FilterOutcome:
     verdicts: list[tuple[str, Verdict]]
     feasible: NDArray[np.bool_]
 
+    def passed_so_far(self) -> NDArray[np.bool_]:
+        """The nodes that none of the verdicts so far refuses."""
+        passed = np.ones(len(self.feasible), np.bool_)
+        for _, verdict in self.verdicts:
+            passed &= verdict.ids == 0
+        return passed
+
     def status_at(self, i: int) -> Status:
         for name, verdict in self.verdicts:
             number = int(verdict.ids[i])
@@ -192,7 +199,7 @@ class Profile:
         for plugin in self.active_filters(state) if plugins is None else plugins:
             if not outcome.feasible.any():
                 break
-            verdict = judge(plugin, state, pod, nodes, outcome.feasible)
+            verdict = judge(plugin, state, pod, nodes, lambda: outcome.feasible)
             if verdict is not None:
                 outcome.verdicts.append((plugin.name, verdict))
                 outcome.feasible &= verdict.ids == 0
@@ -224,12 +231,16 @@ class Profile:
 
 
 def judge(
-    plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeRows, still: NDArray[np.bool_]
+    plugin: FilterPlugin,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeRows,
+    in_running: Callable[[], NDArray[np.bool_]] | None = None,
 ) -> Verdict | None:
-    """Ask one filter about rows; a failure on a node that is still in the running fails the attempt."""
+    """Ask one filter about rows; a failure on a node that is still in the running (None: all) fails the attempt."""
     text = 'running "{}" filter plugin: {}'
     if getattr(plugin, "per_node", False):  # one node at a time: only those that are still in the running
-        positions = np.flatnonzero(still)
+        positions = np.arange(len(nodes)) if in_running is None else np.flatnonzero(in_running())
         part = guarded(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
         if part is None:
             return None
@@ -240,7 +251,7 @@ def judge(
         verdict = guarded(plugin.name, text, plugin.filter, state, pod, nodes)
     if verdict is None:
         return None
-    relevant = verdict.ids[still]
+    relevant = verdict.ids if in_running is None else verdict.ids[in_running()]
     for number in np.unique(relevant[relevant != 0]).tolist():
         status = verdict.status_of(number)
         if not status.is_rejected:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 
 from mooring.api.core import Pod
+from mooring.api.quantity import NANO
 from mooring.errors import ParseError
 from mooring.observe.registry import escape_label, go_float
 from mooring.state.requests import Amounts, is_pod_level_name, is_sidecar, parse_amounts, pod_requests
@@ -89,14 +89,14 @@ def _lines(out: list[str], name: str, pod: Pod, amounts: Amounts) -> None:
     scheduler = escape_label(spec.scheduler_name)
     for resource, amount in amounts.items():
         if amount:
-            value = go_float(float(amount))
+            value = go_float(amount / NANO)
             unit = unit_of(resource)
             out.append(f'{head}{escape_label(resource)}",scheduler="{scheduler}",unit="{unit}"}} {value}\n')
 
 
 def _add(total: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
+        total[name] = total.get(name, 0) + amount
 
 
 def _raise_to(total: Amounts, floor: Amounts) -> None:

@@ -70,9 +70,13 @@ class DomainCounts:
     def is_empty(self) -> bool:
         return not any(counts.any() for counts in self.by_key.values())
 
-    def at(self, nodes: NodeRows, key: str) -> Ints:
+    def positive(self, nodes: NodeRows, key: str) -> NDArray[np.bool_]:
+        """Where the node's domain has some; never where the label is missing."""
+        found = np.zeros(len(nodes.label(key).values) + 1, np.bool_)  # the last entry is read for a missing label
         counts = self.by_key.get(key)
-        return np.zeros(len(nodes), np.int64) if counts is None else at_domain(nodes, key, counts)
+        if counts is not None:
+            found[: len(counts)] = counts > 0
+        return found.take(nodes.label_ids(key))
 
     def clone(self) -> DomainCounts:
         copy = DomainCounts()
@@ -178,25 +182,25 @@ class InterPodAffinity:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         found: FilterState = state.read(self.name)
-        ids = np.zeros(len(nodes), np.int64)
-        for key in found.existing_anti_affinity.by_key:
-            ids[found.existing_anti_affinity.at(nodes, key) > 0] = 3
+        ids: Ints | None = None
+        if found.terms.required_affinity:
+            ids = np.where(self._meets_affinity(found, nodes), 0, 1)
         for term in found.terms.required_anti_affinity:
-            ids[found.anti_affinity.at(nodes, term.topology_key) > 0] = 2
-        ids[~self._meets_affinity(found, nodes)] = 1
-        return Verdict.choose(ids, (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY)) if ids.any() else None
+            ids = _first(ids, found.anti_affinity.positive(nodes, term.topology_key), 2)
+        for key in found.existing_anti_affinity.by_key:
+            ids = _first(ids, found.existing_anti_affinity.positive(nodes, key), 3)
+        if ids is None or not ids.any():
+            return None
+        return Verdict.choose(ids, (AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY))
 
     @staticmethod
     def _meets_affinity(found: FilterState, nodes: NodeRows) -> NDArray[np.bool_]:
-        has_keys = np.ones(len(nodes), np.bool_)
-        has_friends = np.ones(len(nodes), np.bool_)
-        for term in found.terms.required_affinity:
-            has_keys &= nodes.label_ids(term.topology_key) >= 0
-            has_friends &= found.affinity.at(nodes, term.topology_key) > 0
+        keys = [term.topology_key for term in found.terms.required_affinity]
         meta = found.pod.pod.metadata
         if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
-            return has_keys  # the first of a group that wants to be together: it is its own friend
-        return has_keys & has_friends
+            # The first of a group that wants to be together: it is its own friend wherever the labels are.
+            return _all_of([nodes.label_ids(key) >= 0 for key in keys])
+        return _all_of([found.affinity.positive(nodes, key) for key in keys])
 
     # ---- score -------------------------------------------------------------------------------------------------
 
@@ -226,9 +230,9 @@ class InterPodAffinity:
         for key, column, weight in weighted:
             if not column.counts:
                 continue
-            counts = everywhere.counts(column)
-            produced = produced or bool((counts[everywhere.label_ids(key) >= 0]).any())
-            by_key[key] = by_key.get(key, 0) + weight * counts
+            # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
+            produced = produced or any(node.row >= 0 and key in node.labels for node in column.counts)
+            by_key[key] = by_key.get(key, 0) + weight * everywhere.counts(column)
         if not produced:
             return SKIP
         state.write(
@@ -348,6 +352,21 @@ class InterPodAffinity:
 
 def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:
     return bool(terms) and all(term.matches(namespace, labels, {}) for term in terms)
+
+
+def _first(ids: Ints | None, rejected: NDArray[np.bool_], number: int) -> Ints:
+    """Mark the nodes that are rejected here and were not before."""
+    if ids is None:
+        return rejected.astype(np.int64) * number
+    ids[rejected & (ids == 0)] = number
+    return ids
+
+
+def _all_of(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    mask = masks[0]
+    for more in masks[1:]:
+        mask = mask & more
+    return mask
 
 
 def _by_key(pairs: Iterable[tuple[str, CountColumn]]) -> dict[str, list[CountColumn]]:

@@ -34,6 +34,7 @@ class NodeAffinity:
     name: ClassVar[str] = "NodeAffinity"
     filter_reads: ClassVar[Reads] = Reads.NODE
     score_reads: ClassVar[Reads] = Reads.NODE
+    normalizes_evenly: ClassVar[bool] = True
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         added = args.added_affinity

@@ -38,7 +38,7 @@ class NodeResourcesFit:
     """
 
     name: ClassVar[str] = "NodeResourcesFit"
-    filter_reads: ClassVar[Reads] = Reads.ROW
+    filter_reads: ClassVar[Reads] = Reads.RESOURCES
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args)

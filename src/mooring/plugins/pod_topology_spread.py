@@ -311,18 +311,20 @@ class PodTopologySpread:
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         found: FilterState = state.read(self.name)
-        result = np.zeros(len(nodes), np.int64)
+        result: Ints | None = None
         for constraint, domains in zip(found.constraints, found.domains, strict=True):
-            ids = nodes.label_ids(constraint.topology_key)
             minimum = 0 if domains.size < constraint.min_domains else domains.minimum
             itself = 1 if constraint.selector.matches(pod.cls.labels) else 0
-            too_full = np.append(domains.counts + itself - minimum > constraint.max_skew, False)
-            if len(too_full) <= len(nodes.label(constraint.topology_key).values):
-                missing = len(nodes.label(constraint.topology_key).values) + 1 - len(too_full)
-                too_full = np.append(too_full[:-1], [itself - minimum > constraint.max_skew] * missing + [False])
-            verdict = np.where(ids < 0, 1, np.where(too_full[ids], 2, 0))
-            result = np.where(result == 0, verdict, result)
-        return Verdict.choose(result, (MISSING_LABEL, TOO_SKEWED)) if result.any() else None
+            size = len(nodes.label(constraint.topology_key).values)
+            # A number per domain, and one more at the end, which is what a missing label (-1) reads.
+            numbers = np.full(size + 1, 2 * (itself - minimum > constraint.max_skew), np.int64)
+            numbers[: len(domains.counts)] = 2 * (domains.counts + (itself - minimum) > constraint.max_skew)
+            numbers[size] = 1
+            verdict = numbers.take(nodes.label_ids(constraint.topology_key))
+            result = verdict if result is None else np.where(result == 0, verdict, result)
+        if result is None or not result.any():
+            return None
+        return Verdict.choose(result, (MISSING_LABEL, TOO_SKEWED))
 
     # ---- score -------------------------------------------------------------------------------------------------
 
@@ -370,7 +372,8 @@ class PodTopologySpread:
             else:
                 counts = by_domain[_bins(nodes, constraint.topology_key)]
             share = counts * weight + float(constraint.max_skew - 1)
-            total += np.where(nodes.label_ids(constraint.topology_key) >= 0, share, 0.0)
+            present = nodes.label_ids(constraint.topology_key) >= 0
+            total += share if present.all() else np.where(present, share, 0.0)
         if found.require_all:
             total[~self._has_all_keys(nodes, found.constraints)] = 0.0
         whole = np.floor(total)
@@ -383,10 +386,12 @@ class PodTopologySpread:
             counted = self._has_all_keys(nodes, found.constraints)
         if not counted.any():
             return np.zeros_like(scores)
-        low, high = int(scores[counted].min()), int(scores[counted].max())
+        judged = scores if counted.all() else scores[counted]
+        low, high = int(judged.min()), int(judged.max())
         if high == 0:
             return np.where(counted, MAX_NODE_SCORE, 0)
-        return np.where(counted, MAX_NODE_SCORE * (high + low - scores) // high, 0)
+        normalized = MAX_NODE_SCORE * (high + low - scores) // high
+        return normalized if counted.all() else np.where(counted, normalized, 0)
 
     # ---- what would help ---------------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from mooring.state.requests import is_scalar_name
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+EXACT_IN_FLOAT = 1 << 52
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -37,6 +39,17 @@ class Usage:
         return np.add.reduce(weighted * present) // np.maximum(np.add.reduce(present * self.weights), 1)
 
 
+def floor_divide(amounts: Ints, by: Ints) -> Ints:
+    """Integer division of amounts that are not negative.
+
+    Floating point is several times faster and exact below 2**52: a quotient just under a whole number k is away
+    from it by at least 1/by, far more than half a unit in the last place of k.
+    """
+    if amounts.size and int(amounts.max()) < EXACT_IN_FLOAT:
+        return np.floor(amounts / by).astype(np.int64)
+    return amounts // by
+
+
 class ResourceColumns:
     """Reads the configured resources, with or without defaults for containers that name no cpu or memory."""
 
@@ -48,7 +61,7 @@ class ResourceColumns:
         self._handle = handle
         self._use_non_zero = use_non_zero
         # A resource that devices may back depends on claims, which the row does not know.
-        self.reads = Reads.CLUSTER if self._scalars else Reads.ROW
+        self.reads = Reads.CLUSTER if self._scalars else Reads.RESOURCES
 
     def read(self, nodes: NodeRows, requests: list[int]) -> Usage:
         """The resources that count; a scalar that the pod does not ask for does not."""
@@ -73,13 +86,13 @@ def least_allocated(usage: Usage) -> Scores:
     """The emptier the better."""
     free = np.maximum(usage.allocatable - usage.after, 0)
     free *= MAX_NODE_SCORE
-    return usage.average(free // np.maximum(usage.allocatable, 1))
+    return usage.average(floor_divide(free, np.maximum(usage.allocatable, 1)))
 
 
 def most_allocated(usage: Usage) -> Scores:
     """The fuller the better."""
     filled = np.minimum(usage.after, usage.allocatable)
-    return usage.average(filled * MAX_NODE_SCORE // np.maximum(usage.allocatable, 1))
+    return usage.average(floor_divide(filled * MAX_NODE_SCORE, np.maximum(usage.allocatable, 1)))
 
 
 def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:

@@ -33,6 +33,7 @@ class TaintToleration:
     name: ClassVar[str] = "TaintToleration"
     filter_reads: ClassVar[Reads] = Reads.NODE
     score_reads: ClassVar[Reads] = Reads.NODE
+    normalizes_evenly: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from mooring.api.core import Node, Pod, Quantity
 from mooring.api.meta import Condition
-from mooring.api.quantity import ceil_milli, parse_quantity
+from mooring.api.quantity import parse_quantity
 from mooring.errors import ParseError
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
-from mooring.state.requests import pod_requests
+from mooring.state.requests import milli, pod_requests
 
 ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
@@ -105,7 +105,7 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         before, after = pod_requests(old), pod_requests(new)
     except ParseError:
         return False
-    return any(name not in after or ceil_milli(amount) > ceil_milli(after[name]) for name, amount in before.items())
+    return any(name not in after or milli(amount) > milli(after[name]) for name, amount in before.items())
 
 
 def _asks_alike(old: Pod, new: Pod) -> bool:

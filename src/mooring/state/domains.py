@@ -25,5 +25,4 @@ def at_domain(nodes: NodeRows, key: str, by_domain: Ints) -> Ints:
     size = len(nodes.label(key).values)
     padded = np.zeros(size + 1, np.int64)  # the last entry is read for a missing label (-1)
     padded[: len(by_domain)] = by_domain
-    taken: Ints = padded[ids]
-    return taken
+    return padded.take(ids)

@@ -228,6 +228,18 @@ class NodeTable:
             self._indices[names] = found
         return found
 
+    def resource_key(self, row: int) -> bytes:
+        """All figures of a row in one value: rows with equal keys are equally full."""
+        return b"".join(
+            (
+                self.allocatable[:, row].tobytes(),
+                self.requested[:, row].tobytes(),
+                self.non_zero_requested[:, row].tobytes(),
+                self.pod_count[row].tobytes(),
+                self.allowed_pods[row].tobytes(),
+            )
+        )
+
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made when it is first asked for."""
         column = self._labels.get(key)

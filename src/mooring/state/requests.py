@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 
 from mooring.api.core import Container, ContainerStatus, Pod, ResourceList
-from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
+from mooring.api.quantity import INT64_MAX, NANO, nano_value_of
 from mooring.errors import ParseError
 
-Amounts = dict[str, Fraction]
+Amounts = dict[str, int]  # in billionths: exact, and rounded only once, at the end
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-DEFAULT_CPU = Fraction(1, 10)  # what scoring assumes of a container that does not say
-DEFAULT_MEMORY = Fraction(200 * 1024 * 1024)
+DEFAULT_CPU = NANO // 10  # what scoring assumes of a container that does not say
+DEFAULT_MEMORY = 200 * 1024 * 1024 * NANO
 NON_ZERO: Amounts = {CPU: DEFAULT_CPU, MEMORY: DEFAULT_MEMORY}
 
 
@@ -31,9 +30,16 @@ def is_tracked(name: str) -> bool:
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar_name(name)
 
 
-def rounded(name: str, amount: Fraction) -> int:
-    """CPU in thousandths, everything else in whole units, both rounded up."""
-    return ceil_milli(amount) if name == CPU else ceil_value(amount)
+def rounded(name: str, amount: int) -> int:
+    """CPU in thousandths, everything else in whole units, both rounded up and kept inside an int64."""
+    unit = NANO // 1000 if name == CPU else NANO
+    whole = -(-amount // unit) if amount >= 0 else amount // unit  # away from zero
+    return max(-INT64_MAX - 1, min(INT64_MAX, whole))
+
+
+def milli(amount: int) -> int:
+    """Thousandths, rounded up: how changes of any resource are compared."""
+    return -(-amount // (NANO // 1000))
 
 
 def is_pod_level_name(name: str) -> bool:
@@ -44,7 +50,7 @@ def parse_amounts(quantities: Mapping[str, str | int | float], where: str) -> Am
     amounts: Amounts = {}
     for name, text in quantities.items():
         try:
-            amounts[name] = parse_quantity(text)
+            amounts[name] = nano_value_of(text)
         except ParseError as error:
             raise ParseError(f"{where}[{name}]: {error}") from None
     return amounts
@@ -52,7 +58,7 @@ def parse_amounts(quantities: Mapping[str, str | int | float], where: str) -> Am
 
 def _add(total: Amounts, more: Amounts) -> None:
     for name, amount in more.items():
-        total[name] = total.get(name, Fraction(0)) + amount
+        total[name] = total.get(name, 0) + amount
 
 
 def _raise_to(total: Amounts, floor: Amounts) -> None:
@@ -141,7 +147,7 @@ def pod_requests(
         status = pod.status.resources
         if use_status and status is not None:
             effective = _effective(pod, resources.requests, status.requests, pod.status.allocated_resources, where)
-            wanted = {name: effective.get(name, Fraction(0)) for name in wanted}
+            wanted = {name: effective.get(name, 0) for name in wanted}
         total.update((name, amount) for name, amount in wanted.items() if is_pod_level_name(name))
     _add(total, parse_amounts(pod.spec.overhead, "spec.overhead"))
     return total
@@ -156,8 +162,7 @@ def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
     if has_pod_level_requests(pod):
         non_missing = {name: amount for name, amount in NON_ZERO.items() if name not in requests}
     total = pod_requests(pod, non_missing) if non_missing else requests
-    zero = Fraction(0)
-    return rounded(CPU, total.get(CPU, zero)), rounded(MEMORY, total.get(MEMORY, zero))
+    return rounded(CPU, total.get(CPU, 0)), rounded(MEMORY, total.get(MEMORY, 0))
 
 
 def rounded_requests(amounts: Amounts) -> dict[str, int]:
