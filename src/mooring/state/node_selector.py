@@ -75,7 +75,8 @@ class CompiledTerm:
 
 def _named(name: str, nodes: NodeRows) -> Mask:
     info = nodes.table.nodes.get(name)
-    return nodes.rows == (-1 if info is None else info.row)
+    named: Mask = nodes.rows == (-1 if info is None else info.row)
+    return named
 
 
 def compile_term(term: NodeSelectorTerm) -> CompiledTerm:
