@@ -98,7 +98,7 @@ class Cluster:
             if _counts_alike(old, info):
                 old.pod, old.assumed = pod, False  # nothing that columns hold has changed
                 if old.node is not None:
-                    self.table.take_ports(old.node, info.shape.host_ports)
+                    self.table.touch(old.node, info.shape.host_ports)
                 return
             self._uncount(old)
         self._count(info, pod.spec.node_name)

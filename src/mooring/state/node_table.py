@@ -114,6 +114,7 @@ class NodeTable:
         self.images.remove_node(info)
         self.problems.pop(name, None)
         self._stale = True
+        info.row = -1  # at once: if the node comes back before the next snapshot, it is a new one to lay out
         if not info.pods:
             del self.nodes[name]
 
@@ -132,11 +133,7 @@ class NodeTable:
 
     def _lay_out(self) -> None:
         """Put the rows into node-tree order, keeping what is known of the nodes that stay."""
-        old_infos = self.infos
         infos = [self.nodes[name] for name in self._tree.names()]
-        for info in old_infos:
-            if info.node is None:
-                info.row = -1
         n, width = len(infos), len(self.resources)
         old_rows = np.fromiter((info.row for info in infos), np.int64, n)
         kept = old_rows >= 0
@@ -278,6 +275,11 @@ class NodeTable:
         self.non_zero_requested[0, row] += sign * shape.non_zero_cpu
         self.non_zero_requested[1, row] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
+
+    def touch(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+        """A pod was updated, and counts as before: upstream takes it out and puts it back in."""
+        self.images.touch(info)
+        self.take_ports(info, ports)
 
     def take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
         for port in ports:
