@@ -34,9 +34,11 @@ class Usage:
             return np.zeros(scores.shape[1], np.int64)
         weighted = scores * self.weights
         if self.allocatable.all():  # the usual case
-            return np.add.reduce(weighted) // int(self.weights.sum())
+            average: Scores = np.add.reduce(weighted) // int(self.weights.sum())
+            return average
         present = self.allocatable != 0
-        return np.add.reduce(weighted * present) // np.maximum(np.add.reduce(present * self.weights), 1)
+        average = np.add.reduce(weighted * present) // np.maximum(np.add.reduce(present * self.weights), 1)
+        return average
 
 
 def floor_divide(amounts: Ints, by: Ints) -> Ints:
@@ -102,7 +104,7 @@ def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:
     scores = np.where(usage.allocatable == 0, 0, piecewise_linear(utilization, shape))
     counts = scores > 0
     total = np.add.reduce(scores * counts * usage.weights)
-    ratio = total / np.maximum(np.add.reduce(counts * usage.weights), 1)
+    ratio: Floats = total / np.maximum(np.add.reduce(counts * usage.weights), 1)
     return np.floor(ratio + 0.5).astype(np.int64)  # scores are not negative: half away from zero is half up
 
 
@@ -126,7 +128,7 @@ def balance(usage: Usage, amounts: Ints) -> Ints:
     """100 where all resources are used in the same proportion, less the more they differ."""
     fractions: Floats = np.minimum(amounts / np.maximum(usage.allocatable, 1), 1.0)  # [resource, node]
     if len(fractions) == 2 and usage.allocatable.all():  # the usual case
-        deviation = np.abs((fractions[0] - fractions[1]) / 2)
+        deviation: Floats = np.abs((fractions[0] - fractions[1]) / 2)
     else:
         deviation = _deviation(fractions, usage.allocatable != 0)
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
