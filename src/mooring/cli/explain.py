@@ -48,7 +48,7 @@ def explain(
     1: there is none; 2: the input cannot be used.
 
     \b
-    Examples:
+    Example:
       kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json
       mooring explain --cluster dump.json --pod web.yaml
       mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json

@@ -95,9 +95,13 @@ def _suggestion(suggestion: Suggestion) -> str:
 
 
 def _draw_groups(to: Console, refusals: Sequence[Refusal]) -> None:
+    """One line per reason, whether or not evicting pods could change it (``-o json`` tells these apart)."""
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for refusal in refusals:
+        nodes.setdefault((", ".join(refusal.reasons), refusal.plugin), []).extend(refusal.nodes)
     rows = [
-        (str(len(refusal.nodes)), Text(", ".join(refusal.reasons)), Text(refusal.plugin), Text(_names(refusal.nodes)))
-        for refusal in refusals
+        (str(len(names)), Text(reasons), Text(plugin), Text(_names(names)))
+        for (reasons, plugin), names in sorted(nodes.items(), key=lambda entry: -len(entry[1]))
     ]
     print_table(to, ["NODES", "REFUSED BECAUSE", "PLUGIN", "WHICH"], rows)
 

@@ -51,7 +51,11 @@ def register(plugin: type, registry: Registry, where: str) -> str:
     if isinstance(name, str) and name in registry and registry.get(name) is plugin:
         return name
     _check_class(plugin, where)
-    registry.register(plugin)
+    try:
+        registry.register(plugin)
+    except PluginError as error:
+        inside = f"plugin {plugin.__module__}:{plugin.__qualname__}"  # a module's name made from a path says little
+        raise PluginError(str(error).replace(inside, f"plugin {where}: {plugin.__qualname__}")) from None
     return str(name)
 
 

@@ -1,0 +1,334 @@
+"""The authors' surface: one pod and one node at a time, the same decisions as with columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring import sdk
+from mooring.api.codec import from_plain
+from mooring.api.core import Node, Pod
+from mooring.api.defaults import set_defaults
+from mooring.config.load import config_from_dict
+from mooring.engine.build import Built, build
+from mooring.engine.decision import Decision, Outcome
+from mooring.errors import ConfigError
+from mooring.framework.plugin_loading import register
+from mooring.plugins.in_tree import in_tree_registry
+from mooring.state.cluster import Cluster
+
+
+def node(name: str, **labels: str) -> Node:
+    return from_plain(
+        Node,
+        {
+            "metadata": {"name": name, "labels": labels, "annotations": {"owner": "ops"}},
+            "spec": {"taints": [{"key": "t", "effect": "PreferNoSchedule"}]},
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": 10},
+                "images": [{"names": ["web:1"], "sizeBytes": 5}],
+            },
+        },
+    )
+
+
+def pod(name: str = "web", on: str = "") -> Pod:
+    requests = {"requests": {"cpu": "1"}}
+    return from_plain(
+        Pod,
+        {"metadata": {"name": name}, "spec": {"nodeName": on, "containers": [{"name": "c", "resources": requests}]}},
+    )
+
+
+def built_with(
+    *plugins: type, nodes: Sequence[Node], pods: Sequence[Pod] = (), args: Any = None, points: Sequence[str] = ()
+) -> Built:
+    """A cluster whose profile also has these plugins, wherever they can run."""
+    registry = in_tree_registry()
+    names = [register(plugin, registry, "test") for plugin in plugins]
+    profile: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in (*names, *points)]}}}
+    if args is not None:
+        profile["pluginConfig"] = [{"name": names[0], "args": args}]
+    cluster = Cluster()
+    built = build(config_from_dict({"profiles": [profile]}), cluster, registry=registry)
+    objects = [*nodes, *pods]
+    set_defaults(objects)
+    for obj in objects:
+        cluster.put(obj)
+    return built
+
+
+def decide(built: Built, asked: Pod) -> Decision:
+    set_defaults([asked])
+    return built.engine.decide(built.handle.cluster.info(asked), built.profiles["default-scheduler"])
+
+
+class CpuLabelled(sdk.NodeFilter):
+    name = "CpuLabelled"
+
+    def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+        if node.labels.get("cpu") == "true":
+            return sdk.SUCCESS
+        return sdk.unschedulable(f"Node: {node.name}")
+
+
+def test_a_filter_refuses_in_its_own_words() -> None:
+    decision = decide(built_with(CpuLabelled, nodes=[node("gpu02"), node("gpu03")]), pod())
+    assert decision.outcome is Outcome.UNSCHEDULABLE
+    assert decision.message.startswith("0/2 nodes are available: 1 Node: gpu02, 1 Node: gpu03.")
+    assert decision.unschedulable_plugins == {"CpuLabelled"}
+
+
+def test_a_filter_lets_pass_what_it_likes() -> None:
+    assert decide(built_with(CpuLabelled, nodes=[node("a"), node("b", cpu="true")]), pod()).node == "b"
+
+
+def test_only_nodes_that_are_still_in_the_running_are_shown() -> None:
+    seen: list[str] = []
+
+    class Watching(sdk.NodeFilter):
+        name = "Watching"
+
+        def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+            seen.append(node.name)
+            return sdk.SUCCESS
+
+    closed = node("closed")
+    closed.spec.unschedulable = True
+    decide(built_with(Watching, nodes=[node("a"), closed, node("b")]), pod())
+    assert seen == ["a", "b"]
+
+
+def test_a_view_shows_the_node() -> None:
+    views: list[sdk.NodeView] = []
+
+    class Looking(sdk.NodeFilter):
+        name = "Looking"
+
+        def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+            views.append(node)
+            return sdk.SUCCESS
+
+    decide(built_with(Looking, nodes=[node("a", zone="north")], pods=[pod("x", on="a")]), pod())
+    (view,) = views
+    assert (view.name, dict(view.labels), view.annotations["owner"]) == ("a", {"zone": "north"}, "ops")
+    assert [taint.key for taint in view.taints] == ["t"]
+    assert (view.allocatable["cpu"], view.requested["cpu"], view.free("cpu")) == (4000, 1000, 3000)
+    assert view.allocatable.get("example.com/gpu") is None
+    assert [running.name for running in view.pods] == ["x"]
+    assert (view.allowed_pods, view.images, view.unschedulable) == (10, {"web:1"}, False)
+
+
+class Alphabetical(sdk.NodeScore):
+    """Prefers late letters."""
+
+    name = "Alphabetical"
+
+    def score(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> int:
+        return ord(node.name[0]) - ord("a")
+
+
+def test_scores_are_added_with_their_weight() -> None:
+    decision = decide(built_with(Alphabetical, nodes=[node("a"), node("z")]), pod())
+    assert decision.node == "z"
+    assert decision.scores is not None
+    assert decision.scores.by_plugin["Alphabetical"].tolist() == [0, 25]
+
+
+def test_scores_can_be_normalised_by_name() -> None:
+    class Scaled(Alphabetical):
+        name = "Scaled"
+
+        def normalize_scores(self, state: sdk.CycleState, pod: sdk.Pod, scores: dict[str, int]) -> dict[str, int]:
+            return sdk.scaled(scores, reverse=True)
+
+    decision = decide(built_with(Scaled, nodes=[node("a"), node("z")]), pod())
+    assert decision.scores is not None
+    assert decision.scores.by_plugin["Scaled"].tolist() == [100, 0]
+
+
+class Steps(sdk.PreFilter, sdk.NodeFilter, sdk.PreScore, sdk.NodeScore):
+    """Remembers from one extension point to the next."""
+
+    name = "Steps"
+
+    def pre_filter(self, state: sdk.CycleState, pod: sdk.Pod, nodes: sdk.NodeViews) -> sdk.Status:
+        state.write("Steps", [f"{pod.name} sees {len(nodes)}"])
+        return sdk.SUCCESS
+
+    def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+        return sdk.SUCCESS if node.name != "b" else sdk.unresolvable("not b")
+
+    def pre_score(self, state: sdk.CycleState, pod: sdk.Pod, nodes: sdk.NodeViews) -> sdk.Status:
+        state.read("Steps").append([view.name for view in nodes])
+        return sdk.SUCCESS
+
+    def score(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> int:
+        return 0
+
+
+def test_one_plugin_at_several_points() -> None:
+    decision = decide(built_with(Steps, nodes=[node("a"), node("b"), node("c")]), pod())
+    assert decision.state.read("Steps") == ["web sees 3", ["a", "c"]]
+
+
+def test_a_pre_filter_narrows_the_search() -> None:
+    class Pinned(sdk.PreFilter):
+        name = "Pinned"
+
+        def pre_filter(self, state: sdk.CycleState, pod: sdk.Pod, nodes: sdk.NodeViews) -> sdk.PreFilterResult:
+            return sdk.only_nodes("b")
+
+    assert decide(built_with(Pinned, nodes=[node("a"), node("b")]), pod()).node == "b"
+
+
+def test_reserve_and_permit_get_the_plain_pod() -> None:
+    class Both(sdk.Reserve, sdk.Permit):
+        name = "Both"
+
+        def reserve(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> sdk.Status:
+            return sdk.unschedulable(f"{pod.name} not on {node_name}")
+
+        def unreserve(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> None: ...
+
+        def permit(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> tuple[sdk.Status, float]:
+            return sdk.wait(), 3.0
+
+    built = built_with(Both, nodes=[node("a")])
+    decision = decide(built, pod())
+    profile = built.profiles["default-scheduler"]
+    assert profile.run_reserve(decision.state, decision.pod, "a").message == "web not on a"
+    assert profile.permit[0].permit(decision.state, decision.pod, "a")[1] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        pytest.param(None, "filter returned None where a Status such as sdk.SUCCESS would be right", id="nothing"),
+        pytest.param(True, "filter returned True where a Status", id="a boolean"),
+    ],
+)
+def test_an_answer_that_is_no_status_is_this_pods_error(answer: Any, text: str) -> None:
+    class Forgetful(sdk.NodeFilter):
+        name = "Forgetful"
+
+        def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+            return answer  # type: ignore[no-any-return]
+
+    decision = decide(built_with(Forgetful, nodes=[node("a")]), pod())
+    assert decision.outcome is Outcome.ERROR
+    assert text in decision.message
+
+
+def test_a_score_that_is_no_number_is_this_pods_error() -> None:
+    class Vague(sdk.NodeScore):
+        name = "Vague"
+
+        def score(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> int:
+            return "much"  # type: ignore[return-value]
+
+    decision = decide(built_with(Vague, nodes=[node("a"), node("b")]), pod())
+    assert "score returned 'much' for a where a whole number would be right" in decision.message
+
+
+def test_methods_are_what_the_author_wrote_when_called_with_a_view() -> None:
+    class View:
+        name = "a"
+        labels = {"cpu": "true"}
+
+    assert CpuLabelled().filter(sdk.CycleState(), pod(), View()) is sdk.SUCCESS  # type: ignore[arg-type]
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------------
+
+
+class KeyArgs(sdk.Args):
+    label_key: str = "cpu"
+    at_least: int = 1
+
+
+class Keyed(sdk.NodeFilter):
+    name = "Keyed"
+    args = KeyArgs
+
+    def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+        return sdk.SUCCESS if self.args.label_key in node.labels else sdk.unschedulable("no label")
+
+
+class NoArgs(CpuLabelled):
+    name = "NoArgs"
+
+
+@pytest.mark.parametrize(
+    ("args", "want"),
+    [
+        pytest.param(None, KeyArgs(), id="defaults"),
+        pytest.param({"labelKey": "disk"}, KeyArgs("disk"), id="camelCase outside, snake_case inside"),
+        pytest.param({"apiVersion": "x/v1", "kind": "KeyArgs", "atLeast": 2}, KeyArgs("cpu", 2), id="with its kind"),
+    ],
+)
+def test_arguments_arrive_typed(args: Any, want: KeyArgs) -> None:
+    built = built_with(Keyed, nodes=[node("a")], args=args)
+    assert built.profiles["default-scheduler"].plugins["Keyed"].args == want
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "text"),
+    [
+        pytest.param(
+            Keyed, {"labelkey": "x"}, 'args: unknown field "labelkey"; did you mean "labelKey"?', id="unknown"
+        ),
+        pytest.param(Keyed, {"atLeast": "two"}, "args.atLeast: expected int, got str", id="wrong type"),
+        pytest.param(Keyed, ["x"], "args: ['x'] where an object would be right", id="a list"),
+        pytest.param(NoArgs, {"x": 1}, "args: the plugin takes none, but there are x", id="none are taken"),
+    ],
+)
+def test_a_mistake_in_arguments_is_one_line(plugin: type, args: Any, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        built_with(plugin, nodes=[node("a")], args=args)
+    prefix = "initializing profiles: creating profile for scheduler name default-scheduler: "
+    assert str(caught.value) == f'{prefix}initializing plugin "{plugin.name}": {text}'  # type: ignore[attr-defined]
+
+
+def test_a_plain_struct_does_as_well() -> None:
+    class Plain(msgspec.Struct):
+        size: int = 3
+
+    class Sized(CpuLabelled):
+        name = "Sized"
+        args = Plain
+
+    assert Sized({"size": 4}).args.size == 4
+
+
+def test_everything_that_is_promised_can_be_imported() -> None:
+    assert sorted(sdk.__all__) == sorted(set(sdk.__all__))
+    assert all(hasattr(sdk, name) for name in sdk.__all__)
+
+
+# ---- NodeNumber --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        pytest.param("pod1", [0, 10, 0], id="pod1 likes node1"),
+        pytest.param("pod9", [0, 0, 0], id="no node ends in 9"),
+        pytest.param("pod", None, id="a name without a digit has no opinion"),
+    ],
+)
+def test_node_number(name: str, want: list[int] | None) -> None:
+    built = built_with(nodes=[node("node0"), node("node1"), node("node2")], points=["NodeNumber"])
+    decision = decide(built, pod(name))
+    assert decision.scores is not None
+    found = decision.scores.by_plugin.get("NodeNumber")
+    assert (None if found is None else found.tolist()) == want
+
+
+def test_node_number_is_off_unless_named() -> None:
+    decision = decide(built_with(nodes=[node("node0"), node("node1")]), pod("pod1"))
+    assert decision.scores is not None
+    assert "NodeNumber" not in decision.scores.by_plugin
