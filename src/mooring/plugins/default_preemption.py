@@ -140,7 +140,9 @@ class DefaultPreemption:
                 break
         if not asked:
             return candidates
-        return [Candidate(node, list(found.pods), found.pdb_violations) for node, found in victims.items()]
+        left = [Candidate(node, list(found.pods), found.pdb_violations) for node, found in victims.items()]
+        first = self._handle.pick(len(left)) if left else 0  # an answer has no order: upstream takes any of equals
+        return left[first:] + left[:first]
 
 
 class DryRun:

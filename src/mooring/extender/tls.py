@@ -1,0 +1,62 @@
+"""The TLS settings of an extender's entry, as kube-scheduler understands them."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+
+from mooring.config.types import Extender, ExtenderTLSConfig
+from mooring.errors import ConfigError
+
+
+def tls_context(config: Extender) -> ssl.SSLContext | None:
+    """The context for an extender; None: the system's certificates and nothing special."""
+    tls = config.tls_config or ExtenderTLSConfig()
+    has_ca = bool(tls.ca_file or tls.ca_data)
+    insecure = tls.insecure or (config.enable_https and not has_ca)
+    if config.tls_config is None and not insecure:
+        return None
+    if has_ca and insecure:
+        raise ConfigError("specifying a root certificates file with the insecure flag is not allowed")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif has_ca:
+        _trust(context, tls)
+    else:
+        context.load_default_certs()
+    _identify(context, tls)
+    return context
+
+
+def _trust(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
+    pem = tls.ca_data or _read("tlsConfig.caFile", tls.ca_file)
+    try:
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError, ValueError):
+        where = "tlsConfig.caData" if tls.ca_data else f"tlsConfig.caFile {tls.ca_file}"
+        raise ConfigError(f"unable to load root certificates: {where} has no certificate in PEM form") from None
+
+
+def _identify(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
+    certificate = tls.cert_data or (_read("tlsConfig.certFile", tls.cert_file) if tls.cert_file else b"")
+    key = tls.key_data or (_read("tlsConfig.keyFile", tls.key_file) if tls.key_file else b"")
+    if not certificate or not key:
+        return  # upstream needs both to show one
+    try:
+        # The ssl module reads certificates from files only; these live for the length of the call.
+        with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
+            file.write(certificate.rstrip() + b"\n" + key)
+            file.flush()
+            context.load_cert_chain(file.name)
+    except (ssl.SSLError, OSError):
+        raise ConfigError("tlsConfig: certificate and key do not fit together or are not PEM") from None
+
+
+def _read(field: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"{field}: open {path}: {(error.strerror or str(error)).lower()}") from None
