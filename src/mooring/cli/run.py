@@ -1,0 +1,63 @@
+"""``mooring run``: be a cluster's scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from mooring import __version__
+from mooring.errors import UsageError
+
+EXAMPLE = """\
+Examples:
+  mooring run --kubeconfig ~/.kube/config --leader-elect=false -v 2
+  mooring run --config scheduler.yaml --plugin my_plugins.py --decision-log decisions.jsonl
+A second scheduler beside the cluster's own: give its profile another schedulerName, and pods that name."""
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+    short_help="Run as a scheduler of a cluster.",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(arguments: tuple[str, ...]) -> int:
+    """Run as a scheduler of a cluster: kube-scheduler's configuration, flags, events, metrics and endpoints."""
+    from mooring.scheduler.flags import help_text, parse_flags
+
+    flags = parse_flags(arguments)
+    if flags.switch("help"):
+        click.echo(help_text(EXAMPLE))
+        return 0
+    if flags.text("version") not in ("false", ""):
+        click.echo(f"mooring {__version__} (decides as Kubernetes v1.36.4)")
+        return 0
+    from mooring.observe import logs
+    from mooring.scheduler.settings import load_settings
+
+    logs.set_up(logging_format=flags.text("logging-format"), verbosity=flags.number("v"))
+    settings = load_settings(flags)
+    log = logs.get_logger("mooring.scheduler")
+    for line in (*settings.warnings, *flags.without_effect()):
+        log.warning(line)
+    if flags.text("write-config-to"):
+        _write_config(flags.text("write-config-to"), settings)
+        return 0
+    from mooring.scheduler.process import SchedulerProcess, run_in_loop
+
+    log.info("Starting mooring", version=__version__, kubernetes="v1.36.4")
+    client_config = settings.client_config()
+    return run_in_loop(lambda: SchedulerProcess(settings, client_config).run())
+
+
+def _write_config(path: str, settings: object) -> None:
+    from mooring.api import yaml
+    from mooring.config.wire import to_wire
+    from mooring.scheduler.settings import Settings
+
+    assert isinstance(settings, Settings)
+    try:
+        Path(path).write_text(yaml.dump(to_wire(settings.config)), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--write-config-to {path}: {error.strerror or error}") from None

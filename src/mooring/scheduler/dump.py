@@ -1,0 +1,66 @@
+"""What a running scheduler shows of itself: its queue for people, its cache for whoever doubts it (SIGUSR2)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mooring.api.core import Node
+from mooring.api.times import format_time
+from mooring.client.informer import InformerSet
+from mooring.scheduler.scheduler import Scheduler
+
+log = logging.getLogger("mooring.scheduler.dump")
+
+
+def queue_content(scheduler: Scheduler) -> dict[str, Any]:
+    """Everyone who waits: since when, why, and which events would wake them."""
+    pods = [
+        {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "schedulerName": pod.scheduler_name,
+            "queue": pod.queue,
+            "priority": pod.priority,
+            "attempts": pod.attempts,
+            "added": format_time(pod.added),
+            "since": format_time(pod.since),
+            "backoffLeftSeconds": round(pod.backoff_left_s, 3),
+            "plugins": list(pod.plugins),
+            "message": pod.message,
+            "wakes": list(pod.wakes),
+        }
+        for pod in scheduler.queue.pending_pods()
+    ]
+    waiting = [
+        {"pod": waiting.pod.pod.key, "node": waiting.node_name, "plugins": list(waiting.pending_plugins)}
+        for waiting in scheduler.waiting_pods.all()
+    ]
+    return {"counts": scheduler.queue.counts(), "pods": pods, "waitingOnPermit": waiting}
+
+
+def dump(scheduler: Scheduler, informers: InformerSet) -> None:
+    """Compare the cache with what the watches say, and write both and the queue to the log."""
+    cluster = scheduler.cluster
+    cached_nodes = {name for name, info in cluster.table.nodes.items() if info.node is not None}
+    _compare("nodes", cached_nodes, {node.name for node in informers["nodes"] if isinstance(node, Node)})
+    cached = {pod.pod.key for pod in cluster.pods() if not pod.assumed}
+    _compare("pods", cached, {pod.key for pod in informers["pods"] if pod.spec.node_name})
+    for name in sorted(cached_nodes):
+        info = cluster.table.nodes[name]
+        log.info("Dump of cached NodeInfo: node %s, %d pods: %s", name, len(info.pods), _keys(info.pods.values()))
+    for pod in scheduler.queue.pending_pods():
+        log.info("Dump of scheduling queue: %s/%s %s, attempts %d", pod.namespace, pod.name, pod.queue, pod.attempts)
+
+
+def _compare(what: str, cached: set[str], watched: set[str]) -> None:
+    missing, redundant = sorted(watched - cached), sorted(cached - watched)
+    if missing or redundant:
+        log.warning("Cache mismatch of %s: missing %s, redundant %s", what, missing, redundant)
+    else:
+        log.info("Cache of %s agrees with the watches: %d", what, len(cached))
+
+
+def _keys(pods: Any) -> str:
+    return " ".join(pod.pod.key + (" (assumed)" if pod.assumed else "") for pod in pods)

@@ -1,0 +1,154 @@
+"""From flags and the configuration file to what a scheduler process is made of."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from mooring.client.kubeconfig import ClientConfig, in_cluster_config, load_kubeconfig, scheduler_config
+from mooring.config.features import Features, parse_feature_gates
+from mooring.config.load import default_config, load_config_file
+from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
+from mooring.config.validate import validate
+from mooring.errors import ConfigError, UsageError
+from mooring.framework.registry import Registry
+from mooring.scheduler.flags import Flags, openssl_ciphers
+from mooring.scheduler.leader_election import LeaderElectionSettings
+from mooring.scheduler.plugin_loading import load_registry
+from mooring.scheduler.serving_tls import TlsFiles, self_signed
+
+PAIR_NAME = "kube-scheduler"
+
+
+@dataclass(slots=True)
+class Settings:
+    """Everything that can be wrong is found while this is made."""
+
+    flags: Flags
+    features: Features
+    config: KubeSchedulerConfiguration
+    registry: Registry
+    warnings: tuple[str, ...]
+
+    @property
+    def leader_election(self) -> LeaderElectionSettings | None:
+        """None: nobody is elected, this process simply schedules."""
+        wanted = self.config.leader_election
+        if not wanted.leader_elect:
+            return None
+        return LeaderElectionSettings(
+            wanted.lease_duration,
+            wanted.renew_deadline,
+            wanted.retry_period,
+            wanted.resource_namespace,
+            wanted.resource_name,
+        )
+
+    def client_config(self) -> ClientConfig:
+        return scheduler_config(self.config.client_connection.kubeconfig, master=self.flags.text("master"))
+
+    def review_config(self, flag: str) -> ClientConfig | None:
+        """Whom to ask about visitors of our endpoints: the file given, or the cluster we run in, or nobody."""
+        path = self.flags.text(flag)
+        if path:
+            return load_kubeconfig([path])
+        try:
+            return in_cluster_config()
+        except UsageError:
+            return None
+
+    def tls_files(self) -> TlsFiles:
+        flags = self.flags
+        certificate, key = flags.text("tls-cert-file"), flags.text("tls-private-key-file")
+        if not certificate and not key and flags.text("cert-dir"):
+            certificate, key = _pair_in(flags.text("cert-dir"), flags.text("bind-address"))
+        return TlsFiles(
+            certificate,
+            key,
+            flags.text("client-ca-file"),
+            flags.text("tls-min-version"),
+            openssl_ciphers(flags.words("tls-cipher-suites")),
+        )
+
+
+def load_settings(flags: Flags) -> Settings:
+    """Read the configuration file, or take the flags that stand for one."""
+    features = parse_feature_gates([flags.text("feature-gates")])
+    config, warnings = load_configuration(flags, features)
+    registry = load_registry(flags.words("plugin"))
+    settings = Settings(flags, features, config, registry, warnings)
+    _ = settings.leader_election  # durations that do not fit together are refused here
+    return settings
+
+
+def load_configuration(flags: Flags, features: Features) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
+    """The configuration and what its author should know. Also called to read a changed file again."""
+    path = flags.text("config")
+    if path:
+        loaded = load_config_file(path, features)
+        config, warnings = loaded.config, loaded.warnings
+    else:
+        config, warnings = _of_flags(default_config(features), flags), ()
+    config = replace(config, leader_election=_elect(config.leader_election, flags))
+    problems = validate(config, features)
+    if problems:
+        raise ConfigError(*problems)
+    return config, warnings
+
+
+def _of_flags(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedulerConfiguration:
+    """The deprecated flags count only without a configuration file."""
+    connection = replace(
+        config.client_connection,
+        kubeconfig=flags.text("kubeconfig"),
+        qps=flags.fraction("kube-api-qps"),
+        burst=flags.number("kube-api-burst"),
+        content_type=flags.text("kube-api-content-type"),
+    )
+    return replace(
+        config,
+        client_connection=connection,
+        enable_profiling=flags.switch("profiling"),
+        enable_contention_profiling=flags.switch("contention-profiling"),
+    )
+
+
+def _elect(config: LeaderElectionConfiguration, flags: Flags) -> LeaderElectionConfiguration:
+    """Flags that were given overrule the file."""
+
+    def given(name: str) -> bool:
+        return name in flags.given
+
+    if given("leader-elect"):
+        config = replace(config, leader_elect=flags.switch("leader-elect"))
+    if given("leader-elect-lease-duration"):
+        config = replace(config, lease_duration=flags.seconds("leader-elect-lease-duration"))
+    if given("leader-elect-renew-deadline"):
+        config = replace(config, renew_deadline=flags.seconds("leader-elect-renew-deadline"))
+    if given("leader-elect-retry-period"):
+        config = replace(config, retry_period=flags.seconds("leader-elect-retry-period"))
+    if given("leader-elect-resource-name"):
+        config = replace(config, resource_name=flags.text("leader-elect-resource-name"))
+    if given("leader-elect-resource-namespace"):
+        config = replace(config, resource_namespace=flags.text("leader-elect-resource-namespace"))
+    return config
+
+
+def _pair_in(directory: str, address: str) -> tuple[str, str]:
+    """The certificate and key in a directory; they are made where there are none, as upstream does."""
+    certificate = os.path.join(directory, f"{PAIR_NAME}.crt")
+    key = os.path.join(directory, f"{PAIR_NAME}.key")
+    if os.path.exists(certificate) and os.path.exists(key):
+        return certificate, key
+    hosts = ["localhost", "127.0.0.1"] + ([address] if address not in ("0.0.0.0", "::", "127.0.0.1") else [])
+    made = self_signed(tuple(hosts))
+    try:
+        os.makedirs(directory, exist_ok=True)
+        for path, content, mode in ((certificate, made[0], 0o644), (key, made[1], 0o600)):
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+                file.write(content)
+    except OSError as error:
+        raise UsageError(f"--cert-dir {directory}: {error.strerror or error}") from None
+    return certificate, key
