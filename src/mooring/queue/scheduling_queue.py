@@ -39,6 +39,8 @@ ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "g
 LEFT_OVER_PERIOD_S = 30.0
 
 PreCheck = Callable[[Pod], bool]
+OnMove = Callable[[QueuedPodInfo, str, str, Object | None], None]
+"""The pod, the part of the queue it entered, the label of the event that moved it, and the object of that event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class SchedulingQueue:
         self.options = options or QueueOptions()
         self.scheduling_cycle = 0
         self.on_ready: Callable[[], None] | None = None  # called when a pod that ``pop`` would return has come
+        self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
+        self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
         self._recorder: QueueRecorder = recorder or NoRecorder()
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
@@ -276,11 +280,13 @@ class SchedulingQueue:
         return list(found.values())
 
     def _move(self, pods: Iterable[QueuedPodInfo], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        self._cause = new or old
         for info in pods:
             strategy = self._hints.decide(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 self._unschedulable.remove(info.key)
                 self._requeue(info, strategy, event.label)
+        self._cause = None
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make pods ready at once, without backoff; a plugin asks for it. One in flight is retried afterwards."""
@@ -366,6 +372,7 @@ class SchedulingQueue:
         self._unschedulable.remove(info.key)
         self._active.put(info)
         self._recorder.incoming_pod(ACTIVE, label)
+        self._tell(info, ACTIVE, label)
         if label in _NOMINATING:
             self.nominator.add(info.pod_info.pod)
         if self.on_ready is not None:
@@ -379,6 +386,7 @@ class SchedulingQueue:
         self._unschedulable.remove(info.key)
         self._backoff.put(info)
         self._recorder.incoming_pod(BACKOFF, label)
+        self._tell(info, BACKOFF, label)
         if self.on_ready is not None and self.options.pop_from_backoff and self._backoff.has_early:
             self.on_ready()
         return True
@@ -388,6 +396,11 @@ class SchedulingQueue:
             info.was_flushed = False  # it will not be tried, so the flush led to nothing
         if self._unschedulable.put(info):
             self._recorder.incoming_pod(UNSCHEDULABLE, label)
+            self._tell(info, GATED if info.is_gated else UNSCHEDULABLE, label)
+
+    def _tell(self, info: QueuedPodInfo, place: str, label: str) -> None:
+        if self.on_move is not None:
+            self.on_move(info, place, label, self._cause)
 
     def _passes_gates(self, info: QueuedPodInfo) -> bool:
         """Ask the PreEnqueue plugins, the one that gated the pod first; the first refusal counts.
