@@ -1,33 +1,195 @@
-"""``mooring start``: the first thing a new user runs. One pod finds its node, another learns what it lacks."""
+"""``mooring start``: an API server, fake nodes, controllers and the scheduler in one process, and a first story."""
 
 from __future__ import annotations
 
-from importlib import resources
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.output import console
+from mooring.cli.scenario import Telling, telling_options
+from mooring.errors import MooringError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.sim.runner import Result, World
+    from mooring.sim.scenario import Scenario
+
+_INTERRUPTED = 130
 
 
-@click.command(epilog="Example: mooring start")
-def start() -> None:
-    """Schedule a first pod on an example cluster and say why."""
-    from mooring.api.core import Pod
-    from mooring.api.manifests import parse_manifests
-    from mooring.cli.explain import build_cluster
-    from mooring.cli.explanation import draw
-    from mooring.config.load import default_config
-    from mooring.engine.explain import explain_pod
+@click.command(epilog="Example: mooring start --scenario preemption --keep")
+@click.option("--scenario", "story", metavar="FILE|NAME", help="The story to begin with.  [default: first-placement]")
+@click.option("--nodes", metavar="N", type=click.IntRange(0, 10_000), help="N empty nodes instead of a story.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the API server listens.  [default: any]")
+@click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the cluster here.")
+@click.option("--tls/--no-tls", default=True, help="Serve HTTPS (kubectl sends its token only then).")
+@click.option(
+    "--control-plane",
+    type=click.Choice(["embedded", "kubernetes"]),
+    default="embedded",
+    help="The embedded API server, or real etcd and kube-apiserver from PATH or KUBEBUILDER_ASSETS.",
+)
+@click.option("--kubeconfig", metavar="FILE", help="Use the cluster that this file leads to; nothing is started.")
+@click.option("--write-kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Where kubectl finds it.")
+@click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.  [default on a terminal]")
+@click.option("--once", is_flag=True, help="End after the story.  [default elsewhere]")
+@click.option("--example", is_flag=True, help="Start nothing: explain two pods on an example cluster.")
+@telling_options
+def start(
+    story: str | None,
+    nodes: int | None,
+    port: int,
+    data_dir: Path | None,
+    tls: bool,
+    control_plane: str,
+    kubeconfig: str | None,
+    write_kubeconfig: Path | None,
+    keep: bool,
+    once: bool,
+    example: bool,
+    quiet: bool,
+    verbose: int,
+    output: str,
+) -> int:
+    """Bring up a cluster in this process, schedule a first pod and say why it went where it went."""
+    if example:
+        from mooring.cli.first_example import show_first_example
 
-    data = resources.files("mooring.cli") / "data"
-    cluster = parse_manifests((data / "first-cluster.yaml").read_bytes(), "first-cluster.yaml")
-    to = console()
-    to.print("A cluster of 5 nodes in 2 zones; worker-4 is cordoned, gpu-1 takes only pods that tolerate its taint.")
-    for name in ("first-pod.yaml", "second-pod.yaml"):
-        pod = next(parse_manifests((data / name).read_bytes(), name, cluster).of(Pod))
-        found = explain_pod(build_cluster(cluster, pod, default_config()), pod)
-        to.print()
-        draw(to, found, top=5, suggestions=4)
-    to.print()
-    to.print("Your own cluster: kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json")
-    to.print("                  mooring explain --cluster dump.json --pod web.yaml")
+        show_first_example()
+        return 0
+    if keep and once:
+        raise UsageError("--keep and --once: one of them would be right")
+    if kubeconfig and control_plane != "embedded":
+        raise UsageError("--kubeconfig and --control-plane: one of them would be right")
+    from mooring.sim.library import FIRST, find
+
+    scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
+    stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
+    telling = Telling(quiet, verbose, output)
+    with _place_for(data_dir, write_kubeconfig) as path:
+        show = _Shown(path, stays, output == "text")
+
+        async def main() -> int:
+            if kubeconfig is not None or control_plane == "kubernetes":
+                world = _remote(telling, scenario, kubeconfig, path)
+            else:
+                world = _embedded(telling, scenario, port, tls, data_dir, path)
+            return await _run(world, scenario, nodes or 0, show)
+
+        return asyncio.run(main())
+
+
+@contextlib.contextmanager
+def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
+    """Where the kubeconfig goes: where the user says, beside the data, or into a directory that is gone afterwards."""
+    if data_dir is not None:
+        try:
+            data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--data-dir {data_dir}: {error.strerror or error}") from None
+        if not os.access(data_dir, os.W_OK):
+            raise UsageError(f"--data-dir {data_dir}: Permission denied; a directory that can be written to is needed")
+    if wanted is not None:
+        existed = wanted.exists()
+        try:
+            yield wanted
+        finally:
+            if not existed:
+                wanted.unlink(missing_ok=True)
+        return
+    if data_dir is not None:
+        yield data_dir / "kubeconfig"
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="mooring-"))
+    try:
+        yield temporary / "kubeconfig"
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Shown:
+    """What is told about the cluster itself; programs that read JSON are spared it."""
+
+    def __init__(self, kubeconfig: Path, stays: bool, is_text: bool) -> None:
+        self.stays = stays
+        self.is_waiting = False  # the story is over, and the cluster is only there
+        self._kubeconfig = kubeconfig
+        self._is_text = is_text
+
+    def up(self, world: Any) -> None:
+        if self._is_text and hasattr(world, "plane"):
+            click.echo(f"The API server listens at {world.plane.url}. In another terminal:")
+            click.echo(f"    kubectl --kubeconfig {self._kubeconfig} get pods -A -o wide -w")
+            click.echo()
+
+    def ended(self, result: Result | None) -> None:
+        if not self._is_text:
+            return
+        click.echo()
+        if result is not None:
+            click.echo(
+                f"As expected: {result.expectations} expectations held."
+                if result.held
+                else f"NOT as expected: {result.failure}"
+            )
+        if self.stays:
+            click.echo(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
+            click.echo("    create deployment web --image=nginx --replicas=3")
+        else:
+            click.echo("More: mooring scenario list; a cluster that stays: mooring start --keep")
+
+
+def _embedded(
+    telling: Telling, scenario: Scenario | None, port: int, tls: bool, data_dir: Path | None, path: Path
+) -> World:
+    from mooring.sim.runner import EmbeddedWorld, Listening
+
+    listening = Listening(port=port, use_tls=tls, data_dir=data_dir, kubeconfig_path=path)
+    return EmbeddedWorld(telling.settings(), scenario, listening=listening)
+
+
+def _remote(telling: Telling, scenario: Scenario | None, kubeconfig: str | None, path: Path) -> World:
+    raise MooringError("not part of this version")
+
+
+async def _run(world: World, scenario: Scenario | None, nodes: int, show: _Shown) -> int:
+    """Play, stay if wanted, and take everything down, also when a signal comes in between."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    work = asyncio.ensure_future(_work(world, scenario, nodes, show, stop))
+    waiting = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not show.is_waiting:
+        work.cancel()  # in the middle of the story
+    with contextlib.suppress(asyncio.CancelledError):
+        return await work
+    return _INTERRUPTED
+
+
+async def _work(world: World, scenario: Scenario | None, nodes: int, show: _Shown, stop: asyncio.Event) -> int:
+    async with world:
+        show.up(world)
+        result = None
+        if nodes:
+            from mooring.sim.scenario import node
+
+            for i in range(1, nodes + 1):
+                await world.cluster.apply(node(f"node{i}"))
+        if scenario is not None:
+            result = await world.play(scenario)
+        show.ended(result)
+        if show.stays:
+            show.is_waiting = True
+            await stop.wait()
+        return 0 if result is None or result.held else 1

@@ -1,0 +1,109 @@
+"""``mooring scenario``: play stories about a cluster and say whether they went as expected."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from mooring.sim.runner import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How loud, and in which form."""
+
+    quiet: bool
+    verbose: int
+    output: str
+
+    def settings(self) -> Settings:
+        from mooring.sim.narration import NORMAL, QUIET, VERBOSE
+        from mooring.sim.runner import Settings
+
+        level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
+        is_terminal = sys.stdout.isatty()
+        return Settings(
+            level=level, as_json=self.output == "json", colored=is_terminal and self.output == "text", write=_line
+        )
+
+
+def _line(text: str) -> None:
+    click.echo(text)
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+
+
+def telling_options(command: Any) -> Any:
+    """Add ``-q``, ``-v`` and ``-o`` to a command."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Only what the story itself says and expects.")(command)
+    command = click.option("-v", "--verbose", count=True, help="Every move of the queue and every score.")(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Text for people, or one JSON object per line.",
+    )(command)
+
+
+@click.group()
+def scenario() -> None:
+    """Play stories about a cluster, in real or in virtual time."""
+
+
+@scenario.command("list", epilog="Example: mooring scenario list")
+def list_() -> None:
+    """Name the stories that come with mooring."""
+    from mooring.cli.output import console, print_table
+    from mooring.sim.library import built_in
+
+    print_table(console(), ("NAME", "TITLE"), [(each.name, each.title) for each in built_in()])
+
+
+@scenario.command(epilog="Example: mooring scenario show first-placement")
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a story's source, to read it or to begin one of your own."""
+    from mooring.sim.library import find
+
+    click.echo(Path(find(name).source).read_text(encoding="utf-8"), nl=False)
+
+
+@scenario.command(epilog="Example: mooring scenario run --virtual-time first-placement")
+@click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
+@click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to whatever happens next.")
+@click.option("--seed", default=0, metavar="N", help="For everything that is drawn by lot.")
+@telling_options
+def run(
+    stories: tuple[str, ...],
+    virtual_time: bool,
+    seed: int,
+    quiet: bool,
+    verbose: int,
+    output: str,
+) -> int:
+    """Play stories; the exit code says whether all expectations held (0) or not (1)."""
+    from dataclasses import replace
+
+    from mooring.sim.library import find
+    from mooring.sim.runner import Result, run_in_real_time, run_in_virtual_time
+
+    found = [find(each) for each in stories]
+    settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
+    results: list[Result] = []
+    for each in found:
+        results.append((run_in_virtual_time if virtual_time else run_in_real_time)(each, settings))
+        if output == "text":
+            click.echo(_summary(results[-1]))
+    return 0 if all(result.held for result in results) else 1
+
+
+def _summary(result: Any) -> str:
+    if result.held:
+        return f"{result.scenario}: as expected ({result.expectations} expectations held in {result.seconds:.1f}s)"
+    return f"{result.scenario}: NOT as expected: {result.failure}"

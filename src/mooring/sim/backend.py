@@ -1,0 +1,160 @@
+"""How a scenario talks to a cluster: plain dicts in and out, over any client of an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from mooring.client.errors import AlreadyExists, NotFound
+from mooring.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
+from mooring.controlplane.kinds import KINDS, Kind, by_group_kind
+from mooring.errors import InputError
+
+Object = dict[str, Any]
+
+PATCH_TYPES = {"merge": MERGE_PATCH, "strategic": STRATEGIC_MERGE_PATCH, "json": JSON_PATCH}
+_APPLY = "application/apply-patch+yaml"
+MANAGER = "mooring-scenario"
+
+
+def _names() -> dict[str, Kind]:
+    names: dict[str, Kind] = {}
+    for kind in KINDS:
+        for name in (kind.kind.lower(), kind.plural, *kind.short_names, kind.resource):
+            names.setdefault(name, kind)
+    return names
+
+
+_BY_NAME = _names()
+
+
+def kind_named(name: str) -> Kind:
+    """The kind that kubectl would understand by ``pod``, ``pods``, ``po`` or ``deployments.apps``."""
+    kind = _BY_NAME.get(name.lower())
+    if kind is None:
+        raise InputError(f"no kind {name!r}; pod, node, deployment or another kind of a small cluster would be right")
+    return kind
+
+
+def kind_of(manifest: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest."""
+    version, name = str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))
+    group = version.rpartition("/")[0]
+    kind = by_group_kind(group, name)
+    if kind is None:
+        raise InputError(f"apiVersion: {version!r}, kind: {name!r}; no such kind is served")
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object's address; written ``pod/web`` or ``pod/team-a/web``."""
+
+    kind: Kind
+    name: str
+    namespace: str = ""
+
+    @staticmethod
+    def parse(text: str, namespace: str = "default") -> Ref:
+        parts = text.split("/")
+        if len(parts) not in (2, 3) or not all(parts):
+            raise InputError(f"{text!r} where kind/name or kind/namespace/name would be right")
+        kind = kind_named(parts[0])
+        if len(parts) == 3 and not kind.is_namespaced:
+            raise InputError(f"{text!r}: a {kind.kind} is in no namespace; {parts[0]}/{parts[2]} would be right")
+        space = (parts[1] if len(parts) == 3 else namespace) if kind.is_namespaced else ""
+        return Ref(kind, parts[-1], space)
+
+    @staticmethod
+    def of(manifest: Mapping[str, Any], namespace: str = "default") -> Ref:
+        kind = kind_of(manifest)
+        metadata = manifest.get("metadata") or {}
+        space = str(metadata.get("namespace") or namespace) if kind.is_namespaced else ""
+        return Ref(kind, str(metadata.get("name", "")), space)
+
+    def __str__(self) -> str:
+        space = f"{self.namespace}/" if self.namespace not in ("", "default") else ""
+        return f"{self.kind.singular}/{space}{self.name}"
+
+    @property
+    def collection(self) -> str:
+        root = f"/apis/{self.kind.api_version}" if self.kind.group else f"/api/{self.kind.version}"
+        space = f"/namespaces/{quote(self.namespace)}" if self.namespace else ""
+        return f"{root}{space}/{self.kind.plural}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{quote(self.name)}"
+
+
+class Backend:
+    """Reads and writes objects through a client. Refusals are :class:`mooring.errors.ApiError`."""
+
+    def __init__(self, client: RestClient) -> None:
+        self.client = client
+
+    async def create(self, manifest: Object) -> Object:
+        ref = Ref.of(manifest)
+        body = dict(manifest)
+        if ref.namespace:
+            body["metadata"] = {**(manifest.get("metadata") or {}), "namespace": ref.namespace}
+        answer = await self.client.create(ref.collection, msgspec.json.encode(body))
+        created: Object = msgspec.json.decode(answer.body)
+        if body.get("status") and ref.kind.has_status and not (created.get("status") or {}).get("capacity"):
+            # A server may leave the status of a new object out; whoever writes it into a manifest means it.
+            return await self.patch(Ref.of(created), {"status": body["status"]}, subresource="status")
+        return created
+
+    async def apply(self, manifest: Object) -> Object:
+        """Create an object or bring it to what the manifest says, as ``kubectl apply --server-side`` does."""
+        ref = Ref.of(manifest)
+        try:
+            return await self.create(manifest)
+        except AlreadyExists:
+            pass
+        body = {key: value for key, value in manifest.items() if key != "status"}
+        query = {"fieldManager": MANAGER, "force": "true"}
+        answer = await self.client.patch(ref.path, msgspec.json.encode(body), query, content_type=_APPLY)
+        applied: Object = msgspec.json.decode(answer.body)
+        if manifest.get("status"):
+            return await self.patch(ref, {"status": manifest["status"]}, subresource="status")
+        return applied
+
+    async def patch(self, ref: Ref, patch: Any, *, type: str = "merge", subresource: str = "") -> Object:
+        path = f"{ref.path}/{subresource}" if subresource else ref.path
+        answer = await self.client.patch(path, msgspec.json.encode(patch), content_type=PATCH_TYPES[type])
+        patched: Object = msgspec.json.decode(answer.body)
+        return patched
+
+    async def get(self, ref: Ref) -> Object | None:
+        try:
+            answer = await self.client.get(ref.path)
+        except NotFound:
+            return None
+        found: Object = msgspec.json.decode(answer.body)
+        return found
+
+    async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
+        query = {name: value for name, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
+        answer = await self.client.get(Ref(kind, "", namespace).collection, query)
+        page: Object = msgspec.json.decode(answer.body)
+        items: list[Object] = page.get("items") or []
+        for item in items:
+            item.setdefault("kind", kind.kind)
+            item.setdefault("apiVersion", kind.api_version)
+        return items
+
+    async def delete(self, ref: Ref, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
+        """Delete; false if there was nothing to delete."""
+        options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        try:
+            await self.client.delete(ref.path, msgspec.json.encode(options))
+        except NotFound:
+            return False
+        return True

@@ -1,0 +1,103 @@
+"""Finding scenarios: by the name of one that comes with mooring, or by the path of a Python or YAML file."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mooring.errors import InputError, MooringError
+from mooring.sim.scenario import Scenario
+from mooring.sim.scenario_file import load_scenario_file
+
+FOLDER = Path(__file__).parent / "scenarios"
+FIRST = "first-placement"
+
+
+def names() -> list[str]:
+    """The names of the stories that come with mooring, the introductory one first."""
+    found = {_name(path) for path in _files()}
+    return sorted(found, key=lambda name: (name != FIRST, name))
+
+
+def built_in() -> list[Scenario]:
+    return [find(name) for name in names()]
+
+
+def find(text: str) -> Scenario:
+    """The scenario of this name or in this file."""
+    path = Path(text)
+    if path.suffix in (".py", ".yaml", ".yml") or "/" in text:
+        return load(path)
+    for file in _files():
+        if _name(file) == text:
+            return load(file)
+    near = difflib.get_close_matches(text, names(), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
+    raise InputError(f"no scenario {text!r}; {hint}")
+
+
+def load(path: Path) -> Scenario:
+    """Read a scenario from a file."""
+    if path.suffix in (".yaml", ".yml"):
+        scenario = load_scenario_file(path)
+        return scenario if path.parent != FOLDER else _renamed(scenario, _name(path))
+    if path.suffix != ".py":
+        raise InputError(f"{path}: a scenario is a .py or a .yaml file")
+    return from_module(_import(path), _name(path), str(path))
+
+
+def from_module(module: ModuleType, name: str, source: str) -> Scenario:
+    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS and TITLE are optional."""
+    play: Any = getattr(module, "scenario", None)
+    if not inspect.iscoroutinefunction(play):
+        raise InputError(f"{source}: no scenario in it; a function async def scenario(cluster) would be right")
+    doc = inspect.getdoc(module) or inspect.getdoc(play) or name
+    title = str(getattr(module, "TITLE", "") or doc.strip().splitlines()[0])
+    return Scenario(
+        name,
+        title,
+        play,
+        getattr(module, "CONFIG", None),
+        tuple(getattr(module, "PLUGINS", ())),
+        source=source,
+        needs=tuple(getattr(module, "NEEDS", ())),
+    )
+
+
+def _import(path: Path) -> ModuleType:
+    if path.parent == FOLDER:
+        return importlib.import_module(f"mooring.sim.scenarios.{path.stem}")
+    if not path.is_file():
+        raise InputError(f"{path}: No such file or directory")
+    name = f"_mooring_scenario_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except MooringError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from None
+    return module
+
+
+def _files() -> list[Path]:
+    return sorted(
+        path for path in FOLDER.iterdir() if path.suffix in (".py", ".yaml") and not path.stem.startswith("_")
+    )
+
+
+def _name(path: Path) -> str:
+    return path.stem.replace("_", "-")
+
+
+def _renamed(scenario: Scenario, name: str) -> Scenario:
+    return Scenario(name, scenario.title, scenario.play, scenario.config, scenario.plugins, scenario.plugin_files,
+                    scenario.source, scenario.needs)  # fmt: skip

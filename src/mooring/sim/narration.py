@@ -1,0 +1,357 @@
+"""The narration: what came in, what the queue did, how each decision was made, why a pod waits and what woke it.
+
+Everything that happens becomes a :class:`Note`; a note is printed as text for people or as a line of JSON. Nothing here
+decides anything: it only says what the scheduler's own values say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.clock import Clock
+from mooring.engine.decision import Decision, Outcome
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.queue.events import (
+    BACKOFF_COMPLETE,
+    POP_FROM_BACKOFF,
+    SCHEDULE_ATTEMPT_FAILURE,
+    UNSCHEDULED_POD_ADD,
+    node_changes,
+)
+from mooring.queue.queued_pod import QueuedPodInfo
+
+QUIET, NORMAL, VERBOSE = 0, 1, 2
+MAX_ROWS = 5
+MAX_REASONS = 6
+
+_ORDINARY = frozenset((UNSCHEDULED_POD_ADD.label, BACKOFF_COMPLETE, POP_FROM_BACKOFF))
+_CONDITION = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_CONDITION).label
+
+_COLORS = {
+    "say": "1",
+    "decide": "1;36",
+    "bound": "1;32",
+    "waits": "33",
+    "queue": "2",
+    "expect": "32",
+    "FAILED": "1;31",
+    "error": "31",
+    "victim": "31",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that happened: seconds since the beginning, a word for its kind, a line, and what belongs below it."""
+
+    at_s: float
+    kind: str
+    text: str
+    level: int = NORMAL
+    table: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Narrator:
+    """Turns what happens into notes and prints them as they come; also a scenario's audience."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        write: Callable[[str], None],
+        *,
+        level: int = NORMAL,
+        as_json: bool = False,
+        colored: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._start = clock.monotonic()
+        self._write = write
+        self._level = level
+        self._as_json = as_json
+        self._colored = colored
+        self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are told as one
+        self._arrived_at = 0.0
+        self.failed_expectations = 0
+        self.held_expectations = 0
+        self.first_placement_s: float | None = None
+
+    # ---- printing ----------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, text: str, *, level: int = NORMAL, table: Iterable[str] = (), **fields: Any) -> None:
+        if level > self._level:
+            return
+        self._tell_arrivals()
+        self._print(Note(self._clock.monotonic() - self._start, kind, text, level, tuple(table), fields))
+
+    def _print(self, note: Note) -> None:
+        if note.level > self._level:
+            return
+        if self._as_json:
+            entry = {"seconds": round(note.at_s, 3), "type": note.kind, "text": note.text, **note.fields}
+            self._write(json.dumps(entry, ensure_ascii=False))
+            return
+        kind = f"{note.kind:<7}"
+        if self._colored and note.kind in _COLORS:
+            kind = f"\x1b[{_COLORS[note.kind]}m{kind}\x1b[0m"
+        self._write(f"{note.at_s:7.2f}s  {kind} {note.text}".rstrip())
+        for line in note.table:
+            self._write(f"{'':17} {line}".rstrip())
+
+    def finish(self) -> None:
+        """Tell what is still untold."""
+        self._tell_arrivals()
+
+    # ---- the scenario ------------------------------------------------------------------------------------------
+
+    def said(self, text: str) -> None:
+        self.note("say", text, level=QUIET)
+
+    def expected(self, what: str, held: bool) -> None:
+        if held:
+            self.held_expectations += 1
+        else:
+            self.failed_expectations += 1
+        self.note("expect" if held else "FAILED", what, level=QUIET, held=held)
+
+    # ---- what comes in -----------------------------------------------------------------------------------------
+
+    def came(self, new: Object) -> None:
+        if isinstance(new, Pod) and new.spec.node_name and not new.is_terminating:
+            return  # it was placed before we came
+        self._arrive("+", type(new).__name__.lower() + _detail(new), _name(new))
+
+    def changed(self, old: Object, new: Object) -> None:
+        if isinstance(old, Node) and isinstance(new, Node):
+            self._node_changed(old, new)
+        elif isinstance(old, Pod) and isinstance(new, Pod):
+            self._pod_changed(old, new)
+        elif isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
+            if new.spec.volume_name and not old.spec.volume_name:
+                self.note("volume", f"{_name(new)} is bound to {new.spec.volume_name}")
+        elif not isinstance(new, PersistentVolume):
+            self.note("~", f"{type(new).__name__.lower()} {_name(new)}", level=VERBOSE)
+
+    def _node_changed(self, old: Node, new: Node) -> None:
+        events = node_changes(old, new)
+        if [event.label for event in events] == [_CONDITION] and not any(
+            c.type == "Ready" for c in old.status.conditions
+        ):
+            return  # its kubelet has just come up
+        if events:
+            what = ", ".join(_plain_event(event, old, new) for event in events)
+            self.note("~", f"node {new.name}: {what}", node=new.name)
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        name = _name(new)
+        if new.is_terminating and not old.is_terminating:
+            self.note("-", f"pod {name} is to end" + (f" on {new.spec.node_name}" if new.spec.node_name else ""))
+        elif old.status.phase != new.status.phase:
+            self.note("pod", f"{name} is {new.status.phase}", pod=new.key, phase=new.status.phase)
+        elif not new.spec.node_name and old.spec != new.spec:
+            self.note("~", f"pod {name}: its spec changed", level=NORMAL)
+
+    def left(self, old: Object) -> None:
+        if isinstance(old, Pod) and old.status.phase == "Running" and not old.is_terminating:
+            self.note("-", f"pod {_name(old)} has ended", pod=old.key)
+            return
+        self._arrive("-", type(old).__name__.lower(), _name(old))
+
+    def _arrive(self, verb: str, what: str, name: str) -> None:
+        now = self._clock.monotonic() - self._start
+        if self._arrivals and (self._arrivals[-1][:2] != (verb, what) or now - self._arrived_at > 0.05):
+            self._tell_arrivals()
+        self._arrived_at = now
+        self._arrivals.append((verb, what, name))
+
+    def _tell_arrivals(self) -> None:
+        arrivals, self._arrivals = self._arrivals, []
+        if not arrivals:
+            return
+        verb, what, _ = arrivals[0]
+        names = [name for _, _, name in arrivals]
+        kind, _, detail = what.partition(" ")
+        if len(names) == 1:
+            text = f"{kind} {names[0]}"
+        elif len(names) <= 4:
+            text = f"{len(names)} {_plural(kind)}: {', '.join(names)}"
+        else:
+            text = f"{len(names)} {_plural(kind)}: {names[0]}, {names[1]} … {names[-1]}"
+        if detail:
+            text += f" ({detail})"
+        self._print(Note(self._arrived_at, verb, text, NORMAL, (), {"kind": kind, "names": names}))
+
+    # ---- the queue ---------------------------------------------------------------------------------------------
+
+    def moved(self, info: QueuedPodInfo, place: str, label: str, cause: Object | None) -> None:
+        name = _name(info.pod_info.pod)
+        fields: dict[str, Any] = {"pod": info.key, "queue": place, "event": label}
+        if label == SCHEDULE_ATTEMPT_FAILURE:
+            why = ", ".join(sorted(info.rejectors))
+            if place == "unschedulable":
+                self.note(
+                    "waits", f"{name} until something changes for {why}", plugins=sorted(info.rejectors), **fields
+                )
+            elif place == "backoff":
+                self.note("waits", f"{name} for its backoff" + (f" ({why})" if why else ""), **fields)
+            else:
+                self.note("queue", f"{name} is tried again at once", **fields)
+            return
+        if place == "gated":
+            self.note("waits", f"{name} is held back: {info.message or info.gating_plugin}", **fields)
+            return
+        if cause is not None:
+            self.note("wakes", f"{name} → {place}: {label} ({_about(cause)})", **fields)
+            return
+        level = VERBOSE if label in _ORDINARY else NORMAL
+        self.note("queue", f"{name} → {place} ({label})", level=level, **fields)
+
+    # ---- decisions ---------------------------------------------------------------------------------------------
+
+    def decided(self, decision: Decision, attempt: int) -> None:
+        name = _name(decision.pod.pod)
+        again = f", attempt {attempt}" if attempt > 1 else ""
+        fields: dict[str, Any] = {"pod": decision.pod.pod.key, "attempt": attempt, "outcome": decision.outcome.value}
+        if decision.outcome is Outcome.SCHEDULED:
+            if self.first_placement_s is None:
+                self.first_placement_s = self._clock.monotonic() - self._start
+            fits = f"{decision.feasible_nodes} of {decision.num_nodes} nodes fit{'s' * (decision.feasible_nodes == 1)}"
+            if decision.pod.pod.status.nominated_node_name == decision.node:
+                fits = "the node it was promised"
+            elif decision.from_hint:
+                fits = "next best for pods like it"
+            rows = [*_refusals(decision), *_scores(decision, self._level)]
+            fields |= {"node": decision.node, "feasible": decision.feasible_nodes, "nodes": decision.num_nodes}
+            if decision.scores is not None and self._as_json:
+                fields["scores"], fields["totals"] = decision.scores.to_dict(), decision.scores.totals_dict()
+            self.note("decide", f"{name} → {decision.node}  ({fits}{again})", table=rows, **fields)
+            return
+        fields |= {"reason": decision.reason, "message": decision.message}
+        if decision.outcome is Outcome.ERROR:
+            self.note("error", f"{name}: {decision.message}{again}", **fields)
+            return
+        rows = _refusals(decision) or [decision.message]
+        if decision.victims:
+            victims = [victim.pod for victim in decision.victims]
+            names = ", ".join(_name(victim) for victim in victims)
+            rows = [*rows, f"but {decision.nominated_node} has room without {names}"]
+            fields |= {"nominatedNode": decision.nominated_node, "victims": [victim.key for victim in victims]}
+        elif decision.post_filter_message and self._level >= VERBOSE:
+            rows = [*rows, decision.post_filter_message]
+        self.note("decide", f"{name} fits on none of {decision.num_nodes} nodes{again}", table=rows, **fields)
+
+    def event(self, name: str, reason: str, note: str) -> None:
+        """An Event that the scheduler writes about a pod."""
+        if reason == "Scheduled":
+            node = note.rpartition(" ")[2]
+            self.note("bound", f"{name} to {node}", pod=name, node=node)
+        elif reason == "Preempted":
+            self.note("victim", f"{name}: {note}", pod=name)
+        elif reason == "FailedScheduling":
+            self.note("event", f"{name}: {note}", level=VERBOSE, pod=name, reason=reason)
+        else:
+            self.note("event", f"{name}: {reason}: {note}", pod=name, reason=reason)
+
+    def waits_on_permit(self, pod: Pod, node_name: str, plugins: Iterable[str]) -> None:
+        self.note("permit", f"{_name(pod)} holds {node_name} and waits for {', '.join(plugins)}", pod=pod.key)
+
+    def failed_after_decision(self, pod: Pod, message: str) -> None:
+        self.note("error", f"{_name(pod)}: {message}", pod=pod.key)
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def _name(obj: Object) -> str:
+    space = obj.metadata.namespace
+    return obj.metadata.name if space in ("", "default") else f"{space}/{obj.metadata.name}"
+
+
+def _about(obj: Object) -> str:
+    return f"{type(obj).__name__.lower()} {_name(obj)}"
+
+
+def _plural(kind: str) -> str:
+    if kind.endswith(("s", "x")):
+        return kind + "es"
+    return kind + "s"
+
+
+def _detail(obj: Object) -> str:
+    if isinstance(obj, Node):
+        parts = ["unschedulable"] if obj.spec.unschedulable else []
+        taints = [taint.key for taint in obj.spec.taints if taint.key != "node.kubernetes.io/unschedulable"]
+        parts += [f"taint {key}" for key in taints]
+        return " " + ", ".join(parts) if parts else ""
+    if isinstance(obj, Pod) and obj.spec.priority_class_name:
+        return f" priority {obj.spec.priority_class_name}"
+    return ""
+
+
+def _plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
+    label = event.label
+    if old.spec.unschedulable != new.spec.unschedulable and "Taint" in label:
+        return "no longer unschedulable" if old.spec.unschedulable else "unschedulable"
+    if "Label" in label:
+        before, after = old.metadata.labels, new.metadata.labels
+        changed = [f"{key}={value}" for key, value in sorted(after.items()) if before.get(key) != value]
+        changed += [f"{key} removed" for key in sorted(before) if key not in after]
+        return "label " + ", ".join(changed)
+    if "Taint" in label:
+        taints = [f"{taint.key}:{taint.effect}" for taint in new.spec.taints]
+        return "taints " + (", ".join(taints) or "none")
+    if "Allocatable" in label:
+        return "allocatable changed"
+    if "Condition" in label:
+        ready = next((each for each in new.status.conditions if each.type == "Ready"), None)
+        return "Ready is " + ("unknown" if ready is None else ready.status)
+    return label
+
+
+def _refusals(decision: Decision) -> list[str]:
+    """Which filter refused how many nodes, and in whose words: the most frequent first."""
+    if decision.statuses is None:
+        return []
+    rows = []
+    groups = sorted(decision.statuses.groups(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].message))
+    for status, nodes in groups[:MAX_REASONS]:
+        count = len(nodes)
+        where = f"{count} nodes"
+        if count == 1 and decision.num_nodes > 1:
+            where = "1 node"
+        rows.append(f"✗ {where:<9} {status.plugin or 'nominated pods':<20} {status.message}")
+    if len(groups) > MAX_REASONS:
+        rows.append(f"  … and {len(groups) - MAX_REASONS} more reasons")
+    return rows
+
+
+def _scores(decision: Decision, level: int) -> list[str]:
+    """The best nodes with the scores that tell them apart."""
+    scores = decision.scores
+    if scores is None or not scores.by_plugin:
+        return []
+    order = (-scores.totals).argsort(kind="stable").tolist()
+    names = scores.names
+    chosen = names.index(decision.node or "")
+    shown = [chosen, *(i for i in order if i != chosen)][: MAX_ROWS if level < VERBOSE else 20]
+    columns = {name: column for name, column in scores.by_plugin.items() if column.any()}
+    telling = {name: column for name, column in columns.items() if level >= VERBOSE or len(set(column.tolist())) > 1}
+    width = max(len(names[i]) for i in shown)
+    header = "  ".join(["  " + "node".ljust(width), "total", *telling])
+    rows = [header]
+    for i in shown:
+        cells = [f"{int(column[i]):>{len(name)}}" for name, column in telling.items()]
+        mark = "✓" if i == chosen else " "
+        rows.append("  ".join([f"{mark} {names[i]:<{width}}", f"{int(scores.totals[i]):>5}", *cells]))
+    if len(names) > len(shown):
+        rows.append(f"  … and {len(names) - len(shown)} more nodes")
+    same = [f"{name} {int(column[0])}" for name, column in columns.items() if name not in telling]
+    if same and len(names) > 1:
+        rows.append("  the same everywhere: " + ", ".join(same))
+    return rows

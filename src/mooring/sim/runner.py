@@ -1,0 +1,268 @@
+"""Running scenarios: control plane, fake kubelets, controllers and scheduler, brought up and taken down as one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.client.informer import InformerSet
+from mooring.client.rest import RestClient
+from mooring.clock import Clock
+from mooring.config.load import config_from_dict
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.controlplane.controllers.manager import ControllerManager
+from mooring.controlplane.kubelet import KubeletOptions, Kubelets
+from mooring.controlplane.server import ControlPlane
+from mooring.errors import ApiError, MooringError
+from mooring.framework.plugin_loading import load_plugins
+from mooring.framework.registry import Registry
+from mooring.plugins.in_tree import in_tree_registry
+from mooring.scheduler.scheduler import Options as SchedulerOptions
+from mooring.scheduler.writer import ApiWriter
+from mooring.sim.backend import Backend
+from mooring.sim.in_process import InProcessClient
+from mooring.sim.narrated import EveryDecision, NarratedRecorder, NarratedScheduler, StoreFeed, connect
+from mooring.sim.narration import NORMAL, Narrator
+from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
+
+SYNC_TIMEOUT_S = 30.0
+LAST_WRITES_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to run and tell a story."""
+
+    level: int = NORMAL
+    as_json: bool = False
+    colored: bool = False
+    write: Callable[[str], None] = print
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How the embedded control plane is reached from outside."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    use_tls: bool = True
+    data_dir: Path | None = None
+    kubeconfig_path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a story ended."""
+
+    scenario: str
+    failure: str = ""
+    expectations: int = 0
+    seconds: float = 0.0
+    first_placement_s: float | None = None
+
+    @property
+    def held(self) -> bool:
+        return not self.failure
+
+
+def registry_for(scenario: Scenario | None) -> Registry:
+    """The plugins that come with mooring, and the scenario's own."""
+    registry = in_tree_registry()
+    if scenario is not None:
+        for plugin in scenario.plugins:
+            registry.register(plugin)
+        load_plugins(scenario.plugin_files, registry)
+    return registry
+
+
+class World(ABC):
+    """A cluster with a scheduler in it. Usable as ``async with``; ``cluster`` is what a scenario gets."""
+
+    cluster: ScenarioCluster
+
+    def __init__(self, settings: Settings, scenario: Scenario | None = None) -> None:
+        self._settings = settings
+        self._scenario = scenario
+        self._stack = contextlib.AsyncExitStack()
+        loop = asyncio.get_running_loop()
+        self.is_virtual = isinstance(loop, VirtualTimeLoop)
+        self.clock: Clock = LoopClock(loop)
+        self.narrator = Narrator(
+            self.clock, settings.write, level=settings.level, as_json=settings.as_json, colored=settings.colored
+        )
+
+    @abstractmethod
+    async def _bring_up(self) -> RestClient:
+        """Start the control plane; what it opens is closed by ``_stack``."""
+
+    @abstractmethod
+    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+        """Let the scheduler know what is there, and keep it up to date."""
+
+    async def __aenter__(self) -> World:
+        try:
+            client = await self._bring_up()
+            self.cluster = ScenarioCluster(Backend(client), self.clock, self.narrator)
+            await self._start_scheduler(client)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+        self.narrator.finish()
+
+    async def _start_scheduler(self, client: RestClient) -> None:
+        rng = random.Random(self._settings.seed)
+        recorder = NarratedRecorder(
+            client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng
+        )
+        recorder.narrator = self.narrator
+        options = SchedulerOptions(
+            registry=registry_for(self._scenario), clock=self.clock, rng=rng, decision_log=EveryDecision()
+        )
+        config: KubeSchedulerConfiguration = config_from_dict(self._scenario.config if self._scenario else None)
+        scheduler = NarratedScheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
+        scheduler.listen(self.narrator)
+        await recorder.start()
+        self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)
+        await self._feed(scheduler, client)
+        task = asyncio.create_task(scheduler.run(), name="scheduler")
+        self._stack.push_async_callback(self._stop_scheduler, scheduler, task)
+        self.scheduler = scheduler
+
+    @staticmethod
+    async def _stop_scheduler(scheduler: NarratedScheduler, task: asyncio.Task[None]) -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await scheduler.abort()
+
+    async def play(self, scenario: Scenario) -> Result:
+        """Play a story to its end; an expectation that does not hold ends it."""
+        started = self.clock.monotonic()
+        failure = ""
+        if scenario.title:
+            self.narrator.said(scenario.title)
+        try:
+            await scenario.play(self.cluster)
+        except MooringError as error:
+            failure = str(error)
+            if not self.narrator.failed_expectations:
+                self.narrator.note("FAILED", failure, level=0)
+        await asyncio.sleep(0.01)  # what the last step set off is told, too
+        self.narrator.finish()
+        return Result(
+            scenario.name,
+            failure,
+            self.narrator.held_expectations,
+            self.clock.monotonic() - started,
+            self.narrator.first_placement_s,
+        )
+
+
+class EmbeddedWorld(World):
+    """The embedded control plane, in real time or, in a virtual loop, in virtual time and without a socket."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        scenario: Scenario | None = None,
+        *,
+        listening: Listening | None = None,
+        kubelets: KubeletOptions | None = None,
+    ) -> None:
+        super().__init__(settings, scenario)
+        self._listening = listening
+        self._kubelet_options = kubelets
+
+    async def _bring_up(self) -> RestClient:
+        self.plane = plane = self._make_plane()
+        if self._listening is None:
+            await self._run_silently(plane)
+        else:
+            await plane.start()
+            self._stack.push_async_callback(plane.stop)
+        loop = asyncio.get_running_loop()
+        self.controllers = ControllerManager(plane.api, loop)
+        self.kubelets = Kubelets(plane.api, loop, self._kubelet_options)
+        for part in (self.controllers, self.kubelets):
+            part.start()
+            self._stack.callback(part.stop)
+        return InProcessClient(plane, agent="mooring-scenario")
+
+    def _make_plane(self) -> ControlPlane:
+        numbers = itertools.count(1)
+        listening = self._listening or Listening()
+        return ControlPlane(
+            host=listening.host,
+            port=listening.port,
+            use_tls=listening.use_tls,
+            data_dir=listening.data_dir,
+            kubeconfig_path=listening.kubeconfig_path,
+            clock=self.clock,
+            rng=random.Random(self._settings.seed),
+            new_uid=(lambda: f"00000000-0000-4000-8000-{next(numbers):012d}") if self.is_virtual else None,
+            default_tolerations=True,
+        )
+
+    async def _run_silently(self, plane: ControlPlane) -> None:
+        """What ``plane.start`` does, without listening to anybody outside."""
+        assert plane.garbage is not None
+        plane.garbage.start()
+        task = asyncio.create_task(plane.garbage.run(), name="garbage collector")
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await plane.stop()
+
+        self._stack.push_async_callback(stop)
+
+    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+        if self.is_virtual:
+            feed = StoreFeed(self.plane.store, scheduler.handlers, self.narrator)
+            feed.start()
+            self._stack.callback(feed.stop)
+        else:
+            await feed_by_watching(self._stack, scheduler, client, self.narrator)
+
+
+async def feed_by_watching(
+    stack: contextlib.AsyncExitStack, scheduler: NarratedScheduler, client: RestClient, narrator: Narrator
+) -> None:
+    """Feed a scheduler from informers, as on a cluster."""
+    informers = InformerSet(client)
+    connect(informers, scheduler.handlers, narrator)
+    informers.start()
+    stack.push_async_callback(informers.stop)
+    if not await informers.wait_for_sync(SYNC_TIMEOUT_S):
+        raise ApiError(f"no list of {', '.join(informers.missing())} within {SYNC_TIMEOUT_S:g}s")
+
+
+def run_in_virtual_time(scenario: Scenario, settings: Settings | None = None) -> Result:
+    """Play a scenario on the embedded control plane, as quickly as it can be computed; the same bytes each time."""
+
+    async def main() -> Result:
+        async with EmbeddedWorld(settings or Settings(), scenario) as world:
+            return await world.play(scenario)
+
+    return run_virtual(main())
+
+
+def run_in_real_time(scenario: Scenario, settings: Settings | None = None) -> Result:
+    """Play a scenario on the embedded control plane, as time passes."""
+
+    async def main() -> Result:
+        async with EmbeddedWorld(settings or Settings(), scenario) as world:
+            return await world.play(scenario)
+
+    return asyncio.run(main())

@@ -1,0 +1,403 @@
+"""Scenarios: what happens to a cluster, step by step, and what is expected of the scheduler.
+
+A scenario is a plain function, ``async def scenario(cluster)``, or a YAML file (:mod:`mooring.sim.scenario_file`). It
+sees only a :class:`ScenarioCluster`, so that it runs unchanged in real and in virtual time, on the embedded control
+plane and on a real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from mooring.api import yaml
+from mooring.clock import Clock
+from mooring.controlplane.kubelet import KUBELET
+from mooring.errors import ApiError, InputError, MooringError
+from mooring.sim.backend import Backend, Object, Ref, kind_named
+
+POLL_S = 0.05
+DEFAULT_TIMEOUT_S = 60.0
+
+
+class ExpectationFailed(MooringError):
+    """The cluster did not become what the scenario expects."""
+
+
+class Audience(Protocol):
+    """Who listens to a scenario: the narration."""
+
+    def said(self, text: str) -> None: ...
+
+    def expected(self, what: str, held: bool) -> None: ...
+
+
+class Nobody:
+    """Nobody listens."""
+
+    def said(self, text: str) -> None:
+        pass
+
+    def expected(self, what: str, held: bool) -> None:
+        pass
+
+
+T = TypeVar("T")
+Play = Callable[["ScenarioCluster"], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A story with a name. ``config`` is a KubeSchedulerConfiguration, ``plugins`` classes that it may name."""
+
+    name: str
+    title: str
+    play: Play
+    config: Mapping[str, Any] | None = None
+    plugins: tuple[type, ...] = ()
+    plugin_files: tuple[str, ...] = ()
+    source: str = ""
+    needs: tuple[str, ...] = field(default=())
+    """What it cannot do without: ``embedded`` for stories that only the embedded control plane can tell."""
+
+
+class ScenarioCluster:
+    """A cluster as a scenario sees it.
+
+    Objects are named as kubectl names them: ``pod/web``, ``pod/team-a/web``, ``node/node1``. Manifests are dicts, lists
+    of dicts, or YAML text. Everything that can take a while has a time limit, in the cluster's own time.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock, audience: Audience | None = None) -> None:
+        self.backend = backend
+        self.clock = clock
+        self._audience = audience or Nobody()
+
+    # Writing
+
+    async def create(self, *manifests: Any) -> list[Object]:
+        """Create objects; one that exists already is an error."""
+        return await self._told([await self.backend.create(each) for each in documents(*manifests)])
+
+    async def apply(self, *manifests: Any) -> list[Object]:
+        """Create objects, or bring those that exist to what the manifests say."""
+        return await self._told([await self.backend.apply(each) for each in documents(*manifests)])
+
+    async def patch(self, target: str, patch: Any, *, type: str = "merge", subresource: str = "") -> Object:
+        """Change an object by a ``merge``, ``strategic`` or ``json`` patch."""
+        return await self._told(await self.backend.patch(Ref.parse(target), patch, type=type, subresource=subresource))
+
+    async def label(self, target: str, **labels: str | None) -> Object:
+        """Set labels; None takes one away. For keys with a slash use ``patch``."""
+        return await self.patch(target, {"metadata": {"labels": labels}})
+
+    async def annotate(self, target: str, annotations: Mapping[str, str | None]) -> Object:
+        return await self.patch(target, {"metadata": {"annotations": dict(annotations)}})
+
+    async def scale(self, target: str, replicas: int) -> Object:
+        return await self.patch(target, {"spec": {"replicas": replicas}})
+
+    async def cordon(self, node: str, *, undo: bool = False) -> Object:
+        return await self.patch(f"node/{node}", {"spec": {"unschedulable": None if undo else True}})
+
+    async def taint(self, node: str, *taints: str) -> Object:
+        """Replace a node's taints; each is written ``key=value:Effect`` or ``key:Effect``."""
+        return await self.patch(f"node/{node}", {"spec": {"taints": [taint(each) for each in taints] or None}})
+
+    async def fail_node(self, node: str) -> None:
+        """Silence a node's kubelet, as if the machine had lost power."""
+        await self.annotate(f"node/{node}", {KUBELET: "stopped"})
+
+    async def recover_node(self, node: str) -> None:
+        await self.annotate(f"node/{node}", {KUBELET: None})
+
+    async def delete(self, target: str, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
+        """Begin to delete; false if there was nothing. ``wait_gone`` waits for the end."""
+        return await self._told(
+            await self.backend.delete(Ref.parse(target), grace_period_s=grace_period_s, propagation=propagation)
+        )
+
+    @staticmethod
+    async def _told(result: T) -> T:
+        """Let the news of a write go round first, so that a story is told in its order."""
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return result
+
+    # Reading
+
+    async def get(self, target: str) -> Object | None:
+        return await self.backend.get(Ref.parse(target))
+
+    async def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
+        return await self.backend.list(kind_named(kind), namespace, labels=labels, fields=fields)
+
+    async def placements(self, namespace: str = "default", *, labels: str = "") -> dict[str, str]:
+        """Which pod is on which node; "" for those that have none."""
+        pods = await self.list("pods", namespace, labels=labels)
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in pods}
+
+    # Time
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        await asyncio.sleep(seconds)
+
+    def say(self, text: str) -> None:
+        """Tell the audience something."""
+        self._audience.said(text)
+
+    # Waiting and expecting
+
+    async def until(
+        self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
+    ) -> Any:
+        """Wait until something holds; a falsy answer means not yet, a text says why not yet."""
+        deadline = self.clock.monotonic() + within_s
+        while True:
+            found = await holds()
+            if found and not isinstance(found, str):
+                return found
+            left_s = deadline - self.clock.monotonic()
+            if left_s <= 0:
+                why = f"; {found}" if isinstance(found, str) and found else ""
+                raise ExpectationFailed(f"{what}: not within {within_s:g}s{why}")
+            await asyncio.sleep(min(POLL_S, left_s))
+
+    async def expect(
+        self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
+    ) -> Any:
+        """Like ``until``, and the audience hears whether it held."""
+        try:
+            found = await self.until(what, holds, within_s=within_s)
+        except (ExpectationFailed, ApiError) as error:
+            self._audience.expected(str(error), False)
+            raise
+        self._audience.expected(what, True)
+        return found
+
+    async def expect_pod(
+        self,
+        name: str,
+        *,
+        node: str | Iterable[str] | None = None,
+        phase: str | None = None,
+        pending: str | bool | None = None,
+        nominated: str | None = None,
+        for_s: float = 0.0,
+        within_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Object:
+        """Expect a pod on a node (or one of several), in a phase, or pending because of what the condition says.
+
+        ``for_s`` says how long a pending pod has to stay pending.
+        """
+        ref = Ref.parse(name if "/" in name and name.startswith(("pod/", "pods/", "po/")) else f"pod/{name}")
+        wanted = _Wanted([node] if isinstance(node, str) else None if node is None else list(node), phase, pending,
+                         nominated)  # fmt: skip
+
+        async def holds() -> Any:
+            pod = await self.backend.get(ref)
+            return wanted.compare(pod) or pod
+
+        what = f"{ref} {wanted}"
+        found: Object = await self.expect(what, holds, within_s=within_s)
+        if for_s:
+            await asyncio.sleep(for_s)
+            found = await self.expect(f"{what} after another {for_s:g}s", holds, within_s=0.0)
+        return found
+
+    async def expect_event(
+        self,
+        target: str,
+        *,
+        reason: str = "",
+        message: str = "",
+        within_s: float = DEFAULT_TIMEOUT_S,
+    ) -> Object:
+        """Expect an Event about an object, by its reason and a part of its message."""
+        ref = Ref.parse(target)
+
+        async def holds() -> Any:
+            events = await self.backend.list(kind_named("events"), ref.namespace or "default")
+            about = [e for e in events if (e.get("involvedObject") or {}).get("name") == ref.name
+                     and (e.get("involvedObject") or {}).get("kind") == ref.kind.kind]  # fmt: skip
+            for event in about:
+                if reason in ("", event.get("reason")) and message in event.get("message", ""):
+                    return event
+            return "its events are " + (", ".join(sorted({e.get("reason", "") for e in about})) or "none")
+
+        what = " ".join(
+            part for part in (f"{ref} has an event", reason, f'saying "{message}"' if message else "") if part
+        )
+        found: Object = await self.expect(what, holds, within_s=within_s)
+        return found
+
+    async def wait(self, target: str, condition: str = "Ready", *, within_s: float = DEFAULT_TIMEOUT_S) -> Object:
+        """Wait until a condition is True; ``wait("deployment/web", "Available")``."""
+        ref = Ref.parse(target)
+
+        async def holds() -> Any:
+            obj = await self.backend.get(ref)
+            if obj is None:
+                return "it does not exist"
+            conditions = (obj.get("status") or {}).get("conditions") or ()
+            found = next((each for each in conditions if each.get("type", "").lower() == condition.lower()), None)
+            if found is None:
+                return "it has no such condition"
+            return obj if found.get("status") == "True" else f"it is {found.get('status')} ({found.get('reason', '')})"
+
+        found: Object = await self.until(f"{ref} {condition}", holds, within_s=within_s)
+        return found
+
+    async def wait_gone(self, target: str, *, within_s: float = DEFAULT_TIMEOUT_S) -> None:
+        ref = Ref.parse(target)
+
+        async def holds() -> Any:
+            return "it is still there" if await self.backend.get(ref) is not None else True
+
+        await self.until(f"{ref} gone", holds, within_s=within_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is expected of a pod."""
+
+    nodes: list[str] | None
+    phase: str | None
+    pending: str | bool | None
+    nominated: str | None
+
+    def compare(self, pod: Object | None) -> str:
+        """Why the pod is not as wanted; nothing if it is."""
+        if pod is None:
+            return "it does not exist"
+        status = pod.get("status") or {}
+        node = pod["spec"].get("nodeName", "")
+        message = _why_pending(status)
+        if self.nodes is not None and node not in self.nodes:
+            return f"it is on {node}" if node else f"it has no node: {message or 'it was not tried yet'}"
+        if self.phase is not None and status.get("phase") != self.phase:
+            return f"it is {status.get('phase')}"
+        if self.pending and node:
+            return f"it is on {node}"
+        if self.pending is False and not node:
+            return f"it has no node: {message}"
+        if isinstance(self.pending, str) and self.pending not in message:
+            return f"it says {message!r}" if message else "it does not say why it waits"
+        if self.pending is True and not message:
+            return "it was not tried yet"
+        if self.nominated is not None and status.get("nominatedNodeName", "") != self.nominated:
+            return f"its nominated node is {status.get('nominatedNodeName') or 'none'}"
+        return ""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.nodes is not None:
+            parts.append("is on " + " or ".join(self.nodes))
+        if self.phase is not None:
+            parts.append(f"is {self.phase}")
+        if self.pending is True:
+            parts.append("is pending")
+        elif self.pending:
+            parts.append(f'is pending because "{self.pending}"')
+        if self.nominated is not None:
+            parts.append(f"is promised {self.nominated or 'no node'}")
+        return " and ".join(parts) or "exists"
+
+
+def _why_pending(status: Mapping[str, Any]) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return ""
+
+
+def documents(*manifests: Any) -> list[Object]:
+    """Manifests as dicts, whatever form they came in."""
+    found: list[Object] = []
+    for each in manifests:
+        if isinstance(each, str | bytes):
+            found += documents(*yaml.load_all(each))
+        elif isinstance(each, Mapping):
+            if str(each.get("kind", "")).endswith("List") and "items" in each:
+                found += documents(*(each["items"] or ()))
+            else:
+                found.append(dict(each))
+        elif isinstance(each, Sequence):
+            found += documents(*each)
+        elif each is not None:
+            raise InputError(f"a manifest is a mapping or YAML text, not {type(each).__name__}")
+    return found
+
+
+# Builders, for stories that would drown in YAML
+
+
+def taint(text: str) -> Object:
+    """``key=value:Effect`` or ``key:Effect`` as a taint."""
+    left, colon, effect = text.rpartition(":")
+    if not colon or not left or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+        raise InputError(f"taint {text!r}: key=value:NoSchedule (or PreferNoSchedule, NoExecute) would be right")
+    key, _, value = left.partition("=")
+    return {"key": key, "effect": effect, **({"value": value} if value else {})}
+
+
+def node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    pods: str = "110",
+    zone: str = "",
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[str] = (),
+    unschedulable: bool = False,
+    capacity: Mapping[str, str] | None = None,
+) -> Object:
+    """A node as a healthy kubelet would register it."""
+    made = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+    if zone:
+        made["topology.kubernetes.io/zone"] = zone
+    spec: Object = {}
+    if unschedulable:
+        spec["unschedulable"] = True
+    if taints:
+        spec["taints"] = [taint(each) for each in taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**made, **(labels or {})}},
+        "spec": spec,
+        "status": {"capacity": {"cpu": cpu, "memory": memory, "pods": pods, **(capacity or {})}},
+    }
+
+
+def pod(
+    name: str,
+    *,
+    cpu: str = "",
+    memory: str = "",
+    image: str = "registry.k8s.io/pause:3.10",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    namespace: str = "default",
+    **spec: Any,
+) -> Object:
+    """A pod with one container; further keyword arguments are fields of its spec, as the wire names them."""
+    container: Object = {"name": "main", "image": image}
+    requests = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
+    if requests:
+        container["resources"] = {"requests": requests}
+    metadata: Object = {"name": name, "namespace": namespace}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], **spec},
+    }
