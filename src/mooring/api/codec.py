@@ -62,6 +62,8 @@ def decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
         return decoder(kind).decode(data)
     except msgspec.ValidationError:
         return from_plain(kind, msgspec.json.decode(data))  # nulls where lists belong: rare, legal, slower
+    except msgspec.DecodeError as error:
+        raise InputError(f"{kind.__name__}: {error} where a JSON object would be right") from None
 
 
 def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
@@ -69,8 +71,9 @@ def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
     try:
         return msgspec.convert(_without_nulls(value), kind, strict=False)
     except msgspec.ValidationError as error:
-        meta = value.get("metadata") or {}
-        name = "/".join(str(part) for part in (meta.get("namespace"), meta.get("name")) if part) or "without a name"
+        meta = value.get("metadata") if isinstance(value, Mapping) else None
+        parts = (meta.get("namespace"), meta.get("name")) if isinstance(meta, Mapping) else ()
+        name = "/".join(str(part) for part in parts if part) or "without a name"
         raise InputError(f"{kind.__name__} {name}: {str(error).replace(' - at', ' at')}") from None
 
 

@@ -40,8 +40,8 @@ def parse_quantity(text: str | int | float) -> Fraction:
     else:
         raise ParseError(f"{text!r} has the unknown suffix {suffix!r}; use n u m k M G T P E or Ki Mi Gi Ti Pi Ei")
     value = Fraction(digits) * scale
-    if value and value < Fraction(1, 10**9):
-        value = Fraction(1, 10**9)  # the API rounds what is finer than a nano up
+    if value.denominator > 1 and 10**9 % value.denominator:
+        value = Fraction(math.ceil(value * 10**9), 10**9)  # the API rounds what is finer than a nano up
     return -value if sign == "-" else value
 
 
