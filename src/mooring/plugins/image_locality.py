@@ -59,12 +59,14 @@ class ImageLocality:
     @staticmethod
     def _compute(shape: PodShape, table: NodeTable) -> Scores | None:
         total_nodes = len(table)
-        present = np.zeros(total_nodes, np.int64)  # bytes
+        present: Scores | None = None  # bytes
         for name in shape.images:
             for info, size, holders in table.images.holders(name):
                 if info.row >= 0:
+                    if present is None:
+                        present = np.zeros(total_nodes, np.int64)
                     present[info.row] += int(size * (holders / total_nodes))
-        if not present.any():
+        if present is None:
             return None
         ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))
         present = np.clip(present, MIN_THRESHOLD, ceiling)

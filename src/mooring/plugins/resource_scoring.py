@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,33 @@ Floats = NDArray[np.float64]
 EXACT_IN_FLOAT = 1 << 52
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
     """The resources that count, all nodes at once; ``allocatable`` is 0 where a node does not have one."""
 
     allocatable: Ints  # [resource, node]
     used: Ints  # [resource, node], before the pod
     after: Ints  # [resource, node], with the pod
-    weights: Ints  # [resource, 1]
+    weights: list[int]  # [resource]
+    is_complete: bool = field(init=False)  # every node has every resource: the usual case
+    divisor: Ints = field(init=False)  # ``allocatable`` without zeros
+
+    def __post_init__(self) -> None:
+        self.is_complete = bool(self.allocatable.all())
+        self.divisor = self.allocatable if self.is_complete else np.maximum(self.allocatable, 1)
 
     def average(self, scores: Ints) -> Scores:
         """Σ score·weight // Σ weight over the resources that each node has."""
-        if not len(self.weights):
-            return np.zeros(scores.shape[1], np.int64)
-        weighted = scores * self.weights
-        if self.allocatable.all():  # the usual case
-            average: Scores = np.add.reduce(weighted) // int(self.weights.sum())
-            return average
-        present = self.allocatable != 0
-        average = np.add.reduce(weighted * present) // np.maximum(np.add.reduce(present * self.weights), 1)
-        return average
+        total = np.zeros(scores.shape[1], np.int64)
+        if self.is_complete and self.weights:
+            for score, weight in zip(scores, self.weights, strict=True):
+                total += score if weight == 1 else score * weight
+            return total // sum(self.weights)
+        weights = np.zeros(scores.shape[1], np.int64)
+        for score, weight, present in zip(scores, self.weights, self.allocatable != 0, strict=True):
+            total += score * present * weight
+            weights += present * weight
+        return total // np.maximum(weights, 1)
 
 
 def floor_divide(amounts: Ints, by: Ints) -> Ints:
@@ -48,7 +55,7 @@ def floor_divide(amounts: Ints, by: Ints) -> Ints:
     from it by at least 1/by, far more than half a unit in the last place of k.
     """
     if amounts.size and int(amounts.max()) < EXACT_IN_FLOAT:
-        return np.floor(amounts / by).astype(np.int64)
+        return (amounts / by).astype(np.int64)
     return amounts // by
 
 
@@ -58,7 +65,6 @@ class ResourceColumns:
     def __init__(self, resources: list[ResourceSpec], handle: Handle, *, use_non_zero: bool) -> None:
         self._names = tuple(resource.name for resource in resources)
         self._weights = [resource.weight or 1 for resource in resources]
-        self._all_weights = np.array(self._weights, np.int64).reshape(-1, 1)
         self._scalars = frozenset(name for name in self._names if is_scalar_name(name))
         self._handle = handle
         self._use_non_zero = use_non_zero
@@ -67,10 +73,10 @@ class ResourceColumns:
 
     def read(self, nodes: NodeRows, requests: list[int]) -> Usage:
         """The resources that count; a scalar that the pod does not ask for does not."""
-        names, weights, wanted = self._names, self._all_weights, requests
+        names, weights, wanted = self._names, self._weights, requests
         if self._scalars:
             kept = [i for i, name in enumerate(names) if requests[i] or name not in self._scalars]
-            names, weights = tuple(names[i] for i in kept), weights[kept]
+            names, weights = tuple(names[i] for i in kept), [weights[i] for i in kept]
             wanted = [requests[i] for i in kept]
         allocatable = nodes.allocatable_of(names)
         used = nodes.non_zero_requested_of(names) if self._use_non_zero else nodes.requested_of(names)
@@ -88,23 +94,24 @@ def least_allocated(usage: Usage) -> Scores:
     """The emptier the better."""
     free = np.maximum(usage.allocatable - usage.after, 0)
     free *= MAX_NODE_SCORE
-    return usage.average(floor_divide(free, np.maximum(usage.allocatable, 1)))
+    return usage.average(floor_divide(free, usage.divisor))
 
 
 def most_allocated(usage: Usage) -> Scores:
     """The fuller the better."""
     filled = np.minimum(usage.after, usage.allocatable)
-    return usage.average(floor_divide(filled * MAX_NODE_SCORE, np.maximum(usage.allocatable, 1)))
+    return usage.average(floor_divide(filled * MAX_NODE_SCORE, usage.divisor))
 
 
 def requested_to_capacity(usage: Usage, shape: list[tuple[int, int]]) -> Scores:
     """A piecewise linear function of utilisation; a resource that scores 0 also loses its weight."""
-    utilization = usage.after * 100 // np.maximum(usage.allocatable, 1)
+    utilization = usage.after * 100 // usage.divisor
     utilization = np.where(usage.after > usage.allocatable, 100, utilization)
     scores = np.where(usage.allocatable == 0, 0, piecewise_linear(utilization, shape))
     counts = scores > 0
-    total = np.add.reduce(scores * counts * usage.weights)
-    ratio: Floats = total / np.maximum(np.add.reduce(counts * usage.weights), 1)
+    weights = np.array(usage.weights, np.int64).reshape(-1, 1)
+    total = np.add.reduce(scores * counts * weights)
+    ratio: Floats = total / np.maximum(np.add.reduce(counts * weights), 1)
     return np.floor(ratio + 0.5).astype(np.int64)  # scores are not negative: half away from zero is half up
 
 
@@ -126,8 +133,8 @@ def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
 
 def balance(usage: Usage, amounts: Ints) -> Ints:
     """100 where all resources are used in the same proportion, less the more they differ."""
-    fractions: Floats = np.minimum(amounts / np.maximum(usage.allocatable, 1), 1.0)  # [resource, node]
-    if len(fractions) == 2 and usage.allocatable.all():  # the usual case
+    fractions: Floats = np.minimum(amounts / usage.divisor, 1.0)  # [resource, node]
+    if len(fractions) == 2 and usage.is_complete:
         deviation: Floats = np.abs((fractions[0] - fractions[1]) / 2)
     else:
         deviation = _deviation(fractions, usage.allocatable != 0)

@@ -48,7 +48,7 @@ class TaintToleration:
         )
         if not refused.any():
             return None
-        return Verdict.where(refused[nodes.taint_set], UNTOLERATED)
+        return Verdict.where(refused.take(nodes.taint_set), UNTOLERATED)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         return SUCCESS
@@ -63,7 +63,7 @@ class TaintToleration:
             ),
             np.int64,
         )
-        return minded[nodes.taint_set]
+        return minded.take(nodes.taint_set)
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         return default_normalize(scores, reverse=True)
