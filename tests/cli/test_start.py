@@ -1,4 +1,4 @@
-"""mooring start: the first thing a new user sees."""
+"""mooring start --example: two pods explained on a built-in cluster, with nothing started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mooring.cli.main import run
 
 
 def test_start_places_one_pod_and_says_what_the_other_lacks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["start"]) == 0
+    assert run(["start", "--example"]) == 0
     out = capsys.readouterr().out
     assert "default/web-2 goes to worker-3" in out
     assert "default/report fits nowhere" in out
@@ -18,5 +18,5 @@ def test_start_places_one_pod_and_says_what_the_other_lacks(capsys: pytest.Captu
 
 
 def test_start_says_where_to_go_next(capsys: pytest.CaptureFixture[str]) -> None:
-    run(["start"])
+    run(["start", "--example"])
     assert "mooring explain --cluster dump.json --pod web.yaml" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core import Pod
 from mooring.engine.decision import Decision
-from mooring.engine.proposals import PROPOSERS, Proposal, Question, closeness, max_skew, propose
+from mooring.engine.proposals import Proposal, Question, closeness, max_skew, propose
 from mooring.engine.what_if import Change, Exhausted, WhatIf, feasible_names, feasible_rows, fits
 from mooring.framework.status import Status
 from mooring.state.node_rows import NodeRows
@@ -83,12 +83,12 @@ class Finder:
             silent[plugin] = feasible_rows(self.what_if.ask(without=plugin), self.what_if.cluster)
         for plugin, rows in silent.items():
             if len(rows):
+                before = len(self.found)
                 self._try_plugin(plugin, rows, base, nodes)
-        if not self.found:
+                if len(self.found) == before:
+                    self._name_plugin(plugin, rows, nodes)
+        if not any(proposal for proposal, _ in self.found):
             self._repair_some(base, nodes)
-        for plugin, rows in silent.items():
-            if len(rows) and plugin not in PROPOSERS:
-                self._name_plugin(plugin, rows, nodes)
         self._try_priority(len(nodes))
 
     @staticmethod
@@ -206,21 +206,31 @@ class Finder:
     def _repair(self, row: int, nodes: NodeRows) -> None:
         """Remove one objection after the other, the cheapest way each, until the node takes the pod."""
         changes: Proposal = ()
+        decision = self.what_if.ask()
         for _ in range(MAX_STEPS):
-            decision = self.what_if.ask(changes)
             status = _status_at(decision, row)
             if status is None:
                 if fits(decision) and _key(changes) not in self._tried:
                     self._tried.add(_key(changes))
                     self._add(changes, feasible_names(decision))
                 return
-            for plugin in (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins):
-                proposals = sorted(propose(plugin, self._question(row, status, nodes, changes)), key=_cost)
-                if proposals:
-                    break
-            else:
+            step = self._step(row, status, decision, changes, nodes)
+            if step is None:
                 return
-            changes = (*changes, *proposals[0])
+            changes, decision = step
+
+    def _step(
+        self, row: int, status: Status, decision: Decision, changes: Proposal, nodes: NodeRows
+    ) -> tuple[Proposal, Decision] | None:
+        """The cheapest addition to the changes after which nobody objects, or not for the same reason."""
+        for plugin in (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins):
+            for proposal in sorted(propose(plugin, self._question(row, status, nodes, changes)), key=_cost):
+                more = (*changes, *proposal)
+                answer = self.what_if.ask(more)
+                left = _status_at(answer, row)
+                if left is None or (left.plugin, left.reasons) != (status.plugin, status.reasons):
+                    return more, answer
+        return None
 
     # ---- preemption --------------------------------------------------------------------------------------------
 
