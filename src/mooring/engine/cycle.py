@@ -17,10 +17,7 @@ from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.framework.handle import Nominator
-from mooring.framework.interfaces import (
-    PostFilterResult,
-    Scores,
-)
+from mooring.framework.interfaces import PostFilterResult, Reads, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError, FilterOutcome, Profile, guarded, judge
 from mooring.framework.status import SUCCESS, Code, Status
@@ -276,38 +273,38 @@ class Engine:
 
         What fails with them counts before what fails without: their verdict is put first.
         """
-        promised = [info for name in self.nominator.nominated_nodes() if (info := nodes.table.nodes.get(name))]
+        promised: dict[int, list[PodInfo]] = {}  # by position among these rows
+        for name in self.nominator.nominated_nodes():
+            info = nodes.table.nodes.get(name)
+            position = -1 if info is None or info.row < 0 else nodes.position_of(info.row)
+            if position < 0:
+                continue
+            others = [
+                other
+                for other in self.nominator.nominated_pods(name)
+                if other.priority >= pod.priority and other.uid != pod.uid
+            ]
+            if others:
+                promised[position] = others
         if not promised:
             return
-        rows = {row: i for i, row in enumerate(nodes.rows.tolist())}
+        # Where one node's pods cannot matter to another, all are tried at once.
+        is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in profile.active_filters(state))
+        groups = [list(promised)] if is_local else [[position] for position in promised]
         failed: dict[int, Status] = {}
-        for info in promised:
-            position = rows.get(info.row, -1)
-            if position >= 0:
-                status = self._with_nominated(pod, profile, state, nodes.subset(np.array([position])))
-                if not status.is_success:
-                    failed[position] = status
+        for positions in groups:
+            fork, thought = nodes.subset(np.array(positions)).fork(), state.clone()
+            moves = [(i, other) for i, position in enumerate(positions) for other in promised[position]]
+            fork.move_pods(moves, 1)
+            for i, other in moves:
+                profile.add_pod(thought, pod, other, fork.infos[i])
+            tried = profile.run_filters(thought, pod, fork)
+            failed.update((positions[i], tried.status_at(i)) for i in np.flatnonzero(~tried.feasible).tolist())
         if failed:
             ids = np.zeros(len(nodes), np.int64)
             ids[list(failed)] = np.array(list(failed)) + 1
             outcome.verdicts.insert(0, ("", Verdict(ids, lambda number: failed[number - 1])))
             outcome.feasible[list(failed)] = False
-
-    def _with_nominated(self, pod: PodInfo, profile: Profile, state: CycleState, node: NodeRows) -> Status:
-        """Judge one node as if the pods that are promised it were there already."""
-        info = node.infos[0]
-        promised = [
-            other
-            for other in self.nominator.nominated_pods(info.name)
-            if other.priority >= pod.priority and other.uid != pod.uid
-        ]
-        if not promised:
-            return SUCCESS
-        fork, thought = node.fork(), state.clone()
-        for other in promised:
-            fork.add_pod(0, other)
-            profile.add_pod(thought, pod, other, info)
-        return profile.run_filters(thought, pod, fork).status_at(0)
 
     def _limit(
         self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome

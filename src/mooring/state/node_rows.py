@@ -70,6 +70,13 @@ class NodeRows:
         """Whether the table's image states hold for these nodes."""
         return True
 
+    def position_of(self, row: int) -> int:
+        """Where a row of the table is among these; -1 if it is not."""
+        if self.index is None:
+            return row
+        found = np.flatnonzero(self.index == row)
+        return int(found[0]) if len(found) else -1
+
     def subset(self, positions: Rows) -> NodeRows:
         """These of the rows, by position among them."""
         return NodeRows(self.table, positions if self.index is None else self.index[positions])
