@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -186,3 +187,26 @@ async def world(tmp_path: Any) -> AsyncIterator[World]:
         RestClient(load_kubeconfig([str(path)], environ={}), qps=-1) as client,
     ):
         yield World(client, str(path), plane, faults)
+
+
+@pytest.fixture
+def kubectl(world: World, tmp_path: Any) -> Callable[..., Awaitable[str]]:
+    """The real kubectl, where it is installed."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+
+    async def call(*arguments: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            "kubectl",
+            "--kubeconfig",
+            world.kubeconfig,
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "HOME": str(tmp_path)},
+        )
+        out, err = await process.communicate()
+        assert process.returncode == 0, err.decode()
+        return out.decode()
+
+    return call

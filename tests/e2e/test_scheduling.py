@@ -31,3 +31,201 @@ async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_label_appear
         assert event["note"] == condition["message"]
         await world.patch("Node", "a", {"metadata": {"labels": {"disk": "ssd"}}})
         assert await world.bound("picky") == "a"
+
+
+async def test_a_gated_pod_is_left_alone_until_its_gate_is_removed(world):
+    await world.node("a")
+    async with world.scheduler() as live:
+        await world.pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+        await world.pod("free")
+        await world.bound("free")
+        assert live.scheduler.queue.counts()["gated"] == 1
+        assert live.scheduler.decisions == 1
+        await world.patch("Pod", "gated", {"spec": {"schedulingGates": []}})
+        assert await world.bound("gated") == "a"
+
+
+async def test_pods_of_other_schedulers_are_counted_but_not_scheduled(world):
+    await world.node("a", cpu="2")
+    async with world.scheduler() as live:
+        await world.pod("theirs", schedulerName="another")
+        await world.pod("ours")
+        await world.bound("ours")
+        await world.bind("theirs", "a")
+        await world.pod("too-many")
+        condition = await world.condition("too-many", reason="Unschedulable")
+        assert condition["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert live.scheduler.decisions >= 2
+        assert "theirs" not in {pod.name for pod in live.scheduler.queue.pending_pods()}
+
+
+async def test_two_profiles_share_one_queue(world):
+    await world.node("a", disk="ssd")
+    await world.node("b")
+    profiles = {
+        "profiles": [
+            {"schedulerName": "default-scheduler"},
+            {
+                "schedulerName": "careless",
+                "plugins": {"filter": {"disabled": [{"name": "NodeAffinity"}]}, "score": {"disabled": [{"name": "*"}]}},
+            },
+        ]
+    }
+    async with world.scheduler(profiles):
+        await world.pod("picky", nodeSelector={"disk": "ssd"})
+        await world.pod("careless", nodeSelector={"disk": "nvme"}, schedulerName="careless")
+        assert await world.bound("picky") == "a"
+        assert await world.bound("careless") in ("a", "b")
+        (event,) = await world.events("careless", "Scheduled")
+    assert (event["reportingController"], event["reportingInstance"]) == ("careless", "careless-HOST")
+
+
+async def test_a_more_important_pod_evicts_and_gets_the_node(world):
+    await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
+    await world.node("a", cpu="2")
+    async with world.scheduler():
+        await world.pod("low-1", terminationGracePeriodSeconds=0)
+        await world.pod("low-2", terminationGracePeriodSeconds=0)
+        await world.bound("low-1")
+        await world.bound("low-2")
+        await world.pod("high", cpu="2", priorityClassName="high")
+        assert await world.bound("high") == "a"
+        for victim in ("low-1", "low-2"):
+            await world.gone("Pod", victim)
+            (event,) = await world.events(victim, "Preempted")
+            high = await world.get("Pod", "high")
+            assert event["note"] == f"Preempted by pod {high['metadata']['uid']} on node a"
+        (failed,) = await world.events("high", "FailedScheduling")
+        assert failed["note"] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+async def test_a_victim_that_takes_its_time_keeps_the_nominated_pod_waiting(world):
+    await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
+    await world.node("a", cpu="2")
+    async with world.scheduler():
+        await world.pod("low", cpu="2")
+        await world.bound("low")
+        await world.pod("high", cpu="2", priorityClassName="high")
+        pod = await world.until("high is nominated", lambda: _nominated(world, "high"))
+        assert pod["status"]["nominatedNodeName"] == "a"
+        victim = await world.until("low is terminating", lambda: _terminating(world, "low"))
+        target = next(c for c in victim["status"]["conditions"] if c["type"] == "DisruptionTarget")
+        assert target["reason"] == "PreemptionByScheduler"
+        assert target["message"] == "default-scheduler: preempting to accommodate a higher priority pod"
+        await world.delete("Pod", "low")
+        assert await world.bound("high") == "a"
+
+
+async def _nominated(world, name):
+    pod = await world.get("Pod", name)
+    return pod if pod["status"].get("nominatedNodeName") else None
+
+
+async def _terminating(world, name):
+    pod = await world.get("Pod", name)
+    return pod if pod["metadata"].get("deletionTimestamp") else None
+
+
+async def test_a_claim_that_waits_for_its_consumer_gets_the_volume_of_the_chosen_node(world):
+    await world.node("a")
+    await world.node("b")
+    await world.create(
+        "StorageClass",
+        {
+            "metadata": {"name": "local"},
+            "provisioner": "kubernetes.io/no-provisioner",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        },
+    )
+    on_b = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}
+    await world.create(
+        "PersistentVolume",
+        {
+            "metadata": {"name": "pv-b"},
+            "spec": {
+                "capacity": {"storage": "5Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "local",
+                "local": {"path": "/mnt/b"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_b]}]}},
+            },
+        },
+    )
+    await world.patch("PersistentVolume", "pv-b", {"status": {"phase": "Available"}}, "status")  # its controller's
+    await world.create(
+        "PersistentVolumeClaim",
+        {
+            "metadata": {"name": "data"},
+            "spec": {
+                "storageClassName": "local",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        },
+    )
+    async with world.scheduler():
+        await world.pod("db", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+        volume = await world.until("the volume is promised", lambda: _promised(world, "pv-b"))
+        assert volume["spec"]["claimRef"]["name"] == "data"
+        assert volume["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
+        assert volume["spec"]["local"] == {"path": "/mnt/b"}
+        assert (await world.get("Pod", "db"))["status"]["nominatedNodeName"] == "b"
+        await _play_volume_controller(world, "data", "pv-b")
+        assert await world.bound("db") == "b"
+
+
+async def _promised(world, name):
+    volume = await world.get("PersistentVolume", name)
+    return volume if volume["spec"].get("claimRef") else None
+
+
+async def _play_volume_controller(world, claim, volume):
+    annotations = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+    await world.patch(
+        "PersistentVolumeClaim", claim, {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}}
+    )
+    await world.patch("PersistentVolumeClaim", claim, {"status": {"phase": "Bound"}}, "status")
+
+
+async def test_a_claim_for_a_device_is_allocated_before_its_pod_is_bound(world):
+    pytest.importorskip("cel_expr_python")
+    await world.node("a")
+    await world.node("b")
+    await world.create("DeviceClass", {"metadata": {"name": "gpu"}, "spec": {}})
+    await world.create(
+        "ResourceSlice",
+        {
+            "metadata": {"name": "slice-b"},
+            "spec": {
+                "driver": "gpu.example.com",
+                "nodeName": "b",
+                "pool": {"name": "b", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "gpu-0"}],
+            },
+        },
+    )
+    request = {"name": "g", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    await world.create("ResourceClaim", {"metadata": {"name": "one"}, "spec": {"devices": {"requests": [request]}}})
+    async with world.scheduler():
+        pod = await world.pod("train", resourceClaims=[{"name": "g", "resourceClaimName": "one"}])
+        assert await world.bound("train") == "b"
+        claim = await world.get("ResourceClaim", "one")
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        assert (result["driver"], result["pool"], result["device"]) == ("gpu.example.com", "b", "gpu-0")
+        assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "train", "uid": pod["metadata"]["uid"]}]
+        assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+
+
+async def test_kubectl_describe_shows_why_a_pod_waits_and_where_another_went(world, kubectl):
+    await world.node("a")
+    async with world.scheduler():
+        await world.pod("big", cpu="99")
+        await world.pod("small")
+        await world.bound("small")
+        condition = await world.condition("big", reason="Unschedulable")
+        await world.events("big", "FailedScheduling")
+        await world.events("small", "Scheduled")
+        big = await kubectl("describe", "pod", "big")
+        small = await kubectl("describe", "pod", "small")
+    assert "Warning  FailedScheduling" in big and condition["message"] in big
+    assert "default-scheduler  Successfully assigned default/small to a" in small
