@@ -1,0 +1,95 @@
+"""The process in which a learner's file is checked; started by ``checking.check_file``, of no use by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib.util
+import logging
+import resource
+import sys
+import types
+from pathlib import Path
+
+from mooring.lessons.checking import Report, Result, describe, write
+from mooring.lessons.classroom import Missing, look_over, open_classroom
+from mooring.lessons.course import Lesson, lesson
+from mooring.lessons.virtual_time import run_virtual
+
+MAX_OUTPUT_BYTES = 16 << 20
+MAX_MEMORY_BYTES = 4 << 30
+
+
+class _HandlerFailures(logging.Handler):
+    """Keeps the first exception of an informer's handler: the informer logs it and goes on, a learner wants to know."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.first is None and record.exc_info and record.exc_info[1] is not None:
+            self.first = record.exc_info[1]
+
+
+def load(path: Path) -> types.ModuleType:
+    """Import a file under a name of its own."""
+    spec = importlib.util.spec_from_file_location("my_scheduler", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["my_scheduler"] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_module(which: Lesson, module: types.ModuleType, path: Path, report: Report, report_path: Path) -> None:
+    """Run check after check; the first exception of the learner's own ends it."""
+    failures = _HandlerFailures()
+    logging.getLogger("mooring.client.informer").addHandler(failures)
+    logging.getLogger("lesson").addHandler(logging.NullHandler())
+    for check in which.module("check").CHECKS:
+
+        async def attend(check: object = check) -> None:
+            async with open_classroom(module) as room:
+                await check.run(room)  # type: ignore[attr-defined]
+
+        missing = ""
+        try:
+            run_virtual(attend())
+        except Missing as error:
+            missing = str(error)
+        except Exception as error:
+            report.problem = describe(error, path)
+        if failures.first is not None:
+            report.problem = describe(failures.first, path)
+        if report.problem:
+            write(report, report_path)
+            return
+        report.results.append(Result(check.says, missing, check.hint if missing else ""))
+        write(report, report_path)
+
+
+def main(number: str, file: str, folder: str, time_limit_s: str) -> None:
+    """Check one file and write the report into a folder."""
+    path, report_path = Path(file), Path(folder) / "report"
+    report = Report()
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    with (Path(folder) / "stack").open("w") as stack:
+        faulthandler.dump_traceback_later(float(time_limit_s), exit=True, file=stack)
+        try:
+            module = load(path)
+            report.problem = look_over(module)
+        except SystemExit:
+            report.problem = 'it ends the program when it is imported; put that under: if __name__ == "__main__"'
+        except BaseException as error:
+            report.problem = describe(error, path)
+        write(report, report_path)
+        if not report.problem:
+            check_module(lesson(int(number)), module, path, report, report_path)
+        faulthandler.cancel_dump_traceback_later()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

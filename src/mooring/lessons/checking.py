@@ -1,0 +1,155 @@
+"""Checking a learner's file: each check of the exercise in a classroom of its own, all of it in another process.
+
+The other process is there because a learner's file may do anything: loop for ever, call sys.exit, use up the memory. It
+writes its results check by check, so that what is known is known even when it has to be stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import linecache
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from mooring.errors import InputError
+from mooring.lessons.classroom import Classroom
+from mooring.lessons.course import Lesson
+
+TIME_LIMIT_S = 60.0
+MAX_SOURCE_BYTES = 1_000_000
+OUTPUT_LINES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing the exercise asks for: what it is, how it is found out, and what to tell whose file lacks it."""
+
+    says: str
+    run: Callable[[Classroom], Awaitable[None]]
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one check; ``missing`` is empty if all is well."""
+
+    says: str
+    missing: str = ""
+    hint: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """What came of a file: a problem that kept it from being checked to the end, or one result per check."""
+
+    problem: str = ""
+    results: list[Result] = field(default_factory=list)
+    output: str = ""
+    """The last lines the file printed."""
+
+    @property
+    def is_solved(self) -> bool:
+        return not self.problem and bool(self.results) and not any(result.missing for result in self.results)
+
+
+def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S) -> Report:
+    """Run the checks of a lesson's exercise on a file, within a time limit."""
+    if not path.is_file():
+        found = "a folder" if path.is_dir() else "nothing"
+        raise InputError(f"{path}: there is {found}; the name of your copy of scheduler.py would be right")
+    if path.stat().st_size > MAX_SOURCE_BYTES:
+        raise InputError(f"{path}: larger than a megabyte; a scheduler of a few hundred lines would be right")
+    with tempfile.TemporaryDirectory(prefix="mooring-check-") as folder:
+        report_path, stack_path, output_path = (Path(folder) / name for name in ("report", "stack", "output"))
+        command = [sys.executable, "-m", "mooring.lessons.check_process"]
+        command += [str(which.number), str(path.resolve()), folder, str(time_limit_s)]
+        with output_path.open("wb") as output:
+            # A session of its own: what the file starts ends with it, and Ctrl-C here ends both.
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                child.wait(time_limit_s + 60)
+            except subprocess.TimeoutExpired:
+                pass
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, 9)
+                child.wait()
+        report = _read(report_path)
+        stack = stack_path.read_text(errors="replace") if stack_path.exists() else ""
+        if stack:
+            report.problem = _endless(stack, path, time_limit_s)
+        elif child.returncode != 0 and not report.problem:
+            report.problem = f"the process that ran your file ended with code {child.returncode} before all was checked"
+        report.output = _tail(output_path)
+        return report
+
+
+def _read(path: Path) -> Report:
+    if not path.exists():
+        return Report()
+    found = json.loads(path.read_text())
+    return Report(found["problem"], [Result(**result) for result in found["results"]])
+
+
+def write(report: Report, path: Path) -> None:
+    """Write a report where ``check_file`` finds it; the last complete one counts."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(asdict(report)))
+    part.replace(path)
+
+
+def _tail(path: Path) -> str:
+    data = path.read_bytes()[-20_000:].decode(errors="replace")
+    # asyncio tells of tasks that were torn down with the classroom; that says nothing about the learner's file.
+    return "\n".join(data.splitlines()[-OUTPUT_LINES:])
+
+
+def _endless(stack: str, path: Path, time_limit_s: float) -> str:
+    """Say where a file was busy when its time was over, from the innermost line of its own."""
+    frames = re.findall(r'File "(.+)", line (\d+) in (.+)', stack)
+    for file, line, function in frames:
+        if os.path.realpath(file) == os.path.realpath(path):
+            source = linecache.getline(file, int(line)).strip()
+            return (
+                f"after {time_limit_s:g} seconds it was still busy in line {line}, in {function}: `{source}`. "
+                f"Is there a loop that never ends? While it runs, nobody else gets a turn"
+            )
+    return (
+        f"it was not done after {time_limit_s:g} seconds. Is there a loop that never waits for anything? "
+        f"`await self.queue...` waits, `await asyncio.sleep(0)` does not"
+    )
+
+
+def describe(error: BaseException, path: Path) -> str:
+    """Say what went wrong in a learner's file, and in which line of it."""
+    while isinstance(error, BaseExceptionGroup):  # a TaskGroup wraps what its tasks raise
+        error = error.exceptions[0]
+    if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == str(path):
+        shown = (error.text or "").strip()
+        return f"line {error.lineno}: {error.msg}" + (f": `{shown}`" if shown else "")
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    own = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if os.path.realpath(frame.filename) == str(path)
+    ]
+    where = f"line {own[-1].lineno}, in {own[-1].name}: `{own[-1].line}`: " if own else ""
+    return f"{where}{what}{_advice(error, what)}"
+
+
+def _advice(error: BaseException, what: str) -> str:
+    if isinstance(error, TypeError) and re.search(r"positional argument|unexpected keyword", what):
+        return ". Compare the arguments of the method with those in class Plugin, and with the call"
+    if isinstance(error, AttributeError):
+        return ". Objects have the API's names in Python's spelling: spec.nodeName is pod.spec.node_name"
+    if isinstance(error, NameError):
+        return ". Is it misspelt, or is an import missing?"
+    return ""

@@ -1,0 +1,283 @@
+"""The classroom: an embedded control plane, a lesson's scheduler, and the few verbs that scenarios and checks need.
+
+The scheduler talks to the API server over HTTP, as it would anywhere; scenarios reach into it directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import random
+import types
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from mooring.client.credentials import bearer
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient
+from mooring.controlplane.faults import Faults, Rule
+from mooring.controlplane.kinds import by_resource
+from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.store import Event
+from mooring.lessons.virtual_time import LoopClock
+
+SCHEDULER_NAME = "mooring-lesson"
+FIRST_DAY_S = 1_767_225_600.0  # 2026-01-01: lessons start on the same day everywhere
+SEED = 7
+_PODS, _NODES, _EVENTS = by_resource("pods"), by_resource("nodes"), by_resource("events")
+_PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
+
+Say = Callable[[str, str], None]
+"""Who speaks (``scenario``, ``scheduler``, ``note``) and what."""
+
+
+class Missing(Exception):
+    """What a check expected did not happen; the text says what was seen instead."""
+
+
+class Classroom:
+    """One cluster and one lesson's scheduler, which starts when ``start`` is called.
+
+    Usable inside ``open_classroom``. Names are those of the default namespace.
+    """
+
+    def __init__(self, plane: ControlPlane, client: RestClient, module: types.ModuleType, say: Say, faults: Faults):
+        self.plane = plane
+        self.client = client
+        self.module = module
+        self.scheduler: Any = None
+        self.bound_at: dict[str, float] = {}
+        """When each pod got its node, in the order in which that happened."""
+        self.binding_order: list[str] = []
+        """The pods in the order in which the scheduler asked for their bindings, the same pod twice if it did."""
+        self._create = client.create
+        client.create = self._note_binding  # type: ignore[method-assign]
+        self._say = say
+        self._faults = faults
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._began = self.now
+        for kind in (_PODS, _EVENTS):
+            plane.store.subscribe(kind, self._saw)
+
+    async def _note_binding(self, path: str, *arguments: Any, **options: Any) -> Any:
+        if path.endswith("/binding"):
+            self.binding_order.append(path.split("/")[-2])
+        return await self._create(path, *arguments, **options)
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the classroom opened."""
+        return self.now - self._began
+
+    def _saw(self, event: Event) -> None:
+        self._changed.set()
+        for name in self.pod_names():
+            if name not in self.bound_at and self.where(name):
+                self.bound_at[name] = self.elapsed_s
+
+    # What a scenario says
+
+    def say(self, text: str) -> None:
+        """Tell what happens now in the cluster."""
+        self._say("scenario", text)
+
+    def note(self, text: str) -> None:
+        """Point at what has just been seen."""
+        self._say("note", text)
+
+    # What a scenario does
+
+    async def start(self) -> None:
+        """Start the scheduler and wait until it has seen the cluster."""
+        random.seed(SEED)
+        self.scheduler = self.module.Scheduler(self.client)
+        self._task = asyncio.create_task(self.scheduler.run(), name="the lesson's scheduler")
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everybody finish what can be finished without time passing."""
+        await self.pass_time(0.001)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass; a scheduler that dies meanwhile raises here."""
+        if self._task is None:
+            await asyncio.sleep(seconds)
+            return
+        done, _ = await asyncio.wait((self._task,), timeout=seconds)
+        if done:
+            self._task.result()
+            raise Missing("Scheduler.run() came to an end; it should go on until it is cancelled")
+
+    def node(
+        self, name: str, *, unschedulable: bool = False, labels: dict[str, str] | None = None, **spec: Any
+    ) -> None:
+        """Add a node; more of its spec (taints, say) by the names of the API."""
+        if unschedulable:
+            spec["unschedulable"] = True
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "spec": spec,
+            "status": {
+                "capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+        self.plane.api.create(_NODES, "", body)
+
+    def pod(self, name: str, *, scheduler: str = SCHEDULER_NAME, **spec: Any) -> None:
+        """Create a pod; more of its spec by the names of the API."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {"schedulerName": scheduler, "containers": [{"name": "main", "image": "pause:3.10"}], **spec},
+        }
+        self.plane.api.create(_PODS, "default", body)
+
+    def cordon(self, name: str, *, unschedulable: bool = True) -> None:
+        """Do what ``kubectl cordon`` does."""
+        self.plane.api.modify(_NODES, "", name, lambda node: node["spec"].__setitem__("unschedulable", unschedulable))
+
+    def uncordon(self, name: str) -> None:
+        self.cordon(name, unschedulable=False)
+
+    def label_node(self, name: str, key: str, value: str) -> None:
+        self.plane.api.modify(_NODES, "", name, lambda node: node["metadata"]["labels"].__setitem__(key, value))
+
+    def delete_pod(self, name: str) -> None:
+        self.plane.api.delete(_PODS, "default", name, {"gracePeriodSeconds": 0})
+
+    def priority_class(self, name: str, value: int) -> None:
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        self.plane.api.create(_PRIORITIES, "", {**body, "value": value})
+
+    def fail_next_binding(self) -> None:
+        """Let the API server answer the next binding with an error, once."""
+        self._faults.add(Rule("error", method="POST", path="/binding$", code=500))
+
+    # What a scenario sees
+
+    def pod_names(self) -> list[str]:
+        return [pod["metadata"]["name"] for pod in self.plane.api.objects(_PODS, "default")]
+
+    def where(self, name: str) -> str:
+        """The node of a pod; empty while it has none."""
+        for pod in self.plane.api.objects(_PODS, "default"):
+            if pod["metadata"]["name"] == name:
+                return str(pod["spec"].get("nodeName", ""))
+        return ""
+
+    def events(self, name: str, reason: str) -> list[str]:
+        """The messages of a pod's events with this reason, oldest first."""
+        found = [
+            event
+            for event in self.plane.api.objects(_EVENTS, "default")
+            if event.get("involvedObject", {}).get("name") == name and event.get("reason") == reason
+        ]
+        found.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+        return [str(event.get("message", "")) for event in found for _ in range(int(event.get("count") or 1))]
+
+    async def wait_bound(self, name: str, within_s: float = 30.0) -> str:
+        """Wait for a pod to get its node; return the node's name, or an empty one if the time is over."""
+        until = self.now + within_s
+        while not self.where(name) and self.now < until:
+            self._changed.clear()
+            await self._wait_change(until - self.now)
+        await self.settle()
+        return self.where(name)
+
+    async def wait_event(self, name: str, reason: str, within_s: float = 30.0) -> str:
+        """Wait for a pod's event; return its message, or an empty one if the time is over."""
+        until = self.now + within_s
+        while not self.events(name, reason) and self.now < until:
+            self._changed.clear()
+            await self._wait_change(until - self.now)
+        return (self.events(name, reason) or [""])[-1]
+
+    async def _wait_change(self, timeout_s: float) -> None:
+        change = asyncio.ensure_future(self._changed.wait())
+        watched: set[asyncio.Future[Any]] = {change} | ({self._task} if self._task is not None else set())
+        try:
+            await asyncio.wait(watched, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            change.cancel()
+        if self._task is not None and self._task.done():
+            await self.pass_time(0)
+
+    async def stop(self) -> None:
+        """Stop the scheduler, whatever state it is in."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,), timeout=5.0)
+            if self._task.done() and not self._task.cancelled():
+                self._task.exception()  # it was raised where somebody waited; here it is only collected
+
+
+@contextlib.asynccontextmanager
+async def open_classroom(
+    module: types.ModuleType, say: Say | None = None, *, use_tls: bool = False, kubeconfig: Path | None = None
+) -> AsyncIterator[Classroom]:
+    """Start a control plane and prepare a lesson's scheduler; both end with the block."""
+    faults = Faults()
+    plane = ControlPlane(
+        use_tls=use_tls,
+        also_plain=use_tls,
+        kubeconfig_path=kubeconfig,
+        faults=faults,
+        clock=LoopClock(FIRST_DAY_S) if not use_tls else None,
+        rng=random.Random(SEED),
+        default_tolerations=False,
+    )
+    async with plane:
+        config = ClientConfig(server=plane.plain_url, credentials=bearer(plane.token))
+        async with RestClient(config, qps=-1) as client:
+            room = Classroom(plane, client, module, say or (lambda who, text: None), faults)
+            try:
+                yield room
+            finally:
+                await room.stop()
+
+
+def look_over(module: types.ModuleType) -> str:
+    """Say what keeps a module from being a lesson's scheduler, or nothing."""
+    found = getattr(module, "Scheduler", None)
+    if found is None:
+        return "there is no class Scheduler in it; keep its name, the checker starts it by that"
+    if not inspect.isclass(found):
+        return f"Scheduler should be a class, it is a {type(found).__name__}"
+    try:
+        inspect.signature(found).bind(object())
+    except TypeError as error:
+        return f"Scheduler(client) cannot be made: {error}; __init__ should take self and the client, no more"
+    run = getattr(found, "run", None)
+    if run is None:
+        return "the class Scheduler has no method run; the checker calls: await Scheduler(client).run()"
+    if not inspect.iscoroutinefunction(run):
+        return "Scheduler.run should be written `async def run(self)`; the checker awaits it"
+    try:
+        inspect.signature(run).bind(object())
+    except TypeError as error:
+        return f"Scheduler.run() cannot be called: {error}; it should take self, no more"
+    return ""
+
+
+class SchedulerLog(logging.Handler):
+    """Hands what a lesson's scheduler logs to whoever tells the story."""
+
+    def __init__(self, say: Say) -> None:
+        super().__init__(logging.INFO)
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._say("scheduler", record.getMessage())

@@ -1,0 +1,1 @@
+"""Lesson 1: a scheduler that picks any node."""

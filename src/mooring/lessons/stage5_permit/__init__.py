@@ -1,0 +1,1 @@
+"""Lesson 5: permit plugins and binding in the background."""

@@ -1,0 +1,1 @@
+"""Lesson 7: event handlers that wake what an event can help."""
