@@ -398,7 +398,7 @@ class Server:
             lines = await watcher.take(max(until - now, 0.0))
             if lines:
                 if self.faults is not None and await self.faults.on_watch(stored, lines, response):
-                    break
+                    return  # without the closing bookmark: it would promise what was not sent
                 await response.write(lines)
         if bookmarks and not watcher.is_overrun and not self.is_closing:
             self.hub.refresh(stored, watcher)
