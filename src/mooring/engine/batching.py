@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.runtime import Profile
+from mooring.framework.runtime import Profile, guarded
 from mooring.state.pod_info import PodInfo
 
 MAX_AGE_S = 0.5
@@ -81,7 +81,7 @@ def signature(profile: Profile, pod: PodInfo) -> Hashable:
     """What makes two pods equal to this profile's plugins; None if the pod is like no other."""
     parts: dict[str, Hashable] = {}
     for plugin in profile.plugins_that_sign:
-        part = plugin.sign(pod)
+        part: Hashable = guarded(plugin.name, 'running Sign plugin "{}": {}', plugin.sign, pod)
         if part is None:
             return None
         parts[plugin.name] = part

@@ -85,6 +85,8 @@ class Engine:
             decision.outcome = Outcome.ERROR
             decision.status = error.status
             decision.nominated_node = ""
+            decision.is_fit_error = False  # also when making room broke after a refusal: what broke is the news
+            decision.unschedulable_plugins = decision.pending_plugins = frozenset()
         return decision
 
     def _attempt(self, decision: Decision, profile: Profile, nodes: NodeRows, *, detail: bool) -> None:
@@ -251,6 +253,8 @@ class Engine:
             if plugin.name in verdicts:
                 verdict = verdicts[plugin.name]
             else:
+                if outcome.verdicts and not outcome.passed_so_far().any():
+                    break  # no node is left that this plugin or a later one could say anything about
                 verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
                 if verdict is not None:
                     outcome.feasible &= verdict.ids == 0

@@ -159,11 +159,18 @@ class Profile:
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell every pre-filter that counts pods that one is there in thought."""
         for plugin in self._extensions(state):
-            _expect_success(plugin.name, "AddPod", plugin.add_pod(state, pod, added, node))
+            self._tell(plugin, "AddPod", plugin.add_pod, state, pod, added, node)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
         for plugin in self._extensions(state):
-            _expect_success(plugin.name, "RemovePod", plugin.remove_pod(state, pod, removed, node))
+            self._tell(plugin, "RemovePod", plugin.remove_pod, state, pod, removed, node)
+
+    @staticmethod
+    def _tell(plugin: Any, point: str, method: Callable[..., Status], *arguments: Any) -> None:
+        text = f'running {point} on PreFilter plugin "{{}}": {{}}'
+        status = guarded(plugin.name, text, method, *arguments)
+        if not status.is_success:
+            raise CycleError(Status.error(text.format(plugin.name, status.message)))
 
     def _extensions(self, state: CycleState) -> Iterable[Any]:
         return (plugin for plugin in self.extensions if plugin.name not in state.skip_filter)
@@ -267,11 +274,6 @@ def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -
         raise
     except Exception as error:
         raise CycleError(Status(Code.ERROR, (text.format(name, f"{type(error).__name__}: {error}"),), name)) from error
-
-
-def _expect_success(name: str, point: str, status: Status) -> None:
-    if not status.is_success:
-        raise CycleError(Status.error(f'running {point} on PreFilter plugin "{name}": {status.message}'))
 
 
 def _nothing_left(plugins: set[str]) -> Status:

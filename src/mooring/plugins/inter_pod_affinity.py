@@ -24,7 +24,7 @@ from mooring.state.domains import at_domain, count_by_domain
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_index import CountColumn
-from mooring.state.pod_info import AffinityTerm, AffinityTerms, PodClass, PodInfo
+from mooring.state.pod_info import NO_TERMS, AffinityTerm, AffinityTerms, PodClass, PodInfo
 from mooring.state.term_index import TermKind
 
 Ints = NDArray[np.int64]
@@ -102,7 +102,7 @@ class FilterState:
         """Count a pod that is added (1) or taken away (-1) in thought."""
         meta = other.pod.metadata
         pod = self.pod.pod.metadata
-        for term in other.shape.terms(meta.namespace).required_anti_affinity:
+        for term in _terms_of(other).required_anti_affinity:
             if term.matches(pod.namespace, pod.labels, self.namespace_labels):
                 self.existing_anti_affinity.change(self.nodes, term.topology_key, node, amount)
         if _matches_all(self.terms.required_affinity, meta.namespace, meta.labels):
@@ -348,6 +348,14 @@ class InterPodAffinity:
             if before is not None and before != new.labels.get(term.topology_key):
                 return Hint.QUEUE
         return Hint.SKIP
+
+
+def _terms_of(other: PodInfo) -> AffinityTerms:
+    """Another pod's terms; one whose selectors do not parse counts without them, in thought as in the cluster."""
+    try:
+        return other.shape.terms(other.pod.metadata.namespace)
+    except ParseError:
+        return NO_TERMS
 
 
 def _matches_all(terms: tuple[AffinityTerm, ...], namespace: str, labels: dict[str, str]) -> bool:
