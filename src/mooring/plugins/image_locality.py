@@ -69,5 +69,5 @@ class ImageLocality:
         if present is None:
             return None
         ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))
-        present = np.clip(present, MIN_THRESHOLD, ceiling)
+        present = np.maximum(np.minimum(present, ceiling), MIN_THRESHOLD)  # the floor wins if there is no container
         return MAX_NODE_SCORE * (present - MIN_THRESHOLD) // (ceiling - MIN_THRESHOLD)
