@@ -1,4 +1,4 @@
-"""The TLS settings of an extender's entry, as kube-scheduler understands them."""
+"""TLS on both sides: an entry's settings as kube-scheduler understands them, and a server's certificate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ssl
 import tempfile
 
 from mooring.config.types import Extender, ExtenderTLSConfig
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, UsageError
 
 
 def tls_context(config: Extender) -> ssl.SSLContext | None:
@@ -27,6 +27,29 @@ def tls_context(config: Extender) -> ssl.SSLContext | None:
     else:
         context.load_default_certs()
     _identify(context, tls)
+    return context
+
+
+def server_context(certificate_file: str, key_file: str, client_ca_file: str = "") -> ssl.SSLContext:
+    """The context of a server; with a client CA only clients with a certificate of that CA are served."""
+    if not certificate_file or not key_file:
+        raise UsageError("--tls-cert-file and --tls-private-key-file go together; only one is given")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate_file, key_file)
+    except ssl.SSLError:
+        raise UsageError(
+            f"--tls-cert-file {certificate_file}: certificate and key do not fit together or are not PEM"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"--tls-cert-file {certificate_file}: {(error.strerror or str(error)).lower()}") from None
+    if client_ca_file:
+        try:
+            context.load_verify_locations(client_ca_file)
+        except (ssl.SSLError, OSError):
+            raise UsageError(f"--client-ca-file {client_ca_file}: no certificates in PEM form there") from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 

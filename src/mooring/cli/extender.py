@@ -1,0 +1,308 @@
+"""``mooring extender``: serve an extender, print its configuration, and check one that runs somewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from mooring.api import yaml
+from mooring.cli.output import console, emit, output_option, print_table
+from mooring.cli.plugins import plugin_option
+from mooring.errors import PluginError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.extender.conformance import Report
+    from mooring.extender.handlers import Served
+
+_PORT = 8888
+
+
+@click.group()
+def extender() -> None:
+    """Serve, describe and check scheduler extenders.
+
+    \b
+    Example:
+      mooring extender serve my_ext.py
+      mooring extender config my_ext.py
+      mooring extender check http://127.0.0.1:8888
+    """
+
+
+def _served(file: str | None, plugins: Sequence[str], weight: int | None, arguments: str | None) -> Served:
+    """What FILE or --plugin stands for."""
+    if bool(file) == bool(plugins):
+        raise UsageError("name either a FILE with an extender or a --plugin to serve as one")
+    from mooring.extender.loading import load_extender
+
+    try:
+        if file:
+            served = load_extender(file)
+        else:
+            from mooring.extender.plugin_server import PluginServer
+            from mooring.framework.plugin_loading import find_plugins
+
+            found = [plugin for reference in plugins for plugin in find_plugins(reference)]
+            server = PluginServer(found, _arguments(arguments, found))
+            if server.left_out:
+                left_out = ", ".join(server.left_out)
+                click.echo(f"warning: an extender cannot do {left_out}; these are left out", err=True)
+            served = server.served()
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+    if weight is not None:
+        served.settings.weight = weight
+    return served
+
+
+def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
+    if text is None:
+        return {}
+    value = yaml.load(text)
+    if not isinstance(value, dict):
+        raise UsageError(f"--args: {text!r}; an object such as '{{threshold: 5}}' would be right")
+    return {str(getattr(plugin, "name", "")): value for plugin in plugins}
+
+
+_weight_option = click.option("--weight", type=click.IntRange(1), help="The weight of its scores.  [default: its own]")
+_args_option = click.option("--args", "arguments", metavar="YAML", help="Arguments of the plugin, as in pluginConfig.")
+
+
+@extender.command()
+@click.argument("file", required=False)
+@plugin_option
+@_args_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 for everybody.")
+@click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
+@click.option("--prefix", default="", metavar="PATH", help="Serve under this path, as in urlPrefix.")
+@click.option("--tls-cert-file", default="", metavar="FILE", help="Serve HTTPS with this certificate.")
+@click.option("--tls-private-key-file", default="", metavar="FILE", help="Its key.")
+@click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with a certificate of this CA.")
+@click.option("--timeout", default=4.5, show_default=True, type=click.FloatRange(0.01), help="Seconds for one call.")
+@click.option("--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Larger requests: 413.")
+@click.option("--threads", default=16, show_default=True, type=click.IntRange(1, 1024), help="Calls at a time.")
+@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="Log failures only.")
+def serve(
+    file: str | None,
+    plugins: tuple[str, ...],
+    arguments: str | None,
+    host: str,
+    port: int,
+    prefix: str,
+    tls_cert_file: str,
+    tls_private_key_file: str,
+    client_ca_file: str,
+    timeout: float,
+    max_body_mb: int,
+    threads: int,
+    logging_format: str,
+    quiet: bool,
+) -> None:
+    """Serve the extender in FILE (file.py, file.py:Class or a module), or plugins, until interrupted.
+
+    Any kube-scheduler can call it; see "mooring extender config". /healthz and /metrics are served beside the verbs.
+
+    \b
+    Example:
+      mooring extender serve my_ext.py --port 8888
+      mooring extender serve --plugin my_plugin.py --host 0.0.0.0
+    """
+    from mooring.extender.server import ExtenderServer, Limits
+    from mooring.extender.tls import server_context
+    from mooring.observe import logs
+
+    served = _served(file, plugins, None, arguments)
+    tls = None
+    if tls_cert_file or tls_private_key_file or client_ca_file:
+        tls = server_context(tls_cert_file, tls_private_key_file, client_ca_file)
+    handler = logs.set_up(logging_format=logging_format)
+    if quiet:
+        handler.setLevel("WARNING")
+    limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout, threads=threads)
+    server = ExtenderServer(served, prefix=prefix, limits=limits)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(server, host, port, tls, prefix))
+
+
+async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> None:
+    from mooring.extender.server import serve as start
+
+    try:
+        runner, real_port = await start(server, host, port, tls=tls)
+    except OSError as error:
+        raise UsageError(f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}") from None
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, done.set)
+    url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{real_port}"
+    if prefix.strip("/"):
+        url += "/" + prefix.strip("/")
+    verbs = ", ".join(server.served.verbs)
+    click.echo(f"{server.served.settings.name}: {verbs} at {url} (Ctrl-C ends it)", err=True)
+    sys.stderr.flush()
+    try:
+        await done.wait()
+    finally:
+        await runner.cleanup()
+
+
+@extender.command("config")
+@click.argument("file", required=False)
+@plugin_option
+@_args_option
+@_weight_option
+@click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Where the scheduler will find it.")
+@click.option(
+    "--ca-file", default="", metavar="FILE", help="The CA of its certificate, as the scheduler sees the file."
+)
+@click.option("--entry-only", is_flag=True, help="Just the entry for an existing configuration's extenders.")
+@output_option("yaml", "json")
+def config_(
+    file: str | None,
+    plugins: tuple[str, ...],
+    arguments: str | None,
+    weight: int | None,
+    url: str,
+    ca_file: str,
+    entry_only: bool,
+    output: str,
+) -> None:
+    """Print the KubeSchedulerConfiguration that makes a scheduler call the extender in FILE.
+
+    \b
+    Example:
+      mooring extender config my_ext.py --url http://my-ext.kube-system:8888 > scheduler.yaml
+    """
+    from mooring.extender.snippet import configuration_for, entry_for
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"--url: {url!r}; http://… or https://… would be right")
+    served = _served(file, plugins, weight, arguments)
+    value: Any = (
+        [entry_for(served, url, ca_file=ca_file)] if entry_only else configuration_for(served, url, ca_file=ca_file)
+    )
+    emit(value, output, lambda out: None)
+
+
+@extender.command()
+@click.argument("url")
+@click.option("--filter-verb", default="filter", show_default=True, help='Its path; "" if there is none.')
+@click.option("--prioritize-verb", default="prioritize", show_default=True, help='Its path; "" if there is none.')
+@click.option("--preempt-verb", default="", help="Its path, to try it too.")
+@click.option("--node-cache-capable", is_flag=True, help="Send names instead of whole nodes.")
+@click.option("--nodes", default=5000, show_default=True, type=click.IntRange(1, 50_000), help="Nodes in big requests.")
+@click.option("--calls", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Calls per measurement.")
+@click.option("--concurrency", default=16, show_default=True, type=click.IntRange(1, 256), help="Calls at a time.")
+@click.option("--timeout", default=5.0, show_default=True, type=click.FloatRange(0.01), help="Seconds per call.")
+@click.option("--seed", default=1, show_default=True, help="Another number makes other pods and nodes.")
+@click.option("--ca-file", default="", metavar="FILE", help="The CA of its certificate.")
+@click.option("--insecure", is_flag=True, help="Take any certificate.")
+@click.option("--cert-file", default="", metavar="FILE", help="A client certificate.")
+@click.option("--key-file", default="", metavar="FILE", help="Its key.")
+@output_option()
+def check(
+    url: str,
+    filter_verb: str,
+    prioritize_verb: str,
+    preempt_verb: str,
+    node_cache_capable: bool,
+    nodes: int,
+    calls: int,
+    concurrency: int,
+    timeout: float,
+    seed: int,
+    ca_file: str,
+    insecure: bool,
+    cert_file: str,
+    key_file: str,
+    output: str,
+) -> int:
+    """Call the extender at URL as a scheduler would, and as nobody should, and report what it does.
+
+    Nothing is bound or evicted: the bind verb is not tried. Exit code 0: nothing is wrong; 1: something is.
+
+    \b
+    Example:
+      mooring extender check http://127.0.0.1:8888 --node-cache-capable --nodes 1000
+    """
+    from mooring.config.types import Extender, ExtenderTLSConfig
+    from mooring.extender.conformance import Kit, Plan
+    from mooring.extender.tls import tls_context
+    from mooring.extender.transport import Transport
+
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"{url!r}: http://… or https://… would be right")
+    tls = ExtenderTLSConfig(insecure=insecure, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
+    plan = Plan(
+        filter_verb=filter_verb,
+        prioritize_verb=prioritize_verb,
+        preempt_verb=preempt_verb,
+        by_name=node_cache_capable,
+        nodes=nodes,
+        calls=calls,
+        concurrency=concurrency,
+        timeout_s=timeout,
+        seed=seed,
+    )
+    if not filter_verb and not prioritize_verb and not preempt_verb:
+        raise UsageError("no verb is left to check")
+    transport = Transport(timeout, tls_context(Extender(url_prefix=url, tls_config=tls)))
+    err = console(stderr=True)
+    status = err.status("checking") if err.is_terminal else contextlib.nullcontext()
+    try:
+        with status as shown:
+            kit = Kit(url, plan, transport, None if shown is None else shown.update)
+            report = kit.run()
+    finally:
+        transport.close()
+    emit(_plain(report), output, lambda out: _draw(report, out))
+    return 0 if report.passed else 1
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    return {
+        "url": report.url,
+        "passed": report.passed,
+        "checks": [
+            {"name": c.name, "passed": c.passed, "problems": c.problems, "warnings": c.warnings, "note": c.note}
+            for c in report.checks
+        ],
+        "latencies": report.latencies,
+    }
+
+
+def _draw(report: Report, out: Console) -> None:
+    for each in report.checks:
+        mark = "ok  " if each.passed and not each.warnings else "warn" if each.passed else "FAIL"
+        out.print(f"{mark}  {each.name}" + (f"  ({each.note})" if each.note else ""), markup=False)
+        for text in each.problems:
+            out.print(f"        {text}", markup=False)
+        for text in each.warnings:
+            out.print(f"        warning: {text}", markup=False)
+    if report.latencies:
+        out.print()
+        print_table(
+            out,
+            ["verb", "nodes", "calls", "p50 ms", "p90 ms", "p99 ms", "max ms"],
+            [
+                [
+                    row.verb,
+                    f"{row.nodes:,}",
+                    str(row.calls),
+                    *(f"{x:.1f}" for x in (row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms)),
+                ]
+                for row in report.latencies
+            ],
+        )
+    failed = sum(not each.passed for each in report.checks)
+    warned = sum(bool(each.warnings) for each in report.checks)
+    out.print(f"\n{len(report.checks)} checks: {failed} failed, {warned} with warnings")

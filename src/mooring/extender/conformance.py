@@ -1,0 +1,410 @@
+"""A conformance kit: call an extender as a scheduler would, and as nobody should, and look at what it answers."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from mooring.extender import wire
+from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
+from mooring.extender.transport import Answer, NoAnswer, Transport
+from mooring.framework.extender import ExtenderError
+
+MAX_SCORE = 10
+
+
+@dataclass(slots=True)
+class Check:
+    """One thing that was tried: ok, or what is wrong with it. A warning is legal but surely not meant."""
+
+    name: str
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+@dataclass(slots=True)
+class Latency:
+    verb: str
+    nodes: int
+    calls: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(slots=True)
+class Report:
+    """What an extender was seen to do."""
+
+    url: str
+    checks: list[Check] = field(default_factory=list)
+    latencies: list[Latency] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to try, and how hard."""
+
+    filter_verb: str = "filter"
+    prioritize_verb: str = "prioritize"
+    preempt_verb: str = ""
+    by_name: bool = False
+    nodes: int = 5000
+    calls: int = 20
+    concurrency: int = 16
+    timeout_s: float = 5.0
+    seed: int = 1
+
+
+class Kit:
+    """Runs a plan against one URL."""
+
+    def __init__(
+        self, url: str, plan: Plan, transport: Transport, progress: Callable[[str], None] | None = None
+    ) -> None:
+        self._url = url.rstrip("/") + "/"
+        self._plan = plan
+        self._transport = transport
+        self._rng = random.Random(plan.seed)
+        self._progress = progress or (lambda text: None)
+        self.report = Report(url)
+        self._nodes = [make_node(i, self._rng) for i in range(max(plan.nodes, 10))]
+
+    def run(self) -> Report:
+        plan = self._plan
+        verbs = [verb for verb in (plan.filter_verb, plan.prioritize_verb, plan.preempt_verb) if verb]
+        if not self._reachable(verbs):
+            return self.report
+        self._recorded()
+        if plan.filter_verb:
+            self._filter_checks()
+        if plan.prioritize_verb:
+            self._prioritize_checks()
+        if plan.preempt_verb:
+            self._preempt_checks()
+        for verb in verbs:
+            self._bad_input(verb)
+        for verb in (plan.filter_verb, plan.prioritize_verb):
+            if verb:
+                self._measure(verb)
+                self._concurrency(verb)
+        return self.report
+
+    # ---- calls -------------------------------------------------------------------------------------------------
+
+    def _post(self, verb: str, body: bytes) -> Answer:
+        return self._transport.post(self._url + verb, body)
+
+    def _check(self, name: str) -> Check:
+        check = Check(name)
+        self.report.checks.append(check)
+        self._progress(name)
+        return check
+
+    def _reachable(self, verbs: Sequence[str]) -> bool:
+        check = self._check("it answers")
+        for verb in verbs:
+            try:
+                self._post(verb, self._args(2))
+            except NoAnswer as error:
+                check.problems.append(str(error))
+                return False
+        return True
+
+    def _args(self, n: int, name: str = "web-0") -> bytes:
+        return args_body(make_pod(name, self._rng), self._nodes[:n], by_name=self._plan.by_name)
+
+    # ---- recorded ----------------------------------------------------------------------------------------------
+
+    def _recorded(self) -> None:
+        """Requests that a kube-scheduler v1.36.4 sent, byte for byte."""
+        plan = self._plan
+        configured = {"filter": plan.filter_verb, "prioritize": plan.prioritize_verb, "preempt": plan.preempt_verb}
+        for request in recorded_requests():
+            verb = configured.get(request["verb"], "")
+            if not verb or request["by_name"] != plan.by_name:
+                continue
+            check = self._check(f"{verb}: recorded request ({request['from']})")
+            body = msgspec.json.encode(request["body"])
+            try:
+                answer = self._post(verb, body)
+            except NoAnswer as error:
+                check.problems.append(str(error))
+                continue
+            if request["verb"] == "filter":
+                offered = (request["body"].get("Nodes") or {}).get("items")
+                names = request["body"].get("NodeNames") or ()
+                self._look_at_filter(check, offered or [{"metadata": {"name": name}} for name in names], body)
+            elif answer.status != 200:
+                check.problems.append(f"status {answer.status}")
+
+    # ---- filter ------------------------------------------------------------------------------------------------
+
+    def _filter_checks(self) -> None:
+        for title, n in (("filter one node", 1), ("filter three nodes", 3), ("filter 100 nodes", 100)):
+            check = self._check(title)
+            n = min(n, len(self._nodes))
+            self._look_at_filter(check, self._nodes[:n], self._args(n))
+        check = self._check("filter random pods and nodes")
+        for i in range(10):
+            offered = self._rng.sample(self._nodes, k=self._rng.randint(1, min(50, len(self._nodes))))
+            pod = make_pod(f"random-{i}", self._rng)
+            self._look_at_filter(check, offered, args_body(pod, offered, by_name=self._plan.by_name))
+        check = self._check("filter gives the same answer twice")
+        body = self._args(10, "same-0")
+        try:
+            if self._kept(self._post(self._plan.filter_verb, body)) != self._kept(
+                self._post(self._plan.filter_verb, body)
+            ):
+                check.warnings.append("the same request was answered differently: decisions cannot be repeated")
+        except ExtenderError as error:
+            check.problems.append(str(error))
+
+    def _kept(self, answer: Answer) -> list[str]:
+        found = wire.read_filter_answer(answer.body)
+        return sorted(found.node_names or []) + sorted(_names(found.nodes or []))
+
+    def _look_at_filter(self, check: Check, offered: Sequence[dict[str, Any]], body: bytes) -> None:
+        try:
+            answer = self._post(self._plan.filter_verb, body)
+            if answer.status != 200:
+                check.problems.append(f"status {answer.status}: a scheduler reads only answers with 200")
+                return
+            found = wire.read_filter_answer(answer.body)
+        except ExtenderError as error:
+            check.problems.append(f"a scheduler would say: {error}")
+            return
+        check.warnings += _odd_spellings(answer.body, wire_names=FILTER_FIELDS)
+        if found.error:
+            check.problems.append(f"Error: {found.error}")
+            return
+        names = {node["metadata"]["name"] for node in offered}
+        kept = self._kept_of(check, found)
+        unknown = [name for name in kept if name not in names]
+        if unknown:
+            check.problems.append(f"keeps {unknown[0]!r}, which was not offered: a scheduler fails the pod")
+        if len(kept) != len(set(kept)):
+            check.problems.append("keeps a node twice")
+        silent = names - set(kept) - found.failed.keys() - found.failed_and_unresolvable.keys()
+        if silent:
+            check.warnings.append(
+                f"{len(silent)} of {len(names)} nodes are dropped without a reason: users cannot tell why"
+            )
+        strangers = (found.failed.keys() | found.failed_and_unresolvable.keys()) - names
+        if strangers:
+            check.warnings.append(f"gives a reason for {sorted(strangers)[0]!r}, which was not offered")
+        both = found.failed.keys() & found.failed_and_unresolvable.keys()
+        if both:
+            check.warnings.append(
+                f"{sorted(both)[0]!r} is in FailedNodes and FailedAndUnresolvableNodes; the latter counts"
+            )
+        kept_and_failed = set(kept) & (found.failed.keys() | found.failed_and_unresolvable.keys())
+        if kept_and_failed:
+            check.warnings.append(f"{sorted(kept_and_failed)[0]!r} is kept and refused; kept is what counts")
+
+    def _kept_of(self, check: Check, found: wire.FilterAnswer) -> list[str]:
+        if self._plan.by_name:
+            if found.node_names is None and found.nodes is not None:
+                check.warnings.append("answers with Nodes where names were sent: they are scored as empty nodes")
+                return _names(found.nodes)
+            if found.node_names is None:
+                check.problems.append("answers with neither NodeNames nor Nodes: no node is kept")
+            return found.node_names or []
+        if found.nodes is None:
+            what = "NodeNames only: not read unless nodeCacheCapable is set" if found.node_names else "no Nodes"
+            check.problems.append(f"answers with {what}, so that no node is kept")
+            return []
+        return _names(found.nodes)
+
+    # ---- prioritize --------------------------------------------------------------------------------------------
+
+    def _prioritize_checks(self) -> None:
+        for title, n in (("prioritize two nodes", 2), ("prioritize 100 nodes", 100)):
+            check = self._check(title)
+            offered = self._nodes[:n]
+            try:
+                answer = self._post(self._plan.prioritize_verb, self._args(n))
+                if answer.status != 200:
+                    check.problems.append(f"status {answer.status}: a scheduler then goes on without these scores")
+                    continue
+                scores = wire.read_priorities(answer.body)
+            except ExtenderError as error:
+                check.problems.append(f"a scheduler would say: {error}")
+                continue
+            check.warnings += _odd_spellings(answer.body, wire_names=PRIORITY_FIELDS)
+            self._look_at_scores(check, [node["metadata"]["name"] for node in offered], scores)
+
+    def _look_at_scores(self, check: Check, names: Sequence[str], scores: Sequence[tuple[str, int]]) -> None:
+        hosts = [host for host, _ in scores]
+        beyond = [(host, score) for host, score in scores if not 0 <= score <= MAX_SCORE]
+        if beyond:
+            check.warnings.append(
+                f"{beyond[0][0]} gets {beyond[0][1]}; scores go from 0 to {MAX_SCORE}, others outweigh all plugins"
+            )
+        if set(hosts) - set(names):
+            check.warnings.append(f"scores {sorted(set(hosts) - set(names))[0]!r}, which was not offered")
+        if set(names) - set(hosts):
+            check.warnings.append(f"{len(set(names) - set(hosts))} of {len(names)} nodes get no score: they count as 0")
+        if len(hosts) != len(set(hosts)):
+            check.problems.append("scores a node twice: both are added up")
+
+    # ---- preempt -----------------------------------------------------------------------------------------------
+
+    def _preempt_checks(self) -> None:
+        check = self._check("preempt on three nodes")
+        names = [node["metadata"]["name"] for node in self._nodes[:3]]
+        try:
+            body = preemption_body(make_pod("urgent-0"), names, by_uid=self._plan.by_name)
+            answer = self._post(self._plan.preempt_verb, body)
+            if answer.status != 200:
+                check.problems.append(f"status {answer.status}: preemption then fails")
+                return
+            found = wire.read_preemption_answer(answer.body)
+        except ExtenderError as error:
+            check.problems.append(f"a scheduler would say: {error}")
+            return
+        check.warnings += _odd_spellings(answer.body, wire_names=PREEMPT_FIELDS)
+        for node, victims in found.items():
+            if node not in names:
+                check.problems.append(f"answers with {node!r}, which was not offered: preemption then fails")
+            if not victims.uids:
+                check.problems.append(f"leaves {node} without victims: preemption then fails")
+
+    # ---- bad input ---------------------------------------------------------------------------------------------
+
+    def _bad_input(self, verb: str) -> None:
+        """It may refuse nonsense in any way it likes, as long as it answers and goes on."""
+        nonsense: Iterable[tuple[str, bytes]] = (
+            ("an empty body", b""),
+            ("something that is not JSON", b"{not json"),
+            ("a cut body", self._args(3)[:-20]),
+            ("null", b"null"),
+            ("another type", b'{"Pod": 7, "Nodes": "many"}'),
+            ("bytes that are no text", bytes(range(256))),
+        )
+        check = self._check(f"{verb}: nonsense is answered, and the server goes on")
+        for what, body in nonsense:
+            try:
+                answer = self._post(verb, body)
+            except NoAnswer as error:
+                check.problems.append(f"{what}: {error}")
+                continue
+            if answer.status == 200 and not _says_error(answer.body):
+                check.warnings.append(f"{what}: is answered as if it were a request")
+        try:
+            self._post(verb, self._args(2))
+        except NoAnswer as error:
+            check.problems.append(f"afterwards: {error}")
+
+    # ---- speed -------------------------------------------------------------------------------------------------
+
+    def _measure(self, verb: str) -> None:
+        sizes = sorted({min(100, self._plan.nodes), self._plan.nodes})
+        for n in sizes:
+            check = self._check(f"{verb}: {n:,} nodes within {self._plan.timeout_s:g} s")
+            body = self._args(n, "big-0")
+            check.note = f"{len(body) / 1e6:.1f} MB"
+            times: list[float] = []
+            for _ in range(self._plan.calls):
+                started = time.perf_counter()
+                try:
+                    answer = self._post(verb, body)
+                except NoAnswer as error:
+                    check.problems.append(str(error))
+                    break
+                times.append(time.perf_counter() - started)
+                if answer.status != 200:
+                    check.problems.append(f"status {answer.status}")
+                    break
+            if times:
+                self.report.latencies.append(latency(verb, n, times))
+
+    def _concurrency(self, verb: str) -> None:
+        plan = self._plan
+        check = self._check(f"{verb}: {plan.concurrency} calls at the same time")
+        bodies = [self._args(50, f"load-{i}") for i in range(plan.concurrency)]
+
+        def call(body: bytes) -> str:
+            try:
+                status = self._post(verb, body).status
+                return "" if status == 200 else f"status {status}"
+            except NoAnswer as error:
+                return str(error)
+
+        with ThreadPoolExecutor(plan.concurrency) as pool:
+            started = time.perf_counter()
+            problems = [problem for _ in range(4) for problem in pool.map(call, bodies) if problem]
+            took_s = time.perf_counter() - started
+        check.problems += sorted(set(problems))
+        check.note = f"{4 * plan.concurrency / took_s:,.0f} calls/s with 50 nodes each"
+
+
+FILTER_FIELDS = ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
+PRIORITY_FIELDS = ("Host", "Score")
+PREEMPT_FIELDS = ("NodeNameToMetaVictims",)
+
+
+def recorded_requests() -> list[dict[str, Any]]:
+    data = resources.files("mooring.extender").joinpath("recorded_requests.json").read_bytes()
+    found: list[dict[str, Any]] = msgspec.json.decode(data)
+    return found
+
+
+def _odd_spellings(body: bytes, wire_names: Sequence[str]) -> list[str]:
+    """Fields in another spelling are read by Go, but not by everybody."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return []
+    objects = value if isinstance(value, list) else [value]
+    spelled = {name.lower(): name for name in wire_names}
+    odd = {
+        key: spelled[key.lower()]
+        for item in objects
+        if isinstance(item, dict)
+        for key in item
+        if key not in wire_names and key.lower() in spelled
+    }
+    return [f"field {key!r}: {right!r} is its name" for key, right in sorted(odd.items())]
+
+
+def _names(nodes: Sequence[bytes]) -> list[str]:
+    found = []
+    for raw in nodes:
+        meta = (msgspec.json.decode(raw) or {}).get("metadata") or {}
+        found.append(str(meta.get("name", "")))
+    return found
+
+
+def _says_error(body: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.MsgspecError:
+        return True
+    return isinstance(value, dict) and any(key.lower() == "error" and value[key] for key in value)
+
+
+def latency(verb: str, nodes: int, seconds: Sequence[float]) -> Latency:
+    ordered = sorted(seconds)
+
+    def at(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    return Latency(verb, nodes, len(ordered), at(0.5), at(0.9), at(0.99), ordered[-1] * 1000)

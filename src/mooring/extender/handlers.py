@@ -1,0 +1,419 @@
+"""From functions to verbs: look at their signatures once, then turn requests into answers, bytes to bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from mooring.api.core import Node, Pod
+from mooring.errors import PluginError
+from mooring.extender.requests import (
+    BadRequest,
+    BindingArgs,
+    ExtenderArgs,
+    NodeReader,
+    PreemptionArgs,
+    read_object,
+    read_pod,
+    read_request,
+)
+from mooring.extender.sdk import Binding, Extender, Filtered, Refusal, Victims
+
+VERBS = ("filter", "prioritize", "preempt", "bind")
+Answerer = Callable[[bytes], bytes]
+
+
+class HandlerError(Exception):
+    """A handler did what no handler may; the text goes into the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an access log says about a call."""
+
+    pod: str = ""
+    nodes: int = 0
+    kept: int = -1
+
+
+@dataclass(slots=True)
+class Settings:
+    """What the scheduler's configuration should say about the extender."""
+
+    name: str = "extender"
+    weight: int = 1
+    ignorable: bool = False
+    http_timeout: str = ""
+    managed_resources: Sequence[str] = ()
+    ignored_by_scheduler: bool = False
+    node_cache_capable: bool = False
+
+
+@dataclass(slots=True)
+class Served:
+    """An extender ready to be served: an answerer per verb."""
+
+    settings: Settings
+    verbs: dict[str, Callable[[bytes], tuple[bytes, Facts]]] = field(default_factory=dict)
+
+
+# ---- signatures --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a filter or prioritize function wants to be called."""
+
+    function: Callable[..., Any]
+    pod_type: Any
+    node_type: Any
+    is_per_node: bool
+
+    @property
+    def wants_names(self) -> bool:
+        return self.node_type is str
+
+
+def shape_of(function: Callable[..., Any], where: str) -> Shape:
+    """Read the signature, or say in one line what would be right."""
+    parameters = list(inspect.signature(function).parameters.values())
+    required = [
+        p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    shown = ", ".join(parameter.name for parameter in parameters)
+    second = parameters[1].name if len(parameters) > 1 else ""
+    if len(required) > 2 or second not in ("node", "nodes"):
+        raise PluginError(f"{where}({shown}): its parameters should be (pod, node) or (pod, nodes)")
+    hints = _hints(function, where)
+    is_per_node = second == "node"
+    node_type = hints.get(second, Node)
+    if not is_per_node:
+        node_type = _element(node_type)
+    return Shape(function, _object_type(hints.get(parameters[0].name), Pod), _object_type(node_type, Node), is_per_node)
+
+
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception as error:
+        raise PluginError(f"{where}: its type hints cannot be read: {error}") from None
+
+
+def _element(hint: Any) -> Any:
+    """The X of list[X], Sequence[X] or Iterable[X]."""
+    if hint is Node:
+        return Node
+    arguments = get_args(hint)
+    return arguments[0] if arguments else Node
+
+
+def _object_type(hint: Any, default: Any) -> Any:
+    if hint in (None, Any, inspect.Parameter.empty):
+        return default
+    origin = get_origin(hint) or hint
+    if origin in (dict, Mapping, typing.Mapping) or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        return dict[str, Any]
+    return hint
+
+
+def called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function, or a coroutine function run to its end; handlers run in threads of their own."""
+    if not inspect.iscoroutinefunction(function):
+        return function
+
+    def run(*arguments: Any) -> Any:
+        return asyncio.run(function(*arguments))
+
+    return run
+
+
+# ---- verbs -------------------------------------------------------------------------------------------------------
+
+
+class Nodes:
+    """The nodes of a request: by name, whole, or both."""
+
+    def __init__(self, args: ExtenderArgs, reader: NodeReader, node_type: Any) -> None:
+        self.are_names = args.NodeNames is not None
+        self.raw: dict[str, bytes] = {}
+        if args.NodeNames is not None:
+            self.names = args.NodeNames
+            if node_type is not str:
+                raise BadRequest(
+                    "NodeNames without Nodes: this extender reads whole nodes; set nodeCacheCapable: false"
+                )
+            self.views: Sequence[Any] = self.names
+            return
+        if args.Nodes is None:
+            raise BadRequest("neither Nodes nor NodeNames is there; one of them would be right")
+        raws = [bytes(raw) for raw in args.Nodes.items or ()]
+        read = reader.read(raws)
+        self.names = [name for name, _ in read]
+        self.raw = dict(zip(self.names, raws, strict=True))
+        self.views = self.names if node_type is str else [node for _, node in read]
+
+
+class _NameOnly(msgspec.Struct):
+    pass
+
+
+def filter_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
+    shape = shape_of(function, where)
+    run = called(shape.function)
+    reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
+
+    def answer(body: bytes) -> tuple[bytes, Facts]:
+        args: ExtenderArgs = read_request(ExtenderArgs, body)
+        pod = read_pod(args.Pod, shape.pod_type)
+        nodes = Nodes(args, reader, shape.node_type)
+        if shape.is_per_node:
+            found = _each(run, pod, nodes)
+        else:
+            found = _all(run(pod, nodes.views), nodes)
+        return filter_answer(found, nodes.raw, by_name=nodes.are_names), Facts(
+            pod_key(args.Pod), len(nodes.names), len(list(found.keep))
+        )
+
+    return answer
+
+
+def _each(run: Callable[..., Any], pod: Any, nodes: Nodes) -> Filtered:
+    keep: list[str] = []
+    refused: dict[str, str] = {}
+    for_good: dict[str, str] = {}
+    for name, view in zip(nodes.names, nodes.views, strict=True):
+        verdict = run(pod, view)
+        if verdict is None or verdict is True:
+            keep.append(name)
+        elif verdict is False:
+            continue
+        elif isinstance(verdict, str):
+            refused[name] = verdict
+        elif isinstance(verdict, Refusal):
+            if verdict.for_good:
+                for_good[name] = verdict.reason
+            elif verdict.reason:
+                refused[name] = verdict.reason
+        else:
+            raise HandlerError(
+                f"filter returned {verdict!r} for {name}; True, False, a reason or refuse(…) would be right"
+            )
+    return Filtered(keep, refused, for_good)
+
+
+def _all(answer: Any, nodes: Nodes) -> Filtered:
+    found = answer if isinstance(answer, Filtered) else None
+    if found is None:
+        if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
+            raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
+        found = Filtered(answer)
+    known = set(nodes.names)
+    by_identity = {id(view): name for name, view in zip(nodes.names, nodes.views, strict=True)}
+    keep: list[str] = []
+    for item in found.keep:
+        name = item if isinstance(item, str) else by_identity.get(id(item)) or _name(item)
+        if name not in known:
+            raise HandlerError(f"filter keeps {name!r}, a node that was not offered")
+        keep.append(name)
+    return Filtered(keep, dict(found.refused), dict(found.refused_for_good))
+
+
+def _name(item: Any) -> str:
+    if isinstance(item, Mapping):
+        return str(item.get("metadata", {}).get("name"))
+    return str(getattr(item, "name", None) or getattr(getattr(item, "metadata", None), "name", item))
+
+
+_REST = b',"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}'
+
+
+def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -> bytes:
+    """ExtenderFilterResult, in the form in which nodes were offered; whole ones go back as they came."""
+    try:
+        rest = _REST % (msgspec.json.encode(found.refused), msgspec.json.encode(found.refused_for_good))
+        if by_name:
+            return b'{"Nodes":null,"NodeNames":%b%b' % (msgspec.json.encode(found.keep), rest)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise HandlerError(f"filter's reasons are not texts by node name: {error}") from None
+    whole = b",".join([raw[name] for name in found.keep])
+    return b'{"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null%b' % (whole, rest)
+
+
+def prioritize_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
+    shape = shape_of(function, where)
+    run = called(shape.function)
+    reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
+
+    def answer(body: bytes) -> tuple[bytes, Facts]:
+        args: ExtenderArgs = read_request(ExtenderArgs, body)
+        pod = read_pod(args.Pod, shape.pod_type)
+        nodes = Nodes(args, reader, shape.node_type)
+        if shape.is_per_node:
+            scores = {name: run(pod, view) for name, view in zip(nodes.names, nodes.views, strict=True)}
+        else:
+            scores = _scores(run(pod, nodes.views))
+        return encode_scores(scores), Facts(pod_key(args.Pod), len(nodes.names), len(scores))
+
+    return answer
+
+
+def _scores(answer: Any) -> dict[str, Any]:
+    try:
+        return dict(answer)
+    except (TypeError, ValueError):
+        raise HandlerError(
+            f"prioritize returned {answer!r}; a mapping from node name to score would be right"
+        ) from None
+
+
+def encode_scores(scores: Mapping[str, Any]) -> bytes:
+    entries = []
+    for name, score in scores.items():
+        if isinstance(score, bool) or not isinstance(score, int):
+            whole = int(score) if isinstance(score, float) and score.is_integer() else None
+            if whole is None:
+                raise HandlerError(f"prioritize gives {name!r} {score!r}; a whole number from 0 to 10 would be right")
+            score = whole
+        entries.append({"Host": name, "Score": score})
+    return msgspec.json.encode(entries)
+
+
+def preempt_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
+    names = list(inspect.signature(function).parameters)
+    if len(names) != 2:
+        raise PluginError(f"{where}({', '.join(names)}): its parameters should be (pod, victims)")
+    pod_type = _object_type(_hints(function, where).get(names[0]), Pod)
+    run = called(function)
+
+    def answer(body: bytes) -> tuple[bytes, Facts]:
+        args: PreemptionArgs = read_request(PreemptionArgs, body)
+        pod = read_pod(args.Pod, pod_type)
+        victims = _victims(args)
+        kept = run(pod, victims)
+        if not isinstance(kept, Mapping):
+            raise HandlerError(f"preempt returned {kept!r}; a mapping from node name to victims would be right")
+        meta = {str(node): _meta_victims(str(node), found, victims) for node, found in kept.items()}
+        return msgspec.json.encode({"NodeNameToMetaVictims": meta}), Facts(pod_key(args.Pod), len(victims), len(meta))
+
+    return answer
+
+
+def _victims(args: PreemptionArgs) -> dict[str, Victims]:
+    if args.NodeNameToVictims is not None:
+        found = {}
+        for node, victims in args.NodeNameToVictims.items():
+            pods = [
+                read_object(Pod, raw, f"NodeNameToVictims[{node}].Pods[{i}]")
+                for i, raw in enumerate(victims.Pods or ())
+            ]
+            found[node] = Victims(pods, [pod.metadata.uid for pod in pods], victims.NumPDBViolations)
+        return found
+    return {
+        node: Victims([], [pod.UID for pod in meta.Pods or ()], meta.NumPDBViolations)
+        for node, meta in (args.NodeNameToMetaVictims or {}).items()
+    }
+
+
+def _meta_victims(node: str, found: Any, offered: Mapping[str, Victims]) -> dict[str, Any]:
+    violations = offered[node].pdb_violations if node in offered else 0
+    if isinstance(found, Victims):
+        uids: Iterable[Any] = found.uids
+        violations = found.pdb_violations
+        if found.pods and len(found.pods) != len(found.uids):
+            uids = [pod.metadata.uid for pod in found.pods]
+    elif isinstance(found, str) or not isinstance(found, Iterable):
+        raise HandlerError(f"preempt gives {node!r} {found!r}; Victims or uids would be right")
+    else:
+        uids = [pod.metadata.uid if isinstance(pod, Pod) else pod for pod in found]
+    return {"Pods": [{"UID": str(uid)} for uid in uids], "NumPDBViolations": violations}
+
+
+def bind_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
+    names = list(inspect.signature(function).parameters)
+    if len(names) != 1:
+        raise PluginError(f"{where}({', '.join(names)}): its parameter should be (binding)")
+    run = called(function)
+
+    def answer(body: bytes) -> tuple[bytes, Facts]:
+        args: BindingArgs = read_request(BindingArgs, body)
+        run(Binding(args.PodName, args.PodNamespace, args.PodUID, args.Node))
+        return b'{"Error":""}', Facts(f"{args.PodNamespace}/{args.PodName}", 1, 1)
+
+    return answer
+
+
+class _KeyMeta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Keyed(msgspec.Struct):
+    metadata: _KeyMeta = msgspec.field(default_factory=_KeyMeta)
+
+
+_keyed = msgspec.json.Decoder(_Keyed)
+
+
+def pod_key(raw: msgspec.Raw) -> str:
+    """namespace/name, for logs."""
+    try:
+        meta = _keyed.decode(raw).metadata
+    except msgspec.MsgspecError:
+        return ""
+    return f"{meta.namespace}/{meta.name}"
+
+
+_MAKERS = {"filter": filter_verb, "prioritize": prioritize_verb, "preempt": preempt_verb, "bind": bind_verb}
+
+
+def serve_object(source: Any, where: str) -> Served:
+    """Make verbs of a module with functions, of an Extender class, or of one of its instances."""
+    if isinstance(source, type):
+        try:
+            source = source()
+        except TypeError as error:
+            raise PluginError(f"{where}: {source.__qualname__} is made without arguments, but: {error}") from None
+    functions = {verb: function for verb in VERBS if callable(function := getattr(source, verb, None))}
+    if not functions:
+        raise PluginError(f"{where}: defines none of {', '.join(VERBS)}; filter(pod, node) would be a beginning")
+    settings = _settings(source, where)
+    served = Served(settings)
+    for verb, function in functions.items():
+        served.verbs[verb] = _MAKERS[verb](function, f"{where}: {verb}")
+    settings.node_cache_capable = _all_by_name(functions, where)
+    return served
+
+
+def _all_by_name(functions: Mapping[str, Callable[..., Any]], where: str) -> bool:
+    lookers = [shape_of(functions[verb], where) for verb in ("filter", "prioritize") if verb in functions]
+    return bool(lookers) and all(shape.wants_names for shape in lookers)
+
+
+def _settings(source: Any, where: str) -> Settings:
+    is_module = isinstance(source, types.ModuleType)
+    default = source.__name__.rpartition(".")[2] if is_module else type(source).__name__
+    name = getattr(source, "name", "")
+    settings = Settings(name if isinstance(name, str) and name else default)
+    for field_, kind, right in (
+        ("weight", int, "a number above 0"),
+        ("ignorable", bool, "True or False"),
+        ("http_timeout", str, 'a duration such as "2s"'),
+        ("ignored_by_scheduler", bool, "True or False"),
+    ):
+        value = getattr(source, field_, getattr(Extender, field_))
+        fits = isinstance(value, kind) and not (kind is int and (isinstance(value, bool) or int(value) < 1))
+        if not fits:
+            raise PluginError(f"{where}: {field_} is {value!r}; {right} would be right")
+        setattr(settings, field_, value)
+    resources = getattr(source, "managed_resources", ())
+    if isinstance(resources, str) or not all(isinstance(resource, str) for resource in resources):
+        raise PluginError(f"{where}: managed_resources is {resources!r}; a list of resource names would be right")
+    settings.managed_resources = tuple(resources)
+    return settings

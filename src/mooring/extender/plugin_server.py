@@ -1,0 +1,208 @@
+"""A mooring plugin as an extender, unchanged: for those who keep their kube-scheduler.
+
+What a scheduler sends is the pod and its candidate nodes. The plugin sees
+those nodes without the pods that run there, because nobody tells an extender
+about them; one that looks at labels, taints, annotations or allocatable
+resources decides as it would inside the scheduler. Scores from 0 to 100 become
+scores from 0 to 10.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mooring.api.core import Node, Pod
+from mooring.clock import SystemClock
+from mooring.config.features import DEFAULT_FEATURES
+from mooring.errors import MooringError, PluginError
+from mooring.extender.handlers import Facts, HandlerError, Served, Settings, encode_scores, filter_answer, pod_key
+from mooring.extender.requests import BadRequest, ExtenderArgs, read_object, read_pod, read_request
+from mooring.extender.sdk import Filtered
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
+from mooring.framework.registry import points_of
+from mooring.framework.runtime import CycleError, judge
+from mooring.framework.status import Code, Status
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+MAX_NODES = 50_000  # remembered; more than any cluster has means that names do not come again
+
+
+@dataclass(slots=True)
+class _Request:
+    pod: PodInfo
+    rows: NodeRows
+    names: list[str]
+    raw: dict[str, bytes]
+    key: str
+
+
+class PluginServer:
+    """Holds the nodes that came so far, and asks the plugins about those of the request at hand."""
+
+    def __init__(self, plugins: Sequence[type], arguments: dict[str, Any] | None = None) -> None:
+        self.cluster = Cluster()
+        self._seen: dict[str, bytes] = {}
+        self._lock = threading.Lock()  # plugins and columns are for one thread at a time
+        handle = Handle(self.cluster, SystemClock(), features=DEFAULT_FEATURES)
+        self.plugins = []
+        for plugin in plugins:
+            try:
+                self.plugins.append(plugin((arguments or {}).get(getattr(plugin, "name", "")), handle))
+            except MooringError as error:
+                raise PluginError(f"plugin {plugin.__qualname__}: {error}") from None
+        points = [(plugin, points_of(type(plugin))) for plugin in self.plugins]
+        self.filters = [plugin for plugin, has in points if "filter" in has or "preFilter" in has]
+        self.scorers = [plugin for plugin, has in points if "score" in has]
+        unserved = sorted({p for _, has in points for p in has} - {"preFilter", "filter", "preScore", "score"})
+        if not self.filters and not self.scorers:
+            raise PluginError(
+                f"an extender has filter and prioritize; the plugin has only {', '.join(unserved)}, "
+                "which work inside a scheduler alone"
+            )
+        self.left_out = unserved
+
+    def served(self, weight: int = 1) -> Served:
+        """The verbs that the plugins can answer."""
+        verbs: dict[str, Callable[[bytes], tuple[bytes, Facts]]] = {}
+        if self.filters:
+            verbs["filter"] = self._filter
+        if self.scorers:
+            verbs["prioritize"] = self._prioritize
+        name = "+".join(str(plugin.name) for plugin in self.plugins)
+        return Served(Settings(name=name, weight=weight), verbs)
+
+    # ---- verbs -------------------------------------------------------------------------------------------------
+
+    def _filter(self, body: bytes) -> tuple[bytes, Facts]:
+        with self._lock:
+            request = self._read(body)
+            state = CycleState()
+            try:
+                statuses = self._judge(state, request)
+            except CycleError as error:
+                raise HandlerError(str(error)) from None
+        keep = [name for name, status in zip(request.names, statuses, strict=True) if status.is_success]
+        refused: dict[str, str] = {}
+        for_good: dict[str, str] = {}
+        for name, status in zip(request.names, statuses, strict=True):
+            if not status.is_success:
+                found = for_good if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else refused
+                found[name] = status.message
+        answer = filter_answer(Filtered(keep, refused, for_good), request.raw, by_name=False)
+        return answer, Facts(request.key, len(request.names), len(keep))
+
+    def _judge(self, state: CycleState, request: _Request) -> list[Status]:
+        """One status per node: of the first plugin that refuses it."""
+        statuses = [Status()] * len(request.names)
+        still = np.ones(len(request.names), np.bool_)
+
+        def refuse(positions: Sequence[int], status: Callable[[int], Status]) -> None:
+            for i in positions:
+                statuses[i] = status(i)
+                still[i] = False
+
+        for plugin in self.filters:
+            if not self._pre_filter(plugin, state, request, still, refuse) or not still.any():
+                continue
+            if not hasattr(plugin, "filter"):
+                continue
+            verdict = judge(plugin, state, request.pod, request.rows, lambda: still)
+            if verdict is not None:
+                ids = verdict.ids
+                refused = np.flatnonzero(still & (ids != 0)).tolist()
+                refuse(refused, lambda i, v=verdict, n=ids: v.status_of(int(n[i])))  # type: ignore[misc]
+        return statuses
+
+    @staticmethod
+    def _pre_filter(plugin: Any, state: CycleState, request: _Request, still: Any, refuse: Callable[..., None]) -> bool:
+        """Run a PreFilter, if there is one; report whether the filter is to run."""
+        if not hasattr(plugin, "pre_filter"):
+            return True
+        found = plugin.pre_filter(state, request.pod, request.rows)
+        if isinstance(found, PreFilterResult):
+            left = Status.unresolvable(f"node(s) didn't satisfy plugin {plugin.name}")
+            others = [i for i, name in enumerate(request.names) if still[i] and name not in found.node_names]
+            refuse(others, lambda i: left)
+            return True
+        if found.is_skip:
+            return False
+        if found.is_rejected:
+            refuse(np.flatnonzero(still).tolist(), lambda i: found)
+            return False
+        if not found.is_success:
+            raise HandlerError(f'running PreFilter plugin "{plugin.name}": {found.message}')
+        return True
+
+    def _prioritize(self, body: bytes) -> tuple[bytes, Facts]:
+        with self._lock:
+            request = self._read(body)
+            state = CycleState()
+            totals = np.zeros(len(request.names), np.int64)
+            for plugin in self.scorers:
+                totals += self._score(plugin, state, request)
+        largest = MAX_NODE_SCORE * len(self.scorers)
+        scaled = (totals * 10 + largest // 2) // largest
+        scores = dict(zip(request.names, scaled.tolist(), strict=True))
+        return encode_scores(scores), Facts(request.key, len(request.names), len(scores))
+
+    @staticmethod
+    def _score(plugin: Any, state: CycleState, request: _Request) -> Any:
+        if hasattr(plugin, "pre_score"):
+            status = plugin.pre_score(state, request.pod, request.rows)
+            if status.is_skip:
+                return 0
+            if not status.is_success:
+                raise HandlerError(f'running PreScore plugin "{plugin.name}": {status.message}')
+        scores = plugin.score(state, request.pod, request.rows)
+        if scores is None:
+            return 0
+        if hasattr(plugin, "normalize"):
+            scores = plugin.normalize(state, request.pod, scores, request.rows)
+        low, high = int(scores.min(initial=0)), int(scores.max(initial=0))
+        if low < 0 or high > MAX_NODE_SCORE:
+            bad = low if low < 0 else high
+            raise HandlerError(
+                f'plugin "{plugin.name}" returns an invalid score {bad}, it should in the range of '
+                f"[0, {MAX_NODE_SCORE}] after normalizing"
+            )
+        return scores
+
+    # ---- nodes -------------------------------------------------------------------------------------------------
+
+    def _read(self, body: bytes) -> _Request:
+        args: ExtenderArgs = read_request(ExtenderArgs, body)
+        pod: Pod = read_pod(args.Pod)
+        if args.Nodes is None:
+            raise BadRequest("NodeNames without Nodes: a plugin reads whole nodes; set nodeCacheCapable: false")
+        if len(self._seen) > MAX_NODES:
+            for name in self._seen:
+                self.cluster.remove_node(name)
+            self._seen.clear()
+        known = {raw: name for name, raw in self._seen.items()}
+        names: list[str] = []
+        raws: dict[str, bytes] = {}
+        for i, item in enumerate(args.Nodes.items or ()):
+            raw = bytes(item)
+            name = known.get(raw, "")
+            if not name:
+                node: Node = read_object(Node, raw, f"Nodes.items[{i}]")
+                name = node.metadata.name
+                if not name:
+                    raise BadRequest(f"Nodes.items[{i}]: has no metadata.name")
+                self.cluster.set_node(node)
+                self._seen[name] = raw
+            names.append(name)
+            raws[name] = raw
+        every = self.cluster.snapshot()
+        table = every.table
+        index = np.fromiter((table.nodes[name].row for name in names), np.int64, len(names))
+        return _Request(self.cluster.info(pod), NodeRows(table, index), names, raws, pod_key(args.Pod))

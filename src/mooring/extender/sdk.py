@@ -1,0 +1,109 @@
+"""What extender authors import: say of a node whether a pod may go there, and how good it is.
+
+    from mooring.extender.sdk import Node, Pod, refuse
+
+    def filter(pod: Pod, node: Node):
+        if node.labels.get("licence") != "yes":
+            return refuse("the node has no licence")
+
+    def prioritize(pod: Pod, node: Node) -> int:
+        return 10 if node.labels.get("disk") == "ssd" else 0
+
+``mooring extender serve my_ext.py`` makes a server of it that any
+kube-scheduler can call, ``mooring extender config my_ext.py`` prints what to
+put into its configuration. Functions or a class derived from
+:class:`Extender` with methods of the same names; any of ``filter``,
+``prioritize``, ``preempt`` and ``bind``, plain or ``async``.
+
+The second parameter decides what comes: ``node`` is called for every node,
+``nodes`` once with all of them. Its type says how a node comes: ``Node``,
+``dict`` (the whole object), a msgspec Struct of your own with just the fields
+you read (the fastest), or ``str``: names only; then kube-scheduler need not
+send nodes at all (``nodeCacheCapable``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from mooring.api.core import Node, Pod
+
+__all__ = [
+    "MAX_SCORE",
+    "Binding",
+    "Extender",
+    "Filtered",
+    "Node",
+    "Pod",
+    "Refusal",
+    "Victims",
+    "refuse",
+]
+
+MAX_SCORE = 10
+"""The best score that an extender gives; kube-scheduler multiplies it by the weight and by ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No, and why. ``for_good``: removing pods from the node would not help, so that nobody is evicted for it."""
+
+    reason: str = ""
+    for_good: bool = False
+
+
+def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
+    """Refuse a node. Without a reason the node is dropped silently, and users are left wondering."""
+    return Refusal(reason, for_good)
+
+
+@dataclass(slots=True)
+class Filtered:
+    """A filter's answer for all nodes at once: which to keep, in any order, and why not the others."""
+
+    keep: Iterable[Any] = ()  # names or nodes
+    refused: Mapping[str, str] = field(default_factory=dict)  # name -> reason
+    refused_for_good: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Victims:
+    """Whom preemption would evict from a node: pods, or just their uids if nodes come by name."""
+
+    pods: Sequence[Pod]
+    uids: Sequence[str]
+    pdb_violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A pod that is to be bound to a node, by you."""
+
+    name: str
+    namespace: str
+    uid: str
+    node: str
+
+
+class Extender:
+    """Base for an extender with state. Define any of the four methods; attributes go into the configuration.
+
+    ``filter(pod, node)`` returns None or True to keep, False, a reason, or :func:`refuse` to refuse;
+    ``filter(pod, nodes)`` returns the nodes or names to keep, or :class:`Filtered`.
+
+    ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score.
+
+    ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns those to go on with: fewer nodes, or
+    fewer or other victims (a mapping from node name to Victims or to uids).
+
+    ``bind(binding)`` binds the pod itself; what it raises is shown to the user.
+    """
+
+    name: ClassVar[str] = ""
+    weight: ClassVar[int] = 1
+    ignorable: ClassVar[bool] = False
+    http_timeout: ClassVar[str] = ""  # such as "2s"; kube-scheduler's default is 5s
+    managed_resources: ClassVar[Sequence[str]] = ()  # only pods that ask for one of these are shown
+    ignored_by_scheduler: ClassVar[bool] = False  # the scheduler itself then does not check these
