@@ -14,6 +14,7 @@ from typing import Any
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
+from mooring.api.taints import UNSCHEDULABLE
 from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
@@ -140,6 +141,10 @@ class Narrator:
 
     def _node_changed(self, old: Node, new: Node) -> None:
         events = node_changes(old, new)
+        if _shown_taints(old) == _shown_taints(new) and old.spec.unschedulable == new.spec.unschedulable:
+            events = [event for event in events if "Taint" not in event.label]
+        elif new.spec.unschedulable and not old.spec.unschedulable and not events:
+            self.note("~", f"node {new.name}: unschedulable", node=new.name)
         if [event.label for event in events] == [_CONDITION] and not any(
             c.type == "Ready" for c in old.status.conditions
         ):
@@ -286,12 +291,16 @@ def _plural(kind: str) -> str:
 def _detail(obj: Object) -> str:
     if isinstance(obj, Node):
         parts = ["unschedulable"] if obj.spec.unschedulable else []
-        taints = [taint.key for taint in obj.spec.taints if taint.key != "node.kubernetes.io/unschedulable"]
-        parts += [f"taint {key}" for key in taints]
+        parts += [f"taint {text}" for text in _shown_taints(obj)]
         return " " + ", ".join(parts) if parts else ""
     if isinstance(obj, Pod) and obj.spec.priority_class_name:
         return f" priority {obj.spec.priority_class_name}"
     return ""
+
+
+def _shown_taints(node: Node) -> list[str]:
+    """The taints, without the one that only repeats that the node is cordoned."""
+    return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
 
 
 def _plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
@@ -304,8 +313,7 @@ def _plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
         changed += [f"{key} removed" for key in sorted(before) if key not in after]
         return "label " + ", ".join(changed)
     if "Taint" in label:
-        taints = [f"{taint.key}:{taint.effect}" for taint in new.spec.taints]
-        return "taints " + (", ".join(taints) or "none")
+        return "taints " + (", ".join(_shown_taints(new)) or "none")
     if "Allocatable" in label:
         return "allocatable changed"
     if "Condition" in label:

@@ -37,6 +37,7 @@ class Controller(ABC):
         self._queued: set[str] = set()
         self._later: dict[str, tuple[float, Timer]] = {}
         self._failures: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
         self._stops: list[Callable[[], None]] = []
         self._turn: Timer | None = None
         self.is_running = False
@@ -75,6 +76,11 @@ class Controller(ABC):
 
     def enqueue(self, key: str) -> None:
         if key not in self._queued:
+            wait_s = self._not_before.get(key, 0.0) - self.api.clock.monotonic() if self._not_before else 0.0
+            if wait_s > 0:
+                self.enqueue_after(key, wait_s)
+                return
+            self._not_before.pop(key, None)
             self._queued.add(key)
             self._queue.append(key)
             if self._turn is None and self.is_running:
@@ -90,8 +96,13 @@ class Controller(ABC):
             known[1].cancel()
         self._later[key] = when, self.timers.call_later(delay_s, self._due, key)
 
+    def pace(self, key: str, seconds: float) -> None:
+        """Look at a key no sooner than this again: what is costly to look at should not be looked at all the time."""
+        self._not_before[key] = self.api.clock.monotonic() + seconds
+
     def _due(self, key: str) -> None:
         self._later.pop(key, None)
+        self._not_before.pop(key, None)
         self.enqueue(key)
 
     def _work(self) -> None:
@@ -136,14 +147,14 @@ class Controller(ABC):
         return [obj for obj in found if (controller_of(obj) or {}).get("uid") == uid]
 
     def owner_keys(self, event: Event, kind: str) -> list[str]:
-        """Keys of the controllers of this kind that the event's object has, or had before."""
-        keys = []
+        """Keys of the owners of this kind that the event's object has, or had before; found without decoding it."""
+        keys: list[str] = []
         for entry in (event.entry, event.previous):
-            if entry is not None and entry.owners:
-                for reference in entry.object()["metadata"].get("ownerReferences") or ():
-                    if reference.get("controller") and reference.get("kind") == kind:
-                        keys.append(f"{entry.namespace}/{reference['name']}")
-        return list(dict.fromkeys(keys))
+            for uid in entry.owners if entry is not None else ():
+                owner = self.store.by_uid(uid)
+                if owner is not None and owner.kind.kind == kind and owner.key not in keys:
+                    keys.append(owner.key)
+        return keys
 
 
 def controller_of(obj: Object) -> Object | None:

@@ -1,0 +1,155 @@
+"""ReplicaSets and ReplicationControllers: as many pods of a template as wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from mooring.controlplane import meta, selectors
+from mooring.controlplane.controllers.base import (
+    Controller,
+    condition,
+    controller_of,
+    is_active,
+    is_terminating,
+    is_true,
+    phase,
+    pod_from_template,
+    reference_to,
+)
+from mooring.controlplane.kinds import PODS, by_resource
+from mooring.controlplane.store import Event, Object
+
+BURST = 500
+"""Pods created or deleted before others get a turn."""
+MANY, PACE_S = 100, 0.0002
+"""Owners of many pods are looked at less often, the more of them there are."""
+
+
+def is_available(pod: Object, min_ready_s: int, now: float) -> bool:
+    """Whether a pod has been ready for long enough."""
+    return ready_in(pod, min_ready_s, now) == 0.0
+
+
+def ready_in(pod: Object, min_ready_s: int, now: float) -> float | None:
+    """Seconds until a ready pod counts as available; None for a pod that is not ready."""
+    ready = condition(pod, "Ready")
+    if ready is None or ready.get("status") != "True":
+        return None
+    since = meta.parse_time(ready.get("lastTransitionTime") or "") or now
+    return max(0.0, since + min_ready_s - now) if min_ready_s else 0.0
+
+
+def first_to_go(pod: Object) -> tuple[Any, ...]:
+    """Orders pods for scaling down, as upstream ranks them: whoever does least comes first."""
+    metadata, started = pod["metadata"], (condition(pod, "Ready") or {}).get("lastTransitionTime", "")
+    cost = (metadata.get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
+    return (
+        bool(pod["spec"].get("nodeName")),
+        {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
+        is_true(pod, "Ready"),
+        int(cost) if cost.lstrip("-").isdigit() else 0,
+        _reversed(started),
+        _reversed(metadata["creationTimestamp"]),
+        metadata["name"],
+    )
+
+
+def _reversed(text: str) -> tuple[int, ...]:
+    return tuple(-ord(letter) for letter in text)
+
+
+class ReplicaSetController(Controller):
+    """Keeps a ReplicaSet's number of pods."""
+
+    watches: ClassVar[tuple[str, ...]] = ("replicasets.apps", "pods")
+    kind_name: ClassVar[str] = "ReplicaSet"
+
+    def noted(self, event: Event) -> Iterable[str]:
+        if event.kind is PODS:
+            return self.owner_keys(event, self.kind_name)
+        return (event.entry.key,)
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(by_resource(self.watches[0]), key)
+        if entry is None:
+            return
+        owner = entry.object()
+        if not (owner.get("status") or {}).get("observedGeneration") and not is_terminating(owner):
+            self._adopt(owner)
+        pods = self.owned(entry.uid, PODS)
+        if not is_terminating(owner):
+            self._scale(key, owner, [pod for pod in pods if is_active(pod)])
+            pods = self.owned(entry.uid, PODS)
+        self._report(key, owner, [pod for pod in pods if is_active(pod)])
+        if len(pods) > MANY:
+            self.pace(key, len(pods) * PACE_S)
+
+    def _selector(self, owner: Object) -> selectors.LabelSelector | None:
+        return selectors.from_object((owner.get("spec") or {}).get("selector"))
+
+    def _adopt(self, owner: Object) -> None:
+        """Take over pods that fit and belong to nobody, once, when the owner is new."""
+        selector = self._selector(owner)
+        if selector is None:
+            return
+        for entry in list(self.store.iterate(PODS, owner["metadata"]["namespace"])):
+            if entry.labels and selector.matches(entry.labels):
+                pod = entry.object()
+                if controller_of(pod) is None and is_active(pod):
+                    self.api.modify(PODS, entry.namespace, entry.name, lambda obj: _add_owner(obj, owner))
+
+    def _scale(self, key: str, owner: Object, active: list[Object]) -> None:
+        wanted = (owner.get("spec") or {}).get("replicas", 1)
+        missing = wanted - len(active)
+        if missing > 0:
+            template = owner["spec"].get("template") or {}
+            for _ in range(min(missing, BURST)):
+                name = owner["metadata"]["name"]
+                pod = pod_from_template(owner, template, generateName=f"{name}-")
+                self.api.create(PODS, owner["metadata"]["namespace"], pod)
+        elif missing < 0:
+            for pod in sorted(active, key=first_to_go)[: min(-missing, BURST)]:
+                metadata = pod["metadata"]
+                self.api.delete(
+                    PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}}
+                )
+        if abs(missing) > BURST:
+            self.enqueue(key)
+
+    def _report(self, key: str, owner: Object, active: list[Object]) -> None:
+        spec = owner.get("spec") or {}
+        now = self.api.clock.now()
+        waits = [ready_in(pod, spec.get("minReadySeconds", 0), now) for pod in active]
+        ready = [wait for wait in waits if wait is not None]
+        soon = [wait for wait in ready if wait > 0]
+        if soon:
+            self.enqueue_after(key, min(soon) + 0.01)
+        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+        labelled = [pod for pod in active if labels.items() <= (pod["metadata"].get("labels") or {}).items()]
+        entry = self.store.entry(by_resource(self.watches[0]), key)
+        if entry is None or entry.uid != owner["metadata"]["uid"]:
+            return
+        status: Object = {"replicas": len(active)}
+        counts = {
+            "fullyLabeledReplicas": len(labelled),
+            "readyReplicas": len(ready),
+            "availableReplicas": len(ready) - len(soon),
+        }
+        status |= {name: count for name, count in counts.items() if count}
+        status["observedGeneration"] = owner["metadata"].get("generation", 1)
+        self.set_status(entry, status)
+
+
+class ReplicationControllerController(ReplicaSetController):
+    """The same for the older kind."""
+
+    watches: ClassVar[tuple[str, ...]] = ("replicationcontrollers", "pods")
+    kind_name: ClassVar[str] = "ReplicationController"
+
+    def _selector(self, owner: Object) -> selectors.LabelSelector | None:
+        return selectors.from_object({"matchLabels": (owner.get("spec") or {}).get("selector") or {}})
+
+
+def _add_owner(pod: Object, owner: Object) -> None:
+    pod["metadata"].setdefault("ownerReferences", []).append(reference_to(owner))

@@ -1,0 +1,83 @@
+"""Taint eviction: a NoExecute taint makes pods leave, at once or when their patience ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from mooring.api.codec import from_plain
+from mooring.api.core import Node, Pod, Taint
+from mooring.api.taints import tolerates
+from mooring.controlplane import meta
+from mooring.controlplane.controllers.base import Controller, is_terminating, set_condition
+from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.store import Event, Object
+
+
+class TaintEvictionController(Controller):
+    """Deletes pods from nodes whose NoExecute taints they do not tolerate, or no longer."""
+
+    watches: ClassVar[tuple[str, ...]] = ("pods", "nodes")
+
+    def noted(self, event: Event) -> Iterable[str]:
+        entry = event.entry
+        if entry.kind is PODS:
+            node = (entry.fields or {}).get("spec.nodeName")
+            if not node:
+                return ()
+            host = self.store.entry(NODES, node)
+            return (entry.key,) if host is not None and b'"NoExecute"' in host.raw else ()
+        before = event.previous.raw if event.previous is not None else b""
+        if b'"NoExecute"' not in entry.raw and b'"NoExecute"' not in before:
+            return ()
+        return [pod.key for pod in self.store.pods_on(entry.name)]
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(PODS, key)
+        if entry is None or is_terminating(entry.object()):
+            return
+        host = self.store.entry(NODES, (entry.fields or {}).get("spec.nodeName", ""))
+        if host is None or b'"NoExecute"' not in host.raw:
+            return
+        patience_s = self._patience(from_plain(Pod, entry.object()), host.object())
+        if patience_s is None:
+            return
+        if patience_s > 0:
+            self.enqueue_after(key, patience_s)
+            return
+        now = self.api.timestamp()
+        self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _mark(pod, now), subresource="status")
+        self.api.delete(PODS, entry.namespace, entry.name, {"preconditions": {"uid": entry.uid}})
+
+    def _patience(self, pod: Pod, node: Object) -> float | None:
+        """Seconds until the pod has to go; None if it may stay for ever."""
+        typed: Node = from_plain(Node, node)
+        added = [each.get("timeAdded", "") for each in node["spec"].get("taints") or ()]
+        now = self.api.clock.now()
+        limits: list[float] = []
+        for taint, when in zip(typed.spec.taints, added, strict=True):
+            if taint.effect == "NoExecute":
+                left_s = _tolerated_for(pod, taint)
+                if left_s is not None:
+                    since = meta.parse_time(when) if when else None
+                    limits.append((since if since is not None else now) + left_s - now)
+        return min(limits, default=None)
+
+
+def _tolerated_for(pod: Pod, taint: Taint) -> float | None:
+    """How long the pod bears the taint; None for ever. Of several tolerations the shortest counts, as upstream."""
+    found = [each for each in pod.spec.tolerations if tolerates(each, taint)]
+    if not found:
+        return 0.0
+    limits = [max(0.0, float(each.toleration_seconds)) for each in found if each.toleration_seconds is not None]
+    return min(limits) if limits else None
+
+
+def _mark(pod: Object, now: str) -> None:
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
+    set_condition(pod.setdefault("status", {}), wanted, now)
