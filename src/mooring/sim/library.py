@@ -6,6 +6,7 @@ import difflib
 import importlib.util
 import inspect
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,14 +46,14 @@ def load(path: Path) -> Scenario:
     """Read a scenario from a file."""
     if path.suffix in (".yaml", ".yml"):
         scenario = load_scenario_file(path)
-        return scenario if path.parent != FOLDER else _renamed(scenario, _name(path))
+        return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
     if path.suffix != ".py":
         raise InputError(f"{path}: a scenario is a .py or a .yaml file")
     return from_module(_import(path), _name(path), str(path))
 
 
 def from_module(module: ModuleType, name: str, source: str) -> Scenario:
-    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS and TITLE are optional."""
+    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are optional."""
     play: Any = getattr(module, "scenario", None)
     if not inspect.iscoroutinefunction(play):
         raise InputError(f"{source}: no scenario in it; a function async def scenario(cluster) would be right")
@@ -64,8 +65,8 @@ def from_module(module: ModuleType, name: str, source: str) -> Scenario:
         play,
         getattr(module, "CONFIG", None),
         tuple(getattr(module, "PLUGINS", ())),
+        extenders=tuple(getattr(module, "EXTENDERS", ())),
         source=source,
-        needs=tuple(getattr(module, "NEEDS", ())),
     )
 
 
@@ -96,8 +97,3 @@ def _files() -> list[Path]:
 
 def _name(path: Path) -> str:
     return path.stem.replace("_", "-")
-
-
-def _renamed(scenario: Scenario, name: str) -> Scenario:
-    return Scenario(name, scenario.title, scenario.play, scenario.config, scenario.plugins, scenario.plugin_files,
-                    scenario.source, scenario.needs)  # fmt: skip

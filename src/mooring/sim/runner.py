@@ -127,8 +127,13 @@ class World(ABC):
             client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng
         )
         recorder.narrator = self.narrator
+        extenders = self._scenario.extenders if self._scenario is not None else ()
         options = SchedulerOptions(
-            registry=registry_for(self._scenario), clock=self.clock, rng=rng, decision_log=EveryDecision()
+            registry=registry_for(self._scenario),
+            clock=self.clock,
+            rng=rng,
+            decision_log=EveryDecision(),
+            extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._scenario.config if self._scenario else None)
         scheduler = NarratedScheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from mooring.api import yaml
 from mooring.clock import Clock
 from mooring.controlplane.kubelet import KUBELET
 from mooring.errors import ApiError, InputError, MooringError
+from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named
 
 POLL_S = 0.05
@@ -50,7 +51,11 @@ Play = Callable[["ScenarioCluster"], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A story with a name. ``config`` is a KubeSchedulerConfiguration, ``plugins`` classes that it may name."""
+    """A story with a name.
+
+    ``config`` is a KubeSchedulerConfiguration, ``plugins`` classes that it may name, ``extenders`` objects that are
+    asked as configured extenders would be.
+    """
 
     name: str
     title: str
@@ -58,9 +63,8 @@ class Scenario:
     config: Mapping[str, Any] | None = None
     plugins: tuple[type, ...] = ()
     plugin_files: tuple[str, ...] = ()
+    extenders: tuple[Extender, ...] = ()
     source: str = ""
-    needs: tuple[str, ...] = field(default=())
-    """What it cannot do without: ``embedded`` for stories that only the embedded control plane can tell."""
 
 
 class ScenarioCluster:
@@ -295,7 +299,7 @@ class _Wanted:
     def __str__(self) -> str:
         parts = []
         if self.nodes is not None:
-            parts.append("is on " + " or ".join(self.nodes))
+            parts.append("has no node" if self.nodes == [""] else "is on " + " or ".join(self.nodes))
         if self.phase is not None:
             parts.append(f"is {self.phase}")
         if self.pending is True:

@@ -51,7 +51,7 @@ def parse_scenario(text: str | bytes, *, source: str, folder: Path, name: str) -
         raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
     steps = []
     for number, step in enumerate(value["steps"], 1):
-        where = f"{source}: steps[{number - 1}]"
+        where = f"{Path(source).name}: steps[{number - 1}]"
         try:
             steps.append((where, _Steps(folder).read(step)))
         except MooringError as error:

@@ -11,13 +11,19 @@ from mooring.api.taints import tolerates
 from mooring.controlplane import meta
 from mooring.controlplane.controllers.base import Controller, is_terminating, set_condition
 from mooring.controlplane.kinds import NODES, PODS
-from mooring.controlplane.store import Event, Object
+from mooring.controlplane.rest import Api
+from mooring.controlplane.store import DELETED, Event, Object
+from mooring.controlplane.timers import Timers
 
 
 class TaintEvictionController(Controller):
     """Deletes pods from nodes whose NoExecute taints they do not tolerate, or no longer."""
 
     watches: ClassVar[tuple[str, ...]] = ("pods", "nodes")
+
+    def __init__(self, api: Api, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._since: dict[str, dict[str, float]] = {}  # node -> taint -> when it was first seen
 
     def noted(self, event: Event) -> Iterable[str]:
         entry = event.entry
@@ -27,10 +33,24 @@ class TaintEvictionController(Controller):
                 return ()
             host = self.store.entry(NODES, node)
             return (entry.key,) if host is not None and b'"NoExecute"' in host.raw else ()
+        self._note_taints(entry.name, {} if event.type == DELETED else entry.object())
         before = event.previous.raw if event.previous is not None else b""
         if b'"NoExecute"' not in entry.raw and b'"NoExecute"' not in before:
             return ()
         return [pod.key for pod in self.store.pods_on(entry.name)]
+
+    def start(self) -> None:
+        super().start()
+        for entry in self.store.iterate(NODES):
+            self._note_taints(entry.name, entry.object())
+
+    def _note_taints(self, name: str, node: Object) -> None:
+        """Remember since when a taint is there: not everybody who sets one writes it down."""
+        now = self.api.clock.now()
+        before = self._since.pop(name, {})
+        taints = [each for each in (node.get("spec") or {}).get("taints") or () if each["effect"] == "NoExecute"]
+        if taints:
+            self._since[name] = {each["key"]: before.get(each["key"], _added(each, now)) for each in taints}
 
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(PODS, key)
@@ -52,16 +72,19 @@ class TaintEvictionController(Controller):
     def _patience(self, pod: Pod, node: Object) -> float | None:
         """Seconds until the pod has to go; None if it may stay for ever."""
         typed: Node = from_plain(Node, node)
-        added = [each.get("timeAdded", "") for each in node["spec"].get("taints") or ()]
-        now = self.api.clock.now()
+        now, since = self.api.clock.now(), self._since.get(typed.name, {})
         limits: list[float] = []
-        for taint, when in zip(typed.spec.taints, added, strict=True):
+        for taint in typed.spec.taints:
             if taint.effect == "NoExecute":
                 left_s = _tolerated_for(pod, taint)
                 if left_s is not None:
-                    since = meta.parse_time(when) if when else None
-                    limits.append((since if since is not None else now) + left_s - now)
+                    limits.append(since.get(taint.key, now) + left_s - now)
         return min(limits, default=None)
+
+
+def _added(taint: Object, now: float) -> float:
+    when = taint.get("timeAdded")
+    return (meta.parse_time(when) if when else None) or now
 
 
 def _tolerated_for(pod: Pod, taint: Taint) -> float | None:
