@@ -226,16 +226,20 @@ class Classroom:
 
 @contextlib.asynccontextmanager
 async def open_classroom(
-    module: types.ModuleType, say: Say | None = None, *, use_tls: bool = False, kubeconfig: Path | None = None
+    module: types.ModuleType, say: Say | None = None, *, kubeconfig: Path | None = None
 ) -> AsyncIterator[Classroom]:
-    """Start a control plane and prepare a lesson's scheduler; both end with the block."""
+    """Start a control plane and prepare a lesson's scheduler; both end with the block.
+
+    With ``kubeconfig`` it is open to visitors: kubectl finds its way in by that file, over TLS and in real time.
+    """
+    is_open = kubeconfig is not None
     faults = Faults()
     plane = ControlPlane(
-        use_tls=use_tls,
-        also_plain=use_tls,
+        use_tls=is_open,
+        also_plain=is_open,
         kubeconfig_path=kubeconfig,
         faults=faults,
-        clock=LoopClock(FIRST_DAY_S) if not use_tls else None,
+        clock=None if is_open else LoopClock(FIRST_DAY_S),
         rng=random.Random(SEED),
         default_tolerations=False,
     )

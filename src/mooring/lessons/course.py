@@ -7,12 +7,12 @@ import contextlib
 import importlib
 import logging
 import types
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.errors import UsageError
-from mooring.lessons.classroom import Classroom, Say, SchedulerLog, open_classroom
+from mooring.lessons.classroom import Say, SchedulerLog, open_classroom
 from mooring.lessons.virtual_time import run_virtual
 
 HERE = Path(__file__).parent
@@ -89,13 +89,8 @@ def play(
     *,
     module: types.ModuleType | None = None,
     real_time: bool = False,
-    kubeconfig: Path | None = None,
-    afterwards: Callable[[Classroom], Awaitable[None]] | None = None,
 ) -> None:
-    """Play a lesson's scenario on an embedded control plane, with its own scheduler or with another module's.
-
-    In virtual time unless told otherwise. ``afterwards`` is awaited before everything is taken down.
-    """
+    """Play a lesson's scenario on an embedded control plane, with its own scheduler or another; in virtual time."""
 
     async def main() -> None:
         began = asyncio.get_running_loop().time()
@@ -104,12 +99,8 @@ def play(
             tell(asyncio.get_running_loop().time() - began, who, text)
 
         with listening(say):
-            async with open_classroom(
-                module or which.module("scheduler"), say, use_tls=kubeconfig is not None, kubeconfig=kubeconfig
-            ) as room:
+            async with open_classroom(module or which.module("scheduler"), say) as room:
                 await which.module("scenario").scenario(room)
-                if afterwards is not None:
-                    await afterwards(room)
 
     if real_time:
         asyncio.run(main())

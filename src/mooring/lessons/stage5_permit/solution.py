@@ -223,7 +223,9 @@ class Scheduler:
         """Wait for the verdict, but not for ever: a permission that does not come in time is a no."""
         await asyncio.wait((waiting.verdict,), timeout=PERMIT_TIMEOUT_S)
         for plugin in sorted(waiting.pending):
-            waiting.reject(plugin, node, f"rejected due to timeout after waiting {PERMIT_TIMEOUT_S:g}s at {plugin}")
+            waiting.reject(
+                plugin, node, f"rejected due to timeout after waiting {PERMIT_TIMEOUT_S:g}s at plugin {plugin}"
+            )
         await waiting.verdict
 
     def run_permit_plugins(self, state: CycleState, pod: Pod, node: str) -> None:

@@ -1,0 +1,310 @@
+"""``mooring learn``: seven small schedulers to run, read, change and be checked on."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from mooring.cli.output import console, print_table
+from mooring.errors import InputError, MooringError, UsageError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from mooring.lessons.checking import Report
+    from mooring.lessons.course import Lesson, Tell
+
+CHAPTERS = (
+    ("8-first-plugin.md", "write your first plugin"),
+    ("9-first-extender.md", "write your first extender"),
+    ("10-read-the-real-one.md", "read the real one: from main to the leader election"),
+    ("11-preemption.md", "preemption: room for the more important"),
+    ("12-why-is-my-pod-pending.md", "why is my pod pending?"),
+)
+COPY = "my_scheduler.py"
+SANDBOX_NODES = 10
+
+
+class LessonGroup(click.Group):
+    """A group whose commands are the lessons' numbers."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*(str(number) for number in range(1, 8)), *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name.isdecimal():
+            from mooring.lessons.course import lesson
+
+            return _lesson_command(lesson(int(name)))
+        return super().get_command(ctx, name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise UsageError(f'lesson "{args[0]}": a number from 1 to 7 would be right, or diff')
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LessonGroup, invoke_without_command=True, epilog="Example: mooring learn 1")
+@click.pass_context
+def learn(ctx: click.Context) -> None:
+    """Walk through seven small schedulers.
+
+    Without a number the lessons are listed. `mooring learn 3` plays lesson 3 on a control plane inside this process
+    and says what is to be seen; `mooring learn 3 --help` shows what else can be done with it.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(console())
+
+
+def _list(to: Console) -> None:
+    from mooring.lessons.course import LESSONS
+
+    rows = [(str(one.number), one.title, one.new) for one in LESSONS]
+    print_table(to, ("LESSON", "TITLE", "WHAT IS NEW"), rows)
+    to.print("\nPlay one: mooring learn 1. Change it: mooring learn 1 --edit. Compare two: mooring learn diff 1 2.\n")
+    print_table(to, ("CHAPTER", "TO READ, IN THE REPOSITORY"), [(t, f"docs/learn/{name}") for name, t in CHAPTERS])
+
+
+@learn.command(epilog="Example: mooring learn diff 2 3")
+@click.argument("before", type=int)
+@click.argument("after", type=int)
+def diff(before: int, after: int) -> None:
+    """Show what changes from one lesson to another."""
+    from mooring.lessons.course import lesson
+
+    old, new = lesson(before), lesson(after)
+    _print_diff(console(), old.source, new.source, f"lesson {before}: {old.title}", f"lesson {after}: {new.title}")
+
+
+def _print_diff(to: Console, old: Path, new: Path, old_name: str, new_name: str) -> None:
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    lines = difflib.unified_diff(
+        old.read_text().splitlines(), new.read_text().splitlines(), old_name, new_name, lineterm="", n=3
+    )
+    for line in lines:
+        style = "bold" if line.startswith(("+++", "---")) else styles.get(line[:1], "")
+        to.print(Text(line, style=style))
+
+
+def _lesson_command(which: Lesson) -> click.Command:
+    """Make the command of one lesson; all have the same options."""
+    options = [
+        click.Option(
+            ["--edit"],
+            is_flag=False,
+            flag_value=f"lesson{which.number}",
+            metavar="[DIR]",
+            help=f"Copy the lesson into a folder of yours.  [default: lesson{which.number}]",
+        ),
+        click.Option(["--check"], metavar="FILE", help="Check your solution of the exercise."),
+        click.Option(["--time-limit"], type=click.FloatRange(1, 3600), default=60.0, help="For --check, in seconds."),
+        click.Option(["--file"], metavar="FILE", help="Play the scenario with your scheduler."),
+        click.Option(["--solution"], is_flag=True, help="Show one solution of the exercise, as a difference."),
+        click.Option(["--text"], is_flag=True, help="Print the lesson's text."),
+        click.Option(["--sandbox"], is_flag=True, help="No scenario: ten nodes and the scheduler, for your kubectl."),
+        click.Option(
+            ["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead; creates nothing in it."
+        ),
+        click.Option(["--real-time"], is_flag=True, help="Let seconds be seconds."),
+    ]
+    return click.Command(
+        str(which.number),
+        callback=lambda **chosen: _do(which, chosen),
+        params=list(options),
+        help=f"Lesson {which.number}, {which.title}: {which.new}.",
+        short_help=f"{which.title}: {which.new}",
+        epilog=f"Example: mooring learn {which.number} --check {COPY}",
+    )
+
+
+def _do(which: Lesson, chosen: dict[str, Any]) -> int:
+    doings = [name for name in ("edit", "check", "solution", "text", "sandbox", "kubeconfig") if chosen[name]]
+    if len(doings) > 1:
+        raise UsageError(f"--{doings[0]} and --{doings[1]}: one at a time would be right")
+    to = console()
+    if chosen["text"]:
+        to.print(Text(which.text.read_text().rstrip()))
+    elif chosen["solution"]:
+        solution = which.folder / "solution.py"
+        _print_diff(to, which.source, solution, f"lesson {which.number}", "one solution of its exercise")
+    elif chosen["edit"]:
+        _edit(to, which, Path(chosen["edit"]))
+    elif chosen["check"]:
+        from mooring.lessons.checking import check_file
+
+        report = check_file(which, Path(chosen["check"]), time_limit_s=chosen["time_limit"])
+        _print_report(to, which, report, chosen["check"])
+        return 0 if report.is_solved else 1
+    else:
+        file = chosen["file"]
+        module = _load(Path(file)) if file else which.module("scheduler")
+        with _blaming(Path(file) if file else which.source):
+            if chosen["kubeconfig"]:
+                _schedule_for(to, module, chosen["kubeconfig"])
+            elif chosen["sandbox"]:
+                _sandbox(to, which, module)
+            else:
+                _play(to, which, module, real_time=chosen["real_time"])
+    return 0
+
+
+# ---- playing ----------------------------------------------------------------------------------------------------
+
+
+def _teller(to: Console) -> Tell:
+    styles = {"scenario": "bold", "note": "cyan", "scheduler": ""}
+
+    def tell(at_s: float, who: str, text: str) -> None:
+        line = Text(f"{at_s:6.1f} s  ", style="dim")
+        if who == "note":
+            line = Text("          ")
+        line.append(f"→ {text}" if who == "note" else f"{who:<9}  {text}", style=styles[who])
+        to.print(line)
+
+    return tell
+
+
+def _play(to: Console, which: Lesson, module: ModuleType, *, real_time: bool) -> None:
+    from mooring.lessons.course import play
+
+    to.print(Text(f"Lesson {which.number}: {which.title}", style="bold"))
+    to.print(Text(f"New: {which.new}. Time is {'real' if real_time else 'virtual: seconds pass at once'}.\n"))
+    play(which, _teller(to), module=module, real_time=real_time)
+    to.print(f"\nRead: mooring learn {which.number} --text. Do the exercise: mooring learn {which.number} --edit.")
+    if which.number < 7:
+        to.print(f"Then see what comes next: mooring learn diff {which.number} {which.number + 1}")
+
+
+def _sandbox(to: Console, which: Lesson, module: ModuleType) -> None:
+    """Give the learner a cluster to play with, until Ctrl-C."""
+    import asyncio
+    import tempfile
+
+    from mooring.lessons.classroom import SCHEDULER_NAME, open_classroom
+    from mooring.lessons.course import listening
+
+    async def main(folder: str) -> None:
+        began = asyncio.get_running_loop().time()
+        tell = _teller(to)
+
+        def say(who: str, text: str) -> None:
+            tell(asyncio.get_running_loop().time() - began, who, text)
+
+        kubeconfig = Path(folder) / "kubeconfig"
+        with listening(say):
+            async with open_classroom(module, say, kubeconfig=kubeconfig) as room:
+                for i in range(SANDBOX_NODES):
+                    room.node(f"node{i}")
+                await room.start()
+                overrides = f'--overrides=\'{{"spec":{{"schedulerName":"{SCHEDULER_NAME}"}}}}\''
+                to.print(f"Lesson {which.number}'s scheduler is running. In another terminal:\n")
+                to.print(f"  export KUBECONFIG={kubeconfig}")
+                to.print(f"  kubectl run pod3 --image=pause:3.10 {overrides}")
+                to.print("  kubectl get pods -o wide\n  kubectl get events\n\nCtrl-C ends it.\n")
+                to.file.flush()
+                await room.pass_time(10**9)
+
+    with tempfile.TemporaryDirectory(prefix="mooring-lesson-") as folder:
+        asyncio.run(main(folder))
+
+
+def _schedule_for(to: Console, module: ModuleType, kubeconfig: str) -> None:
+    """Run a lesson's scheduler for a cluster of the learner's, until Ctrl-C."""
+    import asyncio
+
+    from mooring.client.kubeconfig import find_config
+    from mooring.client.rest import RestClient
+    from mooring.lessons.classroom import SCHEDULER_NAME
+    from mooring.lessons.course import listening
+
+    async def main() -> None:
+        began = asyncio.get_running_loop().time()
+        tell = _teller(to)
+        async with RestClient(find_config(kubeconfig)) as client:
+            answer = await client.get("/version", timeout_s=10)  # a wrong address is told at once
+            to.print(f"The cluster answers ({answer.status}). Pods with schedulerName: {SCHEDULER_NAME} are scheduled.")
+            to.print("Ctrl-C ends it.\n")
+            to.file.flush()
+            with listening(lambda who, text: tell(asyncio.get_running_loop().time() - began, who, text)):
+                await module.Scheduler(client).run()
+
+    asyncio.run(main())
+
+
+def _load(path: Path) -> ModuleType:
+    from mooring.lessons.check_process import load
+    from mooring.lessons.classroom import look_over
+
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; the name of your copy of scheduler.py would be right")
+    with _blaming(path):
+        module = load(path.resolve())
+    problem = look_over(module)
+    if problem:
+        raise InputError(f"{path}: {problem}")
+    return module
+
+
+@contextlib.contextmanager
+def _blaming(path: Path) -> Iterator[None]:
+    """Turn whatever a scheduler's file raises into one line that names the place."""
+    from mooring.lessons.checking import describe
+
+    try:
+        yield
+    except MooringError:
+        raise
+    except SystemExit:
+        raise InputError(f'{path}: it ends the program; put that under: if __name__ == "__main__"') from None
+    except Exception as error:
+        raise MooringError(f"{path}: {describe(error, path.resolve())}") from error
+
+
+# ---- the exercise -----------------------------------------------------------------------------------------------
+
+
+def _edit(to: Console, which: Lesson, folder: Path) -> None:
+    target = folder / COPY
+    if target.exists():
+        raise UsageError(f"{target}: it is there already and is not overwritten; another folder would be right")
+    source, text = which.source.read_text(), which.text.read_text()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "README.md").write_text(text)
+        target.write_text(source)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+    to.print(f"{target} is yours to change; the exercise is at the end of {folder / 'README.md'}.")
+    to.print(f"Play it: mooring learn {which.number} --file {target}")
+    to.print(f"Check it: mooring learn {which.number} --check {target}")
+
+
+def _print_report(to: Console, which: Lesson, report: Report, file: str) -> None:
+    for result in report.results:
+        if result.missing:
+            to.print(Text(f"✗ {result.says}", style="bold"))
+            to.print(Text(f"  seen: {result.missing}"))
+            to.print(Text(f"  hint: {result.hint}", style="cyan"))
+        else:
+            to.print(Text(f"✓ {result.says}", style="green"))
+    if report.output:
+        to.print(Text("\nIt printed:\n" + report.output, style="dim"))
+    done = sum(not result.missing for result in report.results)
+    if report.problem:
+        to.print(Text(f"{file}: {report.problem}."))
+        to.print("Nothing is lost: mend that and check again.")
+    elif report.is_solved:
+        to.print(f"\nAll {done} of {done}: the exercise of lesson {which.number} is solved. Well done!")
+        if which.number < 7:
+            to.print(f"What comes next: mooring learn diff {which.number} {which.number + 1}")
+    else:
+        to.print(f"\n{done} of {len(report.results)} so far. If you are stuck: mooring learn {which.number} --solution")

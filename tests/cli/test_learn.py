@@ -1,0 +1,203 @@
+"""mooring learn: listing, playing, copying, checking and comparing lessons."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mooring.cli.main import run
+from mooring.client.kubeconfig import find_config
+from mooring.client.rest import RestClient
+from mooring.lessons.course import LESSONS, lesson
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_list_has_lessons_and_chapters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn"]) == 0
+    out = capsys.readouterr().out
+    for one in LESSONS:
+        assert f"{one.number}        {one.title}" in out
+    repository = Path(__file__).parents[2]
+    chapters = re.findall(r"docs/learn/\S+\.md", out)
+    assert chapters
+    assert [chapter for chapter in chapters if not (repository / chapter).is_file()] == []
+
+
+@pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
+def test_a_lesson_plays_and_says_what_is_seen(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", str(number)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"Lesson {number}: {lesson(number).title}\n")
+    assert "   0.0 s  scenario   " in out
+    assert " s  scheduler  Scheduled: Successfully assigned default/" in out
+    assert "          → " in out
+    assert f"mooring learn {number} --edit" in out
+
+
+def test_the_way_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "1", "--edit"]) == 0
+    copy = Path("lesson1/my_scheduler.py")
+    assert copy.read_text() == lesson(1).source.read_text()
+    assert Path("lesson1/README.md").read_text() == lesson(1).text.read_text()
+    assert run(["learn", "1", "--check", str(copy)]) == 1
+    out = capsys.readouterr().out
+    assert "✗ a pod with a nodeSelector goes to the node that has the label\n  seen: fast1 asks for disk=ssd" in out
+    assert "\n  hint: write a predicate" in out
+    assert "1 of 4 so far" in out
+    copy.write_text((lesson(1).folder / "solution.py").read_text())
+    assert run(["learn", "1", "--check", str(copy)]) == 0
+    assert "All 4 of 4: the exercise of lesson 1 is solved." in capsys.readouterr().out
+    assert run(["learn", "1", "--file", str(copy)]) == 0
+    assert "pod1 is on node" in capsys.readouterr().out
+
+
+def test_a_copy_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "2", "--edit", "here/mine"]) == 0
+    Path("here/mine/my_scheduler.py").write_text("# three evenings of work\n")
+    assert run(["learn", "2", "--edit", "here/mine"]) == 2
+    assert "is not overwritten" in capsys.readouterr().err
+    assert Path("here/mine/my_scheduler.py").read_text() == "# three evenings of work\n"
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("file").write_text("")
+    assert run(["learn", "2", "--edit", "file/inside"]) == 2
+    assert capsys.readouterr().err.startswith("mooring: file/inside: cannot be written: ")
+
+
+@pytest.mark.parametrize("number", range(1, 7), ids=lambda n: f"from {n} to {n + 1}")
+def test_neighbours_can_be_compared(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "diff", str(number), str(number + 1)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"--- lesson {number}: ")
+    assert f'+"""Lesson {number + 1}: ' in out
+    assert "\x1b[" not in out  # no terminal, no colours
+
+
+def test_the_difference_is_coloured_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert run(["learn", "diff", "1", "2"]) == 0
+    assert re.search(r"\x1b\[32m\+", capsys.readouterr().out)
+
+
+def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "3", "--text"]) == 0
+    assert capsys.readouterr().out.strip() == lesson(3).text.read_text().strip()
+    assert run(["learn", "3", "--solution"]) == 0
+    assert "+class LeastPods(Plugin):" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        pytest.param(["8"], "lesson 8: there are lessons 1 to 7", id="a lesson that is not there"),
+        pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
+        pytest.param(["eight"], 'lesson "eight": a number from 1 to 7 would be right, or diff', id="a word"),
+        pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),
+        pytest.param(["diff", "2", "9"], "lesson 9: there are", id="a difference to a lesson that is not there"),
+        pytest.param(["3", "--check", "no.py"], "no.py: there is nothing; the name of your copy", id="no such file"),
+        pytest.param(["3", "--file", "no.py"], "no.py: there is no such file", id="no such file to play"),
+        pytest.param(["3", "--check", "a.py", "--text"], "--check and --text: one at a time", id="two things at once"),
+        pytest.param(["3", "--kubeconfig", "no.yaml"], "no.yaml", id="a kubeconfig that is not there"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("mooring: ")
+    assert want in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        pytest.param("def broken(:\n", "line 1: ", id="a syntax error"),
+        pytest.param("import sys; sys.exit(3)\n", "it ends the program", id="sys.exit"),
+        pytest.param("Scheduler = 1\n", "Scheduler should be a class", id="no class"),
+    ],
+)
+def test_playing_a_broken_file_is_one_line(source: str, want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(source)
+    assert run(["learn", "2", "--file", "mine.py"]) in (1, 2)
+    err = capsys.readouterr().err
+    assert err.startswith("mooring: mine.py: ")
+    assert want in err
+    assert err.count("\n") == 1
+
+
+def test_an_exception_while_playing_names_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    source = (
+        lesson(2).source.read_text().replace("        if node.spec.unschedulable:", "        if node.unschedulable:")
+    )
+    Path("mine.py").write_text(source)
+    assert run(["learn", "2", "--file", "mine.py"]) == 1
+    err = capsys.readouterr().err
+    assert re.search(r"mooring: mine\.py: line \d+, in filter: `if node\.unschedulable:`: AttributeError", err)
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mooring", "learn", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if wanted in line:
+            return seen
+    raise AssertionError(f"{wanted!r} was not printed: {seen}")
+
+
+async def create_pod(kubeconfig: str, name: str) -> None:
+    spec = {"schedulerName": "mooring-lesson", "containers": [{"name": "main", "image": "pause:3.10"}]}
+    async with RestClient(find_config(kubeconfig)) as client:
+        body = json.dumps({"metadata": {"name": name}, "spec": spec}).encode()
+        await client.create("/api/v1/namespaces/default/pods", body)
+
+
+@pytest.mark.e2e
+def test_a_sandbox_serves_and_another_lesson_can_schedule_for_it() -> None:
+    """The sandbox of one lesson is a cluster like any other: a second process schedules for it by --kubeconfig."""
+    with start("1", "--sandbox") as sandbox:
+        try:
+            seen = read_until(sandbox, "Ctrl-C ends it")
+            found = re.search(r"export KUBECONFIG=(\S+)", seen)
+            assert found is not None
+            with start("3", "--kubeconfig", found[1]) as visitor:
+                try:
+                    assert "The cluster answers (200)" in read_until(visitor, "Ctrl-C ends it")
+                finally:
+                    visitor.send_signal(signal.SIGINT)
+                    _, err = visitor.communicate(timeout=30)
+            assert (visitor.returncode, err.strip()) == (130, "")
+            asyncio.run(create_pod(found[1], "visitor"))
+            read_until(sandbox, "Scheduled: Successfully assigned default/visitor to node")
+        finally:
+            sandbox.send_signal(signal.SIGINT)
+            _, err = sandbox.communicate(timeout=30)
+    assert (sandbox.returncode, err.strip()) == (130, "")
+    assert not Path(found[1]).exists()
