@@ -1,0 +1,33 @@
+"""NodeName (spec 2.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.framework.status import Code
+from mooring.plugins.node_name import NodeName
+from mooring.testing import filter_statuses, make_cluster, make_handle, make_node, make_pod
+
+
+@pytest.mark.parametrize(
+    ("wanted", "passing"),
+    [
+        pytest.param("", {"a", "b"}, id="no name, any node"),
+        pytest.param("a", {"a"}, id="only the named one"),
+        pytest.param("gone", set(), id="a name that is not there"),
+    ],
+)
+def test_named_nodes(wanted: str, passing: set[str]) -> None:
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    statuses = filter_statuses(NodeName(None, make_handle(cluster)), cluster, make_pod(node=wanted))
+    assert {name for name, status in statuses.items() if status.is_success} == passing
+    for status in statuses.values():
+        if not status.is_success:
+            assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            assert status.message == "node(s) didn't match the requested node name"
+
+
+def test_a_name_whose_node_is_only_a_ghost_matches_nothing() -> None:
+    cluster = make_cluster(make_node("a"), make_pod("stray", node="ghost"))
+    statuses = filter_statuses(NodeName(None, make_handle(cluster)), cluster, make_pod(node="ghost"))
+    assert not statuses["a"].is_success
