@@ -152,6 +152,36 @@ class World:
 
         await self.until(f"{kind} {name} is gone", check)
 
+    async def settled(self, name: str) -> None:
+        """Wait until the watch has shown a pod's own condition to whoever watches."""
+        version = (await self.get("Pod", name))["metadata"]["resourceVersion"]
+        live = self.live
+
+        async def check() -> bool:
+            known = live.scheduler.pods.get(f"default/{name}")
+            return known is not None and known.metadata.resource_version == version
+
+        await self.until(f"the watch shows pod {name}", check)
+
+    async def rested(self, live: LiveScheduler, name: str) -> None:
+        """Wait until a pod waits for an event, its condition written and seen, and its backoff over."""
+        await self.settled(name)
+
+        async def check() -> bool:
+            info = live.scheduler.queue.get(f"default/{name}")
+            return info is not None and live.scheduler.queue.counts()["unschedulable"] > 0
+
+        await self.until(f"pod {name} rests", check)
+
+    async def tried(self, live: LiveScheduler, name: str, attempts: int) -> None:
+        """Wait until a pod has been tried more often than this."""
+
+        async def check() -> bool:
+            info = live.scheduler.queue.get(f"default/{name}")
+            return info is not None and info.attempts > attempts
+
+        await self.until(f"pod {name} is tried again", check)
+
     async def clean(self) -> None:
         for kind in ("Pod", "PersistentVolumeClaim", "ResourceClaim", "PodDisruptionBudget"):
             await self.client.delete(COLLECTIONS[kind], b'{"gracePeriodSeconds":0}')
@@ -167,6 +197,7 @@ class World:
             RestClient(load_kubeconfig([self.kubeconfig], environ={}), qps=-1) as client,
             LiveScheduler(client, config_from_dict(config), options, hostname="HOST") as live,
         ):
+            self.live = live
             yield live
 
 
