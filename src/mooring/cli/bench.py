@@ -130,6 +130,25 @@ def decide(
     emit(value, output, draw)
 
 
+@bench.command()
+@click.option("--nodes", type=click.IntRange(1, 50_000), default=5000, show_default=True, help="Nodes per request.")
+@click.option("--calls", type=click.IntRange(1), default=50, show_default=True, help="Calls per measurement.")
+@click.option("--clients", type=click.IntRange(1, 64), default=2, show_default=True, help="Clients at a time.")
+@output_option()
+def extender(nodes: int, calls: int, clients: int, output: str) -> None:
+    """Time an extender written with the SDK, and a naive one beside it, over HTTP.
+
+    \b
+    Example:
+      mooring bench extender --nodes 5000
+    """
+    from mooring.bench.extender import draw as draw_result
+    from mooring.bench.extender import run
+
+    result = run(nodes, calls, clients)
+    emit({"machine": _machine(), **result}, output, lambda out: draw_result(result, out.print))
+
+
 def _capped(workload: str, pods: int) -> int:
     """A preempting decision looks at hundreds of nodes: fewer of them say as much."""
     return min(pods, 200) if workload == "preemption" else pods

@@ -115,7 +115,7 @@ def serve(
       mooring extender serve my_ext.py --port 8888
       mooring extender serve --plugin my_plugin.py --host 0.0.0.0
     """
-    from mooring.extender.server import ExtenderServer, Limits
+    from mooring.extender.server import ExtenderServer, Limits, run_server
     from mooring.extender.tls import server_context
     from mooring.observe import logs
 
@@ -129,7 +129,7 @@ def serve(
     limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout, threads=threads)
     server = ExtenderServer(served, prefix=prefix, limits=limits)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(server, host, port, tls, prefix))
+        run_server(_serve(server, host, port, tls, prefix))
 
 
 async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> None:

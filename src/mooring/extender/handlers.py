@@ -176,7 +176,7 @@ def filter_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], t
         if shape.is_per_node:
             found = _each(run, pod, nodes)
         else:
-            found = _all(run(pod, nodes.views), nodes)
+            found = _all(run(pod, list(nodes.views)), nodes)
         return filter_answer(found, nodes.raw, by_name=nodes.are_names), Facts(
             pod_key(args.Pod), len(nodes.names), len(list(found.keep))
         )
@@ -214,15 +214,19 @@ def _all(answer: Any, nodes: Nodes) -> Filtered:
         if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
             raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
         found = Filtered(answer)
+    keep = found.keep if isinstance(found.keep, list) else list(found.keep)
     known = set(nodes.names)
-    by_identity = {id(view): name for name, view in zip(nodes.names, nodes.views, strict=True)}
-    keep: list[str] = []
-    for item in found.keep:
-        name = item if isinstance(item, str) else by_identity.get(id(item)) or _name(item)
-        if name not in known:
-            raise HandlerError(f"filter keeps {name!r}, a node that was not offered")
-        keep.append(name)
-    return Filtered(keep, dict(found.refused), dict(found.refused_for_good))
+    try:
+        are_names = known.issuperset(keep)
+    except TypeError:  # nodes, which have no hash
+        are_names = False
+    if not are_names:
+        by_identity = {id(view): name for name, view in zip(nodes.names, nodes.views, strict=True)}
+        keep = [item if isinstance(item, str) else by_identity.get(id(item)) or _name(item) for item in keep]
+        for name in keep:
+            if name not in known:
+                raise HandlerError(f"filter keeps {name!r}, a node that was not offered")
+    return Filtered(keep, found.refused, found.refused_for_good)
 
 
 def _name(item: Any) -> str:
@@ -231,13 +235,19 @@ def _name(item: Any) -> str:
     return str(getattr(item, "name", None) or getattr(getattr(item, "metadata", None), "name", item))
 
 
+def _reasons(texts: Mapping[str, str]) -> bytes:
+    if not set(map(type, texts.values())) <= {str}:
+        raise TypeError(next(repr(text) for text in texts.values() if not isinstance(text, str)))
+    return msgspec.json.encode(texts if isinstance(texts, dict) else dict(texts))
+
+
 _REST = b',"FailedNodes":%b,"FailedAndUnresolvableNodes":%b,"Error":""}'
 
 
 def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -> bytes:
     """ExtenderFilterResult, in the form in which nodes were offered; whole ones go back as they came."""
     try:
-        rest = _REST % (msgspec.json.encode(found.refused), msgspec.json.encode(found.refused_for_good))
+        rest = _REST % (_reasons(found.refused), _reasons(found.refused_for_good))
         if by_name:
             return b'{"Nodes":null,"NodeNames":%b%b' % (msgspec.json.encode(found.keep), rest)
     except (TypeError, msgspec.MsgspecError) as error:
@@ -273,16 +283,25 @@ def _scores(answer: Any) -> dict[str, Any]:
         ) from None
 
 
+class _HostPriority(msgspec.Struct, gc=False):
+    Host: str
+    Score: int
+
+
 def encode_scores(scores: Mapping[str, Any]) -> bytes:
-    entries = []
-    for name, score in scores.items():
-        if isinstance(score, bool) or not isinstance(score, int):
-            whole = int(score) if isinstance(score, float) and score.is_integer() else None
-            if whole is None:
-                raise HandlerError(f"prioritize gives {name!r} {score!r}; a whole number from 0 to 10 would be right")
-            score = whole
-        entries.append({"Host": name, "Score": score})
-    return msgspec.json.encode(entries)
+    """HostPriorityList."""
+    if not set(map(type, scores.values())) <= {int}:
+        scores = {name: _whole(name, score) for name, score in scores.items()}
+    return msgspec.json.encode(list(map(_HostPriority, scores.keys(), scores.values())))
+
+
+def _whole(name: str, score: Any) -> int:
+    try:
+        if not isinstance(score, bool | str) and int(score) == score:
+            return int(score)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise HandlerError(f"prioritize gives {name!r} {score!r}; a whole number from 0 to 10 would be right")
 
 
 def preempt_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:

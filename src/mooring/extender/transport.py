@@ -257,7 +257,13 @@ class _Connection:
         while not exchange.is_complete:
             try:
                 self._sock.settimeout(_left(deadline))
-                data = self._sock.recv(CHUNK)
+                room = exchange.room
+                if room is not None:
+                    count = self._sock.recv_into(room)
+                    if count:
+                        exchange.filled(count)
+                        continue
+                data = b"" if room is not None else self._sock.recv(CHUNK)
             except TimeoutError:
                 raise _InBody(_NO_BODY) if exchange.has_headers else NoAnswer(_NO_HEADERS) from None
             except ConnectionResetError as error:
@@ -285,9 +291,11 @@ class _Exchange:
         self.has_headers = False
         self.is_complete = False
         self._headers: dict[bytes, bytes] = {}
-        self._body: list[bytes] = []
+        self._body: list[bytes | memoryview] = []
         self._size = 0
         self._keeps_alive = False
+        self._buffer: memoryview | None = None  # for the rest of a body whose length is known
+        self._filled = 0
         self._first = b""
         self._parser: Any = httptools.HttpResponseParser(self)
 
@@ -329,6 +337,30 @@ class _Exchange:
             raise NoAnswer(
                 f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{first}"'
             ) from None
+        if self.has_headers and not self.is_complete and self._buffer is None:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """From here on the body can go straight to its place, past the parser."""
+        length = self._headers.get(b"content-length", b"")
+        if not length.isdigit() or b"transfer-encoding" in self._headers:
+            return
+        if int(length) > MAX_ANSWER_BYTES:
+            raise _InBody(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
+        left = int(length) - self._size
+        if left > 0:
+            self._buffer = memoryview(bytearray(left))
+
+    @property
+    def room(self) -> memoryview | None:
+        return None if self._buffer is None else self._buffer[self._filled :]
+
+    def filled(self, count: int) -> None:
+        assert self._buffer is not None
+        self._filled += count
+        if self._filled == len(self._buffer):
+            self._body.append(self._buffer)
+            self.is_complete = True
 
     def ended(self) -> None:
         """The connection was closed: the end of an answer of unknown length, or a cut."""
