@@ -20,23 +20,28 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.argument("pod_argument", metavar="[POD]", required=False)
 @click.option(
     "--cluster",
     "dumps",
     multiple=True,
-    required=True,
     metavar="DUMP",
     help="Objects of the cluster: a YAML or JSON file, a directory, or what kubectl get -o yaml|json prints. "
-    "May be given repeatedly.",
+    "May be given repeatedly. Without it, the cluster that kubectl would talk to is asked.",
 )
-@click.option("--pod", "pod_name", required=True, metavar="POD", help="A manifest, or namespace/name of a pod in DUMP.")
+@click.option("--pod", "pod_option", metavar="POD", help="A manifest, or namespace/name of a pod of the cluster.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from.")
+@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
 @click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration; without it the default.")
 @plugin_option
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many nodes to show.")
 @output_option()
 def explain(
+    pod_argument: str | None,
     dumps: tuple[str, ...],
-    pod_name: str,
+    pod_option: str | None,
+    kubeconfig: str,
+    context: str,
     config_path: str | None,
     plugins: tuple[str, ...],
     top: int,
@@ -52,19 +57,50 @@ def explain(
       kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json
       mooring explain --cluster dump.json --pod web.yaml
       mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json
+      mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
     """
     from mooring.api.manifests import load_manifests
     from mooring.cli.explanation import draw
     from mooring.engine.explain import explain_pod
 
-    manifests = load_manifests(dumps)
+    pod_name = pod_option or pod_argument
+    if not pod_name or (pod_option and pod_argument):
+        raise UsageError("expected one POD: a manifest, or namespace/name of a pod of the cluster")
+    if dumps and (kubeconfig or context):
+        raise UsageError("--cluster explains a dump and --kubeconfig a live cluster; expected one of them")
+    manifests = load_manifests(dumps) if dumps else live_objects(kubeconfig, context)
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
     pod = find_pod(pod_name, manifests)
     built = build_cluster(manifests, pod, load_configuration(config_path), registry_with(plugins))
+    if config_path is None and pod.spec.scheduler_name not in built.profiles:
+        theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
+        click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)
+        pod.spec.scheduler_name = ours
     found = explain_pod(built, pod)
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_schedulable else 1
+
+
+def live_objects(kubeconfig: str, context: str) -> Manifests:
+    """Everything that a scheduler would see of a live cluster now; nothing is written or watched."""
+    import asyncio
+
+    from mooring.api.manifests import Manifests
+    from mooring.client.kubeconfig import find_config
+    from mooring.client.rest import RestClient, user_agent
+    from mooring.scheduler.informers import load_objects
+
+    config = find_config(kubeconfig, context=context)
+
+    async def load() -> Manifests:
+        client = RestClient(config, agent=user_agent("mooring", "explain"))
+        try:
+            return Manifests(objects=await load_objects(client))
+        finally:
+            await client.close()
+
+    return asyncio.run(load())
 
 
 def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
