@@ -116,7 +116,10 @@ class ResourceClaimController(Controller):
             entry = self.api.modify(
                 CLAIMS, entry.namespace, entry.name, lambda obj: obj.update(status=status), subresource="status"
             )
-        if not status.get("allocation") and FINALIZER in (claim["metadata"].get("finalizers") or ()):
+        # A scheduler protects a claim before it allocates it: only what was given back or is going loses its finalizer.
+        was_allocated = bool((claim.get("status") or {}).get("allocation"))
+        is_done = (was_allocated or is_terminating(claim)) and not status.get("allocation")
+        if is_done and FINALIZER in (claim["metadata"].get("finalizers") or ()):
             self.api.modify(CLAIMS, entry.namespace, entry.name, _unprotect)
         if self.store.entry(CLAIMS, key) is not None and self._owner_is_over(claim) and not is_terminating(claim):
             self.api.delete(CLAIMS, entry.namespace, entry.name)
