@@ -204,9 +204,7 @@ class Kubelets:
         entry = self.store.get(LEASES, LEASE_NAMESPACE, name)
         with contextlib.suppress(StatusError):
             if entry is not None:
-                lease = entry.object()
-                lease["spec"]["renewTime"] = now
-                self.store.update(LEASES, entry, lease)
+                self.api.modify(LEASES, LEASE_NAMESPACE, name, lambda lease: lease["spec"].update(renewTime=now))
                 return
             node = self.store.entry(NODES, name)
             if node is not None:
@@ -246,6 +244,8 @@ class Kubelets:
         grace_s = float(metadata.get("deletionGracePeriodSeconds") or 0)
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             return 0.0
+        if left_s > grace_s - 1.0:
+            left_s = grace_s  # deleted just now: timestamps have no fractions, grace periods should not lose any
         wanted_s = seconds_of(annotations.get(TERMINATES_AFTER, ""))
         return min(left_s, grace_s, grace_s if wanted_s is None else wanted_s)
 

@@ -226,7 +226,11 @@ class Narrator:
         if decision.outcome is Outcome.SCHEDULED:
             if self.first_placement_s is None:
                 self.first_placement_s = self._clock.monotonic() - self._start
-            fits = f"{decision.feasible_nodes} of {decision.num_nodes} nodes fit{'s' * (decision.feasible_nodes == 1)}"
+            fits = f"{decision.feasible_nodes} of {decision.num_nodes} nodes fit"
+            if decision.num_nodes == 1:
+                fits = "the only node fits"
+            elif decision.feasible_nodes == 1:
+                fits += "s"
             if decision.pod.pod.status.nominated_node_name == decision.node:
                 fits = "the node it was promised"
             elif decision.from_hint:
@@ -249,7 +253,8 @@ class Narrator:
             fields |= {"nominatedNode": decision.nominated_node, "victims": [victim.key for victim in victims]}
         elif decision.post_filter_message and self._level >= VERBOSE:
             rows = [*rows, decision.post_filter_message]
-        self.note("decide", f"{name} fits on none of {decision.num_nodes} nodes{again}", table=rows, **fields)
+        where = "on the only node" if decision.num_nodes == 1 else f"on any of {decision.num_nodes} nodes"
+        self.note("decide", f"{name} does not fit {where}{again}", table=rows, **fields)
 
     def event(self, name: str, reason: str, note: str) -> None:
         """An Event that the scheduler writes about a pod."""
@@ -330,9 +335,7 @@ def _refusals(decision: Decision) -> list[str]:
     groups = sorted(decision.statuses.groups(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].message))
     for status, nodes in groups[:MAX_REASONS]:
         count = len(nodes)
-        where = f"{count} nodes"
-        if count == 1 and decision.num_nodes > 1:
-            where = "1 node"
+        where = "1 node" if count == 1 else f"{count} nodes"
         rows.append(f"✗ {where:<9} {status.plugin or 'nominated pods':<20} {status.message}")
     if len(groups) > MAX_REASONS:
         rows.append(f"  … and {len(groups) - MAX_REASONS} more reasons")

@@ -14,11 +14,12 @@ from mooring.controlplane.controllers.base import (
     Controller,
     condition,
     is_terminating,
+    phase,
     reference_to,
     set_condition,
 )
-from mooring.controlplane.kinds import by_resource
-from mooring.controlplane.store import Event, Object
+from mooring.controlplane.kinds import PODS, by_resource
+from mooring.controlplane.store import DELETED, Entry, Event, Object
 
 DEPLOYMENTS, REPLICA_SETS = by_resource("deployments.apps"), by_resource("replicasets.apps")
 REVISION = "deployment.kubernetes.io/revision"
@@ -44,12 +45,20 @@ def share(value: Any, of: int, *, up: bool) -> int:
 class DeploymentController(Controller):
     """Rolls a Deployment forward: the new ReplicaSet grows as the old ones shrink."""
 
-    watches: ClassVar[tuple[str, ...]] = ("deployments.apps", "replicasets.apps")
+    watches: ClassVar[tuple[str, ...]] = ("deployments.apps", "replicasets.apps", "pods")
 
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is REPLICA_SETS:
             return self.owner_keys(event, "Deployment")
+        if event.kind is PODS:
+            return self._waiting_for(event.entry) if event.type == DELETED else ()
         return (event.entry.key,)
+
+    def _waiting_for(self, pod: Entry) -> list[str]:
+        """Whoever recreates its pods waits for the last old one to be gone."""
+        sets = [self.store.by_uid(uid) for uid in pod.owners]
+        owners = [self.store.by_uid(uid) for rs in sets if rs is not None for uid in rs.owners]
+        return [owner.key for owner in owners if owner is not None and owner.kind is DEPLOYMENTS]
 
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(DEPLOYMENTS, key)
@@ -164,7 +173,8 @@ class DeploymentController(Controller):
     def _recreate(self, spec: Object, newest: Object, old: list[Object]) -> None:
         for rs in old:
             self._resize(rs, 0)
-        if not any((rs.get("status") or {}).get("replicas") for rs in old):
+        pods = [pod for rs in old for pod in self.owned(rs["metadata"]["uid"], PODS)]
+        if all(phase(pod) in ("Succeeded", "Failed") for pod in pods):
             self._resize(newest, spec["replicas"])
 
     def _roll(self, spec: Object, newest: Object, old: list[Object]) -> None:
