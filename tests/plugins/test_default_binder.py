@@ -1,0 +1,41 @@
+"""DefaultBinder (spec 2.18)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.errors import ApiError
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.status import Code
+from mooring.plugins.default_binder import DefaultBinder
+from mooring.testing import make_cluster, make_handle, make_pod
+
+
+class Writer:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.bound: list[tuple[str, str]] = []
+
+    async def bind(self, pod: Any, node_name: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.bound.append((pod.pod.name, node_name))
+
+
+class TestBinder:
+    async def bind(self, writer: Any) -> Any:
+        cluster = make_cluster()
+        binder = DefaultBinder(None, make_handle(cluster, writer=writer))
+        return await binder.bind(CycleState(), cluster.info(make_pod("p")), "a")
+
+    async def test_binds(self) -> None:
+        writer = Writer()
+        assert (await self.bind(writer)).is_success
+        assert writer.bound == [("p", "a")]
+
+    async def test_a_refusal_of_the_api_server_is_an_error_status(self) -> None:
+        status = await self.bind(Writer(ApiError("pod p is already assigned", code=409)))
+        assert status.code is Code.ERROR and status.message == "pod p is already assigned"
+
+    async def test_without_a_writer_nothing_can_be_bound(self) -> None:
+        assert (await self.bind(None)).code is Code.ERROR
