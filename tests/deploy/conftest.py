@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import runpy
 import shutil
 import subprocess
@@ -31,7 +32,7 @@ def kustomize() -> Callable[[str], list[Object]]:
             done = subprocess.run(command, check=False, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             known[directory] = list(yaml.safe_load_all(done.stdout))
-        return known[directory]
+        return copy.deepcopy(known[directory])
 
     return render
 
