@@ -246,7 +246,8 @@ def draw(result: dict[str, Any], line: Callable[[str], None]) -> None:
     size = result["body_mb"]
     line(f"{result['nodes']:,} nodes, {result['clients']} clients at a time where calls per second are counted")
     line(
-        f"names only ({size['names']} MB), filter and prioritize: {by_name['p50_ms']} ms p50, {by_name['p90_ms']} ms p90"
+        f"names only ({size['names']} MB), filter and prioritize: "
+        f"{by_name['p50_ms']} ms p50, {by_name['p90_ms']} ms p90"
     )
     line(f"whole nodes ({size['whole']} MB), filter:")
     line(f"  mooring: {ours['calls_per_s']} calls/s, {ours['p50_ms']} ms p50, {ours['p90_ms']} ms p90")
