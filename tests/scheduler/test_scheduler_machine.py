@@ -1,0 +1,361 @@
+"""A scheduler against a server that fails in every way, for thousands of steps.
+
+Whatever happens: no pod is lost, none is bound twice, and no node is overfilled. The server keeps every request
+waiting until the machine decides what becomes of it; watches deliver when the machine says so, late, twice, or as a
+new list. In the end everything is answered, and what is left must be right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from mooring.api.core import Node, Pod
+from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError
+from mooring.client.informer import Informer
+from mooring.client.kinds import NODES, PODS
+from mooring.client.pool import Answer
+from mooring.clock import VirtualClock
+from mooring.config.load import config_from_dict
+from mooring.scheduler.scheduler import Options, Scheduler
+from mooring.scheduler.writer import ApiWriter
+
+ELSEWHERE = "elsewhere"  # a cordoned node on which only another scheduler places pods
+FAULTS = ("ok", "ok", "ok", "conflict", "error", "lost", "unheard")
+
+
+class FakeServer:
+    """Pods and nodes as plain JSON, a log of changes, and requests that wait for their fate."""
+
+    def __init__(self):
+        self.version = 0
+        self.objects = {"pods": {}, "nodes": {}}
+        self.log = {"pods": [], "nodes": []}
+        self.waiting = []
+        self.binds = Counter()
+
+    def store(self, resource, obj, kind="MODIFIED"):
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[resource][obj["metadata"]["name"]] = obj
+        self.log[resource].append((kind, json.dumps(obj)))
+
+    def remove(self, resource, name):
+        obj = self.objects[resource].pop(name)
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        self.log[resource].append(("DELETED", json.dumps(obj)))
+
+    def bind(self, name, uid, node):
+        pod = self.objects["pods"].get(name)
+        if pod is None or pod["metadata"]["uid"] != uid:
+            raise NotFound(f'pods "{name}" not found', code=404)
+        if pod["spec"].get("nodeName"):
+            raise Conflict(f"pod {name} is already assigned to node", code=409)
+        self.binds[uid] += 1
+        pod = json.loads(json.dumps(pod))
+        pod["spec"]["nodeName"] = node
+        self.store("pods", pod)
+
+    # ---- the client's side ---------------------------------------------------------------------------------------
+
+    async def _request(self, perform):
+        fate = asyncio.get_running_loop().create_future()
+        self.waiting.append(fate)
+        how = await fate
+        if how == "conflict":
+            raise Conflict("made up", code=409)
+        if how == "error":
+            raise ServerError("made up", code=500)
+        if how == "lost":
+            raise ConnectionFailed("the server closed the connection")
+        answer = perform()
+        if how == "unheard":
+            raise ConnectionFailed("the server closed the connection")
+        return Answer(200, {}, answer)
+
+    async def create(self, path, body):
+        name = path.split("/")[-2]
+        binding = json.loads(body)
+
+        def perform():
+            self.bind(name, binding["metadata"]["uid"], binding["target"]["name"])
+            return b"{}"
+
+        return await self._request(perform)
+
+    async def get(self, path):
+        return await self._request(lambda: json.dumps(self._pod(path)).encode())
+
+    def _pod(self, path):
+        name = path.split("/")[6]
+        if name not in self.objects["pods"]:
+            raise NotFound(f'pods "{name}" not found', code=404)
+        return json.loads(json.dumps(self.objects["pods"][name]))
+
+    async def patch(self, path, body, *, content_type=""):
+        def perform():
+            pod, change = self._pod(path), json.loads(body)["status"]
+            status = pod.setdefault("status", {})
+            if "nominatedNodeName" in change:
+                status["nominatedNodeName"] = change["nominatedNodeName"] or ""
+            conditions = {c["type"]: c for c in status.get("conditions", [])}
+            for condition in change.get("conditions", []):
+                conditions[condition["type"]] = {**conditions.get(condition["type"], {}), **condition}
+            status["conditions"] = list(conditions.values())
+            self.store("pods", pod)
+            return b"{}"
+
+        return await self._request(perform)
+
+    async def delete(self, path, body=b""):
+        def perform():
+            self._pod(path)
+            self.remove("pods", path.split("/")[6])
+            return b"{}"
+
+        return await self._request(perform)
+
+
+class SchedulerMachine(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.server = FakeServer()
+        self.clock = VirtualClock(1_000_000.0)
+        self.seen = {"pods": 0, "nodes": 0}
+        self.number = 0
+
+    @initialize()
+    def begin(self):
+        recorder = SimpleNamespace(record=lambda *about, **more: None)
+        self.go(self._begin(recorder))
+        self.add_node(3)
+        self.server.store("nodes", _node(ELSEWHERE, 100, unschedulable=True), "ADDED")
+
+    async def _begin(self, recorder):
+        self.scheduler = Scheduler(
+            config_from_dict(None),
+            lambda pods: ApiWriter(self.server, recorder, pods, sleep=lambda seconds: asyncio.sleep(0)),
+            recorder,
+            Options(clock=self.clock),
+        )
+        self.informers = {"pods": Informer(None, PODS), "nodes": Informer(None, NODES)}
+        handlers = self.scheduler.handlers
+        for informer in self.informers.values():
+            informer.add_handler(handlers.put, handlers.update, handlers.delete)
+
+    def go(self, work):
+        async def step():
+            result = await work
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return result
+
+        return self.loop.run_until_complete(step())
+
+    # ---- what people do ----------------------------------------------------------------------------------------
+
+    @rule(cpu=st.integers(1, 4))
+    def add_node(self, cpu):
+        self.number += 1
+        if len(self.server.objects["nodes"]) < 6:
+            self.server.store("nodes", _node(f"node-{self.number}", cpu), "ADDED")
+
+    @rule(cpu=st.integers(1, 2), priority=st.sampled_from((0, 0, 0, 100)), ours=st.sampled_from((True, True, False)))
+    def create_pod(self, cpu, priority, ours):
+        self.number += 1
+        name = f"pod-{self.number}"
+        self.server.store("pods", _pod(name, f"uid-{self.number}", cpu, priority, ours), "ADDED")
+
+    @precondition(lambda self: self.server.objects["pods"])
+    @rule(data=st.data())
+    def delete_pod(self, data):
+        self.server.remove("pods", data.draw(st.sampled_from(sorted(self.server.objects["pods"]))))
+
+    @precondition(lambda self: self.unbound())
+    @rule(data=st.data())
+    def another_scheduler_binds(self, data):
+        pod = self.server.objects["pods"][data.draw(st.sampled_from(self.unbound()))]
+        self.server.bind(pod["metadata"]["name"], pod["metadata"]["uid"], ELSEWHERE)
+
+    @precondition(lambda self: self.unbound())
+    @rule(data=st.data())
+    def recreate_pod(self, data):
+        name = data.draw(st.sampled_from(self.unbound()))
+        old = self.server.objects["pods"][name]
+        self.server.remove("pods", name)
+        self.number += 1
+        fresh = json.loads(json.dumps(old))
+        fresh["metadata"] = {"name": name, "namespace": "default", "uid": f"uid-{self.number}"}
+        fresh["status"] = {}
+        self.server.store("pods", fresh, "ADDED")
+
+    def unbound(self):
+        return sorted(n for n, pod in self.server.objects["pods"].items() if not pod["spec"].get("nodeName"))
+
+    # ---- what watches do ---------------------------------------------------------------------------------------
+
+    @rule(resource=st.sampled_from(("pods", "nodes")), count=st.integers(1, 5), twice=st.booleans())
+    def deliver(self, resource, count, twice):
+        start = self.seen[resource]
+        events = [_decoded(resource, *event) for event in self.server.log[resource][start : start + count]]
+        self.seen[resource] = start + len(events)
+        self.go(self.informers[resource].apply(events + events if twice else events))
+
+    @rule(resource=st.sampled_from(("pods", "nodes")))
+    def list_anew(self, resource):
+        objects = [_decoded(resource, "ADDED", json.dumps(o))[1] for o in self.server.objects[resource].values()]
+        self.seen[resource] = len(self.server.log[resource])
+        self.go(self.informers[resource].replace(objects, str(self.server.version)))
+
+    # ---- what the scheduler and the server do ------------------------------------------------------------------
+
+    @rule(count=st.integers(1, 4))
+    def schedule(self, count):
+        self.go(self._schedule(count))
+
+    async def _schedule(self, count):
+        self.scheduler.queue.run_timers()
+        for _ in range(count):
+            info = self.scheduler.queue.pop()
+            if info is None:
+                return 0
+            self.scheduler.schedule_one(info)
+        return count
+
+    @precondition(lambda self: self.server.waiting)
+    @rule(data=st.data(), how=st.sampled_from(FAULTS))
+    def answer(self, data, how):
+        fate = self.server.waiting.pop(data.draw(st.integers(0, len(self.server.waiting) - 1)))
+        self.go(self._settle(fate, how))
+
+    async def _settle(self, fate, how):
+        if not fate.done():
+            fate.set_result(how)
+
+    @rule(seconds=st.sampled_from((0.3, 1.0, 5.0, 40.0)))
+    def wait(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule()
+    def reload(self):
+        self.go(self._reload())
+
+    async def _reload(self):
+        self.scheduler.reload(config_from_dict({"percentageOfNodesToScore": 50 + self.number % 50}))
+
+    # ---- what must always be true ------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_is_bound_twice(self):
+        assert all(count == 1 for count in self.server.binds.values())
+
+    @invariant()
+    def no_node_is_overfilled(self):
+        used = Counter()
+        for pod in self.server.objects["pods"].values():
+            used[pod["spec"].get("nodeName", "")] += _cpu(pod)
+        for name, node in self.server.objects["nodes"].items():
+            assert used[name] <= int(node["status"]["allocatable"]["cpu"]), f"{name} is overfilled"
+
+    # ---- the end -----------------------------------------------------------------------------------------------
+
+    def teardown(self):
+        try:
+            if hasattr(self, "informers"):
+                self._calm_down()
+                self.nothing_is_lost()
+        finally:
+            self.loop.run_until_complete(self._end(asyncio.all_tasks(self.loop)))
+            self.loop.close()
+
+    async def _end(self, tasks):
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _calm_down(self):
+        quiet = 0
+        for _ in range(400):
+            busy = bool(self.server.waiting)
+            while self.server.waiting:
+                self.go(self._settle(self.server.waiting.pop(0), "ok"))
+            for resource in ("nodes", "pods"):
+                while self.seen[resource] < len(self.server.log[resource]):
+                    busy = True
+                    self.deliver(resource, 5, False)
+            busy = bool(self.go(self._schedule(50))) or busy or bool(self.scheduler.in_flight)
+            self.clock.advance(1.0)
+            quiet = 0 if busy else quiet + 1
+            if quiet > 15:
+                return
+        raise AssertionError("the scheduler does not come to rest")
+
+    def nothing_is_lost(self):
+        scheduler, pods = self.scheduler, self.server.objects["pods"]
+        cached = {pod.pod.name: pod.pod.spec.node_name for pod in scheduler.cluster.pods()}
+        assert cached == {name: pod["spec"]["nodeName"] for name, pod in pods.items() if pod["spec"].get("nodeName")}
+        assert not any(pod.assumed for pod in scheduler.cluster.pods())
+        free = {name: int(node["status"]["allocatable"]["cpu"]) for name, node in self.server.objects["nodes"].items()}
+        del free[ELSEWHERE]
+        for pod in pods.values():
+            free[pod["spec"].get("nodeName", "")] = free.get(pod["spec"].get("nodeName", ""), 0) - _cpu(pod)
+        free.pop("", None)
+        free.pop(ELSEWHERE, None)
+        waiting = {pod.name for pod in scheduler.queue.pending_pods()}
+        for name, pod in pods.items():
+            if pod["spec"].get("nodeName") or pod["spec"]["schedulerName"] != "default-scheduler":
+                assert name not in waiting
+                continue
+            assert name in waiting, f"{name} is lost"
+            assert all(_cpu(pod) > room for room in free.values()), f"{name} fits and was not placed: {free}"
+
+
+def _node(name, cpu, unschedulable=False):
+    amounts = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    return {
+        "metadata": {"name": name, "uid": f"uid-{name}"},
+        "spec": {"unschedulable": unschedulable},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def _pod(name, uid, cpu, priority, ours):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+    return {
+        "metadata": {"name": name, "namespace": "default", "uid": uid},
+        "spec": {
+            "containers": [container],
+            "priority": priority,
+            "schedulerName": "default-scheduler" if ours else "another",
+        },
+        "status": {},
+    }
+
+
+def _cpu(pod):
+    return int(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+
+
+_DECODERS = {"pods": msgspec.json.Decoder(Pod), "nodes": msgspec.json.Decoder(Node)}
+
+
+def _decoded(resource, kind, text):
+    return kind, _DECODERS[resource].decode(text)
+
+
+SchedulerMachine.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+TestSchedulerMachine = SchedulerMachine.TestCase
