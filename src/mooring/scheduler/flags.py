@@ -19,7 +19,15 @@ from dataclasses import dataclass, field
 from mooring.config.duration import parse_duration
 from mooring.errors import ParseError, UsageError
 
-STRING, BOOL, INT, FLOAT, DURATION, LIST = "string", "bool", "int", "float", "duration", "strings"
+STRING, BOOL, INT, FLOAT, DURATION, LIST, PAIRS = (
+    "string",
+    "bool",
+    "int",
+    "float",
+    "duration",
+    "strings",
+    "key=value,…",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,7 @@ class Flag:
     help: str = ""
     no_effect: str = ""  # why it means nothing here
     refused: str = ""  # why it cannot be had, unless it has its default
+    same: tuple[str, ...] = ()  # values that say the same as the default
 
 
 _PYTHON_SERVES = "the endpoints speak HTTP/1.1"
@@ -99,9 +108,9 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("leader-elect-resource-namespace", default="kube-system", help="The lease's namespace."),
     ),
     "Features": (
-        Flag("feature-gates", LIST, help="Name=true|false,…"),
-        Flag("emulated-version", LIST, "1.36", refused="only version 1.36 is emulated"),
-        Flag("min-compatibility-version", LIST, "1.35", refused="only 1.35 is the minimum"),
+        Flag("feature-gates", PAIRS, help="Name=true|false,…"),
+        Flag("emulated-version", LIST, refused="only version 1.36 is emulated", same=("1.36", "kube=1.36")),
+        Flag("min-compatibility-version", LIST, refused="only 1.35 is the minimum", same=("1.35", "kube=1.35")),
     ),
     "Metrics": (
         Flag("disabled-metrics", LIST, help="Metrics to leave out."),
@@ -191,7 +200,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
             else:
                 raise UsageError(f"flag needs an argument: --{name}")
         _check(flag, value)
-        if flag.kind == LIST and name in flags.given and flags.values[name]:
+        if flag.kind in (LIST, PAIRS) and name in flags.given and flags.values[name]:
             value = f"{flags.values[name]},{value}"
         flags.values[name] = value
         flags.given.add(name)
@@ -241,7 +250,7 @@ def _check(flag: Flag, value: str) -> None:
 def _is_default(flag: Flag, value: str) -> bool:
     if flag.kind == BOOL:
         return (value in _TRUE) == (flag.default in _TRUE) and value in _TRUE | _FALSE
-    return value.removeprefix("kube=") == flag.default
+    return value == flag.default or value in flag.same
 
 
 def help_text(example: str, width: int = 110) -> str:
@@ -270,7 +279,7 @@ def help_text(example: str, width: int = 110) -> str:
                 lines.append(f"{head:<46}{wrapped.pop(0)}")
             lines += [" " * 46 + line for line in wrapped]
     refused = ", ".join(f"--{flag.name}" for flag in FLAGS.values() if flag.refused)
-    lines += ["", *textwrap.wrap(f"Not supported: {refused}.", width)]
+    lines += ["", *textwrap.wrap(f"Not supported: {refused}.", width, break_on_hyphens=False)]
     return "\n".join(lines)
 
 
