@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.errors import InputError, MooringError
+
 if TYPE_CHECKING:
     from mooring.sim.runner import Settings
 
@@ -97,7 +99,12 @@ def run(
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
     results: list[Result] = []
     for each in found:
-        results.append((run_in_virtual_time if virtual_time else run_in_real_time)(each, settings))
+        try:
+            results.append((run_in_virtual_time if virtual_time else run_in_real_time)(each, settings))
+        except (MooringError, click.ClickException):
+            raise
+        except Exception as error:
+            raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
         if output == "text":
             click.echo(_summary(results[-1]))
     return 0 if all(result.held for result in results) else 1

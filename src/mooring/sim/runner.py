@@ -159,8 +159,8 @@ class World(ABC):
             self.narrator.said(scenario.title)
         try:
             await scenario.play(self.cluster)
-        except MooringError as error:
-            failure = str(error)
+        except (MooringError, AssertionError) as error:
+            failure = str(error) or "an assertion of the story does not hold"
             if not self.narrator.failed_expectations:
                 self.narrator.note("FAILED", failure, level=0)
         await asyncio.sleep(0.01)  # what the last step set off is told, too

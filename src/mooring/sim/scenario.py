@@ -23,7 +23,7 @@ POLL_S = 0.05
 DEFAULT_TIMEOUT_S = 60.0
 
 
-class ExpectationFailed(MooringError):
+class ExpectationFailed(MooringError, AssertionError):
     """The cluster did not become what the scenario expects."""
 
 

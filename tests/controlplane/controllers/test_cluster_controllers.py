@@ -76,12 +76,16 @@ def test_a_cordoned_node_carries_the_taint_and_keeps_those_of_others(lab: Lab) -
     assert _taints(lab) == {"mine:NoSchedule"}
 
 
+def _bears_fire(seconds: int | None = None, key: str = "fire") -> Object:
+    limit = {} if seconds is None else {"tolerationSeconds": seconds}
+    return {"operator": "Exists", "effect": "NoExecute", **({"key": key} if key else {}), **limit}
+
+
 @pytest.mark.parametrize(("tolerations", "stays_s"), [
     pytest.param([], 0, id="nothing tolerated"),
-    pytest.param([{"key": "fire", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}], 30, id="for a while"),
-    pytest.param([{"key": "fire", "operator": "Exists"}], None, id="for ever"),
-    pytest.param([{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
-                  {"key": "fire", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}], 20, id="the shortest counts"),
+    pytest.param([_bears_fire(30)], 30, id="for a while"),
+    pytest.param([_bears_fire()], None, id="for ever"),
+    pytest.param([_bears_fire(60, key=""), _bears_fire(20)], 20, id="the shortest counts"),
 ])  # fmt: skip
 def test_no_execute_evicts_when_patience_ends(lab: Lab, tolerations: list[Object], stays_s: int | None) -> None:
     lab.nodes(1)

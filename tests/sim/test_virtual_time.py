@@ -1,0 +1,69 @@
+"""Time that jumps: the order of timers, no waiting, and no way to get stuck unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from mooring.clock import VirtualClock
+from mooring.controlplane.timers import DiscreteTimers
+from mooring.sim.virtual_time import EPOCH_S, LoopClock, NothingLeft, run_virtual
+
+
+def test_hours_pass_without_waiting() -> None:
+    async def main() -> tuple[float, float]:
+        clock = LoopClock(asyncio.get_running_loop())
+        await asyncio.sleep(7200)
+        return clock.now(), clock.monotonic()
+
+    started = time.monotonic()
+    now, passed = run_virtual(main())
+    assert (now, passed) == (EPOCH_S + 7200, 7200)
+    assert time.monotonic() - started < 60
+
+
+def test_timers_fire_in_their_order_and_timeouts_work() -> None:
+    seen: list[str] = []
+
+    async def after(seconds: float, name: str) -> None:
+        await asyncio.sleep(seconds)
+        seen.append(name)
+
+    async def main() -> None:
+        await asyncio.gather(after(3, "c"), after(1, "a"), after(2, "b"))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await asyncio.Event().wait()
+
+    run_virtual(main())
+    assert seen == ["a", "b", "c"]
+
+
+def test_a_story_that_waits_for_nothing_is_found_out() -> None:
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(NothingLeft, match="stuck"):
+        run_virtual(main())
+
+
+def test_discrete_timers_let_time_pass_timer_by_timer() -> None:
+    clock = VirtualClock(10)
+    timers = DiscreteTimers(clock)
+    seen: list[tuple[str, float]] = []
+
+    def note(name: str) -> None:
+        seen.append((name, clock.now()))
+        if name == "first":
+            timers.call_later(1, note, "follows")
+
+    timers.call_later(5, note, "last")
+    timers.call_later(2, note, "first")
+    timers.call_later(3, note, "never").cancel()
+    timers.call_soon(note, "now")
+    timers.advance(4)
+    assert seen == [("now", 10), ("first", 12), ("follows", 13)]
+    timers.advance(1)
+    assert seen[-1] == ("last", 15) and clock.now() == 15
