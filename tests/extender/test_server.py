@@ -1,0 +1,336 @@
+"""The server over real HTTP and TLS: every verb, and every way in which things go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from scripted_server import make_certificate
+
+from mooring.errors import PluginError, UsageError
+from mooring.extender.handlers import serve_object
+from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
+from mooring.extender.server import ExtenderServer, Limits, serve
+from mooring.extender.tls import server_context
+from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
+
+NODES = [make_node(i) for i in range(4)]
+NAMES = [node["metadata"]["name"] for node in NODES]
+
+
+@asynccontextmanager
+async def running(source: Any, **options: Any) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
+    limits = options.pop("limits", None)
+    prefix = options.pop("prefix", "")
+    tls = options.pop("tls", None)
+    server = ExtenderServer(serve_object(source, "test"), prefix=prefix, limits=limits)
+    runner, port = await serve(server, tls=tls)
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+            yield session, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def post(session: aiohttp.ClientSession, url: str, body: bytes, **headers: str) -> tuple[int, Any]:
+    headers.setdefault("Content-Type", "application/json")
+    async with session.post(url, data=body, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+def request(*, by_name: bool = False) -> bytes:
+    return args_body(make_pod("a"), NODES, by_name=by_name)
+
+
+class Ssd(Extender):
+    def filter(self, pod: Pod, node: Node) -> Any:
+        if node.labels["disk"] != "ssd":
+            return refuse("no ssd", for_good=node.name == NAMES[0])
+        return None
+
+    def prioritize(self, pod: Pod, node: Node) -> int:
+        return len(node.labels["disk"])
+
+    def preempt(self, pod: Pod, victims: dict[str, Victims]) -> Any:
+        return {node: found for node, found in victims.items() if node != NAMES[0]}
+
+    def bind(self, binding: Binding) -> None:
+        if binding.node != NAMES[1]:
+            raise PermissionError(f"not on {binding.node}")
+
+
+async def test_filter_keeps_whole_nodes_as_they_came_and_gives_reasons() -> None:
+    async with running(Ssd) as (session, url):
+        status, answer = await post(session, f"{url}/filter", request())
+    assert status == 200
+    assert answer == {
+        "Nodes": {"metadata": {}, "items": [NODES[1], NODES[3]]},
+        "NodeNames": None,
+        "FailedNodes": {NAMES[2]: "no ssd"},
+        "FailedAndUnresolvableNodes": {NAMES[0]: "no ssd"},
+        "Error": "",
+    }
+
+
+async def test_prioritize_preempt_and_bind() -> None:
+    async with running(Ssd) as (session, url):
+        assert await post(session, f"{url}/prioritize", request()) == (200, [{"Host": n, "Score": 3} for n in NAMES])
+        for by_uid in (False, True):
+            body = preemption_body(make_pod("urgent"), NAMES[:2], by_uid=by_uid)
+            status, answer = await post(session, f"{url}/preempt", body)
+            assert status == 200
+            assert list(answer["NodeNameToMetaVictims"]) == [NAMES[1]]
+            assert len(answer["NodeNameToMetaVictims"][NAMES[1]]["Pods"]) == 1
+        binding = {"PodName": "a", "PodNamespace": "d", "PodUID": "u", "Node": NAMES[1]}
+        assert await post(session, f"{url}/bind", json.dumps(binding).encode()) == (200, {"Error": ""})
+        binding["Node"] = "elsewhere"
+        answer = await post(session, f"{url}/bind", json.dumps(binding).encode())
+        assert answer == (200, {"Error": "bind raised PermissionError: not on elsewhere"})
+
+
+async def test_names_only() -> None:
+    class Names(Extender):
+        def filter(self, pod: Pod, nodes: list[str]) -> Filtered:
+            return Filtered(nodes[1:], {nodes[0]: "the first"})
+
+    async with running(Names) as (session, url):
+        _, by_name = await post(session, f"{url}/filter", request(by_name=True))
+        _, whole = await post(session, f"{url}/filter", request())
+    assert by_name["NodeNames"] == NAMES[1:] and by_name["Nodes"] is None
+    assert whole["Nodes"]["items"] == NODES[1:] and whole["NodeNames"] is None
+    assert by_name["FailedNodes"] == whole["FailedNodes"] == {NAMES[0]: "the first"}
+    assert serve_object(Names, "test").settings.node_cache_capable
+
+
+class Blocked(Extender):
+    released = threading.Event()
+
+    def filter(self, pod: Pod, nodes: list[Node]) -> list[Node]:
+        self.released.wait(10)
+        return nodes
+
+    def prioritize(self, pod: Pod, nodes: list[Node]) -> dict[str, int]:
+        return {}
+
+
+class Raises(Extender):
+    def filter(self, pod: Pod, node: Node) -> None:
+        raise ValueError("on\ntwo lines")
+
+    def prioritize(self, pod: Pod, node: Node) -> int:
+        raise KeyError("gone")
+
+
+class Nonsense(Extender):
+    def filter(self, pod: Pod, node: Node) -> Any:
+        return 3.14
+
+    def prioritize(self, pod: Pod, node: Node) -> Any:
+        return 3.14
+
+
+class Stranger(Extender):
+    def filter(self, pod: Pod, nodes: list[Node]) -> Any:
+        return ["not offered"]
+
+
+@pytest.mark.parametrize(
+    ("source", "verb", "status", "said"),
+    [
+        pytest.param(Raises, "filter", 200, "filter raised ValueError: on two lines", id="a filter that raises"),
+        pytest.param(Raises, "prioritize", 500, "prioritize raised KeyError: 'gone'", id="a scorer that raises"),
+        pytest.param(
+            Nonsense,
+            "filter",
+            200,
+            "filter returned 3.14 for node-00000; True, False, a reason or refuse(…) would be right",
+            id="a filter that returns nonsense",
+        ),
+        pytest.param(
+            Nonsense,
+            "prioritize",
+            500,
+            "prioritize gives 'node-00000' 3.14; a whole number from 0 to 10 would be right",
+            id="a scorer that returns nonsense",
+        ),
+        pytest.param(
+            Stranger, "filter", 200, "filter keeps 'not offered', a node that was not offered", id="an unknown node"
+        ),
+    ],
+)
+async def test_a_handler_that_fails(source: type, verb: str, status: int, said: str) -> None:
+    async with running(source) as (session, url):
+        got, answer = await post(session, f"{url}/{verb}", request())
+        assert (got, answer["Error"]) == (status, said)
+        if verb == "filter":
+            assert answer["Nodes"] is answer["NodeNames"] is None
+        async with session.get(f"{url}/healthz") as health:
+            assert await health.text() == "ok"
+
+
+async def test_a_handler_that_blocks_is_given_up_and_others_go_on() -> None:
+    limits = Limits(handler_timeout_s=0.2, threads=2, waiting=2)
+    async with running(Blocked, limits=limits) as (session, url):
+        try:
+            answers = await asyncio.gather(*(post(session, f"{url}/filter", request()) for _ in range(6)))
+            errors = [answer["Error"] for _, answer in answers]
+            assert errors.count("filter did not finish within 0.2 s") == 4
+            assert sum("too many" in error for error in errors) == 2
+            assert sorted({status for status, _ in answers}) == [200, 503]
+        finally:
+            Blocked.released.set()
+        for _ in range(100):
+            status, _ = await post(session, f"{url}/prioritize", request())
+            if status == 200:
+                break
+            await asyncio.sleep(0.01)
+        assert status == 200, "it goes on once the threads are free again"
+    Blocked.released.clear()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        pytest.param(b"", 400, "the body is empty", id="an empty body"),
+        pytest.param(b"{not json", 400, "the body is not JSON", id="not JSON"),
+        pytest.param(request()[:-9], 400, "the body is not JSON", id="a cut body"),
+        pytest.param(b"[]", 400, "not ExtenderArgs: Expected object, got array", id="another type"),
+        pytest.param(b"{}", 400, "not ExtenderArgs: Object missing required field Pod", id="no pod"),
+        pytest.param(b'{"Pod":null,"NodeNames":[]}', 400, "Pod", id="a pod that is null"),
+        pytest.param(b'{"Pod":{}}', 400, "neither Nodes nor NodeNames", id="no nodes"),
+        pytest.param(
+            b'{"Pod":{},"NodeNames":["a"]}', 400, "set nodeCacheCapable: false", id="names where nodes are read"
+        ),
+        pytest.param(b'{"Pod":{},"Nodes":{"items":[{}]}}', 400, "Nodes.items[0]: has no metadata.name", id="no name"),
+        pytest.param(b'{"Pod":{},"Nodes":{"items":[7]}}', 400, "Nodes.items[0]", id="a number as a node"),
+        pytest.param(b"[" * 100_000, 400, "", id="far too deep"),
+        pytest.param(b"x" * 300_000, 413, "larger than 200,000 bytes", id="too large"),
+        pytest.param(bytes(range(256)), 400, "the body is not JSON", id="bytes that are no text"),
+    ],
+)
+async def test_bad_requests_get_an_error_and_the_server_goes_on(body: bytes, status: int, said: str) -> None:
+    async with running(Ssd, limits=Limits(max_body_bytes=200_000)) as (session, url):
+        got, answer = await post(session, f"{url}/filter", body)
+        assert got == status
+        assert said in answer["Error"] and "\n" not in answer["Error"]
+        assert (await post(session, f"{url}/filter", request()))[0] == 200
+
+
+async def test_another_content_type_is_refused() -> None:
+    async with running(Ssd) as (session, url):
+        got = await post(session, f"{url}/filter", request(), **{"Content-Type": "text/plain"})
+        assert got[0] == 415
+        assert got[1]["Error"] == "Content-Type is text/plain; application/json would be right"
+        assert (await post(session, f"{url}/filter", request(), **{"Content-Type": "application/json; charset=utf-8"}))[
+            0
+        ] == 200
+
+
+async def test_compressed_bodies_are_read_and_said_to_be_welcome() -> None:
+    async with running(Ssd) as (session, url):
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        async with session.post(f"{url}/filter", data=gzip.compress(request()), headers=headers) as answer:
+            assert answer.status == 200
+            assert answer.headers["Accept-Encoding"] == "gzip"
+        got = await post(session, f"{url}/filter", b"not gzip", **{"Content-Encoding": "gzip"})
+        assert got[0] == 400 and got[1]["Error"]
+
+
+async def test_unknown_paths_and_methods() -> None:
+    async with running(Ssd, prefix="/ext/") as (session, url):
+        assert (await post(session, f"{url}/ext/filter", request()))[0] == 200
+        status, answer = await post(session, f"{url}/filter", request())
+        assert (status, answer["Error"]) == (404, "POST /filter: not found")
+        async with session.get(f"{url}/ext/filter") as got:
+            assert got.status == 405
+            assert "a scheduler sends POST" in (await got.json())["Error"]
+
+
+async def test_metrics_count_calls_and_nodes() -> None:
+    async with running(Ssd) as (session, url):
+        await post(session, f"{url}/filter", request())
+        await post(session, f"{url}/filter", b"")
+        async with session.get(f"{url}/metrics") as answer:
+            text = await answer.text()
+    assert 'mooring_extender_requests_total{code="200",verb="filter"} 1.0' in text
+    assert 'mooring_extender_requests_total{code="400",verb="filter"} 1.0' in text
+    assert 'mooring_extender_nodes_total{result="kept",verb="filter"} 2.0' in text
+    assert 'mooring_extender_info{name="Ssd"} 1.0' in text
+
+
+async def test_tls_with_client_certificates(tmp_path: Path) -> None:
+    server, client = make_certificate("127.0.0.1"), make_certificate("scheduler")
+    for name, data in (("cert", server.certificate), ("key", server.key), ("ca", client.certificate)):
+        (tmp_path / name).write_bytes(data)
+    tls = server_context(str(tmp_path / "cert"), str(tmp_path / "key"), str(tmp_path / "ca"))
+    context = client.context(__import__("ssl").Purpose.SERVER_AUTH)
+    context.load_verify_locations(cadata=server.certificate.decode())
+    async with running(Ssd, tls=tls) as (session, url):
+        async with session.post(f"{url}/filter", json=json.loads(request()), ssl=context) as answer:
+            assert answer.status == 200
+        bare = __import__("ssl").create_default_context(cadata=server.certificate.decode())
+        with pytest.raises(aiohttp.ClientError):
+            await session.post(f"{url}/filter", data=b"{}", ssl=bare)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        pytest.param(("cert", ""), "go together", id="a certificate without a key"),
+        pytest.param(("none", "none"), "no such file", id="files that are not there"),
+        pytest.param(("text", "text"), "not PEM", id="files that are no certificates"),
+    ],
+)
+def test_server_certificates_that_cannot_be_used(tmp_path: Path, files: tuple[str, str], said: str) -> None:
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "cert").write_bytes(make_certificate("a").certificate)
+    with pytest.raises(UsageError, match=said):
+        server_context(*(str(tmp_path / name) if name else "" for name in files))
+
+
+def test_plain_functions_async_ones_and_other_types() -> None:
+    async def filter(pod: dict[str, Any], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        await asyncio.sleep(0)
+        assert pod["spec"]["restartPolicy"] == "Always", "the whole object"
+        return [node for node in nodes if node["status"]["nodeInfo"]["osImage"] == "Linux"]
+
+    module = type("Module", (), {"filter": staticmethod(filter)})()
+    data, facts = serve_object(module, "test").verbs["filter"](request())
+    assert len(json.loads(data)["Nodes"]["items"]) == 4
+    assert (facts.pod, facts.nodes, facts.kept) == ("default/a", 4, 4)
+
+
+def nothing() -> None: ...
+
+
+def no_nodes(pod: Pod) -> bool:
+    return True
+
+
+def no_weight(pod: Pod, node: Node) -> int:
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        pytest.param({}, "defines none of filter, prioritize, preempt, bind", id="no verb"),
+        pytest.param({"filter": no_nodes}, "its parameters should be (pod, node) or (pod, nodes)", id="no nodes"),
+        pytest.param({"bind": nothing}, "its parameter should be (binding)", id="nothing to bind"),
+        pytest.param({"prioritize": no_weight, "weight": 0}, "weight is 0; a number above 0", id="no weight"),
+        pytest.param({"prioritize": no_weight, "managed_resources": "gpu"}, "a list of resource names", id="a name"),
+    ],
+)
+def test_what_is_wrong_with_an_extender_is_found_before_it_is_served(members: dict[str, Any], said: str) -> None:
+    made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
+    with pytest.raises(PluginError) as caught:
+        serve_object(type("Module", (), made)(), "my_ext.py")
+    assert said in str(caught.value) and str(caught.value).startswith("my_ext.py: ")
