@@ -45,6 +45,7 @@ from mooring.state.node_rows import NodeRows
 
 __all__ = [
     "DEFAULT_SCHEDULER",
+    "NOON",
     "Scheduler",
     "bound",
     "decide",
