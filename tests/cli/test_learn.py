@@ -49,14 +49,14 @@ def test_a_lesson_plays_and_says_what_is_seen(number: int, capsys: pytest.Captur
 def test_the_way_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "1", "--edit"]) == 0
     copy = Path("lesson1/my_scheduler.py")
-    assert copy.read_text() == lesson(1).source.read_text()
-    assert Path("lesson1/README.md").read_text() == lesson(1).text.read_text()
+    assert copy.read_text(encoding="utf-8") == lesson(1).source.read_text(encoding="utf-8")
+    assert Path("lesson1/README.md").read_text(encoding="utf-8") == lesson(1).text.read_text(encoding="utf-8")
     assert run(["learn", "1", "--check", str(copy)]) == 1
     out = capsys.readouterr().out
     assert "✗ a pod with a nodeSelector goes to the node that has the label\n  seen: fast1 asks for disk=ssd" in out
     assert "\n  hint: write a predicate" in out
     assert "1 of 4 so far" in out
-    copy.write_text((lesson(1).folder / "solution.py").read_text())
+    copy.write_text((lesson(1).folder / "solution.py").read_text(encoding="utf-8"))
     assert run(["learn", "1", "--check", str(copy)]) == 0
     assert "All 4 of 4: the exercise of lesson 1 is solved." in capsys.readouterr().out
     assert run(["learn", "1", "--file", str(copy)]) == 0
@@ -68,7 +68,7 @@ def test_a_copy_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None
     Path("here/mine/my_scheduler.py").write_text("# three evenings of work\n")
     assert run(["learn", "2", "--edit", "here/mine"]) == 2
     assert "is not overwritten" in capsys.readouterr().err
-    assert Path("here/mine/my_scheduler.py").read_text() == "# three evenings of work\n"
+    assert Path("here/mine/my_scheduler.py").read_text(encoding="utf-8") == "# three evenings of work\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,7 +98,7 @@ def test_the_difference_is_coloured_on_a_terminal(
 
 def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "3", "--text"]) == 0
-    assert capsys.readouterr().out.strip() == lesson(3).text.read_text().strip()
+    assert capsys.readouterr().out.strip() == lesson(3).text.read_text(encoding="utf-8").strip()
     assert run(["learn", "3", "--solution"]) == 0
     assert "+class LeastPods(Plugin):" in capsys.readouterr().out
 
@@ -144,7 +144,9 @@ def test_playing_a_broken_file_is_one_line(source: str, want: str, capsys: pytes
 
 def test_an_exception_while_playing_names_the_line(capsys: pytest.CaptureFixture[str]) -> None:
     source = (
-        lesson(2).source.read_text().replace("        if node.spec.unschedulable:", "        if node.unschedulable:")
+        lesson(2)
+        .source.read_text(encoding="utf-8")
+        .replace("        if node.spec.unschedulable:", "        if node.unschedulable:")
     )
     Path("mine.py").write_text(source)
     assert run(["learn", "2", "--file", "mine.py"]) == 1

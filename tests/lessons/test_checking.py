@@ -34,7 +34,7 @@ def hand_in(tmp_path: Path, change: tuple[str, str] | str, *, number: int = 2, l
     if isinstance(change, str):
         file.write_text(change)
     else:
-        source = lesson(number).source.read_text()
+        source = lesson(number).source.read_text(encoding="utf-8")
         assert source.count(change[0]) == 1
         file.write_text(source.replace(*change))
     return check_file(lesson(number), file, time_limit_s=limit_s)

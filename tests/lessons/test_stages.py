@@ -198,14 +198,14 @@ def code_lines(source: str) -> int:
 
 @pytest.mark.parametrize("one", STAGES)
 def test_a_stage_is_at_most_300_lines_of_code(one: Lesson) -> None:
-    assert code_lines(one.source.read_text()) <= 300
+    assert code_lines(one.source.read_text(encoding="utf-8")) <= 300
 
 
 @pytest.mark.parametrize("one", STAGES)
 @pytest.mark.parametrize("name", ["scheduler.py", "solution.py"])
 def test_a_stage_stands_alone(one: Lesson, name: str) -> None:
     allowed = ("mooring.api.core", "mooring.client.", "mooring.errors")
-    for statement in ast.walk(ast.parse((one.folder / name).read_text())):
+    for statement in ast.walk(ast.parse((one.folder / name).read_text(encoding="utf-8"))):
         names = []
         if isinstance(statement, ast.Import):
             names = [alias.name for alias in statement.names]
@@ -219,4 +219,4 @@ def test_a_stage_stands_alone(one: Lesson, name: str) -> None:
 @pytest.mark.parametrize("one", STAGES)
 @pytest.mark.parametrize("name", ["scenario.py", "check.py"])
 def test_no_lesson_borrows_from_another(one: Lesson, name: str) -> None:
-    assert ".stage" not in (one.folder / name).read_text()
+    assert ".stage" not in (one.folder / name).read_text(encoding="utf-8")

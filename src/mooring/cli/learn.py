@@ -87,10 +87,8 @@ def diff(before: int, after: int) -> None:
 
 def _print_diff(to: Console, old: Path, new: Path, old_name: str, new_name: str) -> None:
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    lines = difflib.unified_diff(
-        old.read_text().splitlines(), new.read_text().splitlines(), old_name, new_name, lineterm="", n=3
-    )
-    for line in lines:
+    before, after = (path.read_text(encoding="utf-8").splitlines() for path in (old, new))
+    for line in difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=3):
         style = "bold" if line.startswith(("+++", "---")) else styles.get(line[:1], "")
         to.print(Text(line, style=style))
 
@@ -132,7 +130,7 @@ def _do(which: Lesson, chosen: dict[str, Any]) -> int:
         raise UsageError(f"--{doings[0]} and --{doings[1]}: one at a time would be right")
     to = console()
     if chosen["text"]:
-        to.print(Text(which.text.read_text().rstrip()))
+        to.print(Text(which.text.read_text(encoding="utf-8").rstrip()))
     elif chosen["solution"]:
         solution = which.folder / "solution.py"
         _print_diff(to, which.source, solution, f"lesson {which.number}", "one solution of its exercise")
@@ -276,11 +274,11 @@ def _edit(to: Console, which: Lesson, folder: Path) -> None:
     target = folder / COPY
     if target.exists():
         raise UsageError(f"{target}: it is there already and is not overwritten; another folder would be right")
-    source, text = which.source.read_text(), which.text.read_text()
+    source, text = which.source.read_text(encoding="utf-8"), which.text.read_text(encoding="utf-8")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "README.md").write_text(text)
-        target.write_text(source)
+        (folder / "README.md").write_text(text, encoding="utf-8")
+        target.write_text(source, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{folder}: cannot be written: {(error.strerror or str(error)).lower()}") from None
     to.print(f"{target} is yours to change; the exercise is at the end of {folder / 'README.md'}.")

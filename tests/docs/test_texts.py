@@ -1,0 +1,207 @@
+"""Every command in the course's texts is run, every link and file name is looked up."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from mooring.cli.main import COMMANDS, cli, run
+
+from .texts import (
+    LEARN,
+    REPOSITORY,
+    STAGES,
+    Step,
+    WrittenFile,
+    commands,
+    english,
+    everything,
+    follows,
+    inline_commands,
+    parts,
+)
+
+ANSWER_MAY_BE_NO = re.compile(r"^mooring (explain|learn \d --check) ")
+OURS = re.compile(r"^mooring ")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+class Terminal:
+    """What a reader has before them: a folder, environment variables, and programs in the background."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self.environ = environ
+        self._background: list[subprocess.Popen[str]] = []
+
+    def type(self, command: str) -> str:
+        """Run a command and return what it prints."""
+        if command.endswith(" &"):
+            return self._start(command.removesuffix(" &"))
+        if OURS.match(command):
+            return self._ours(command)
+        program = shlex.split(command)[0]
+        assert program in ("kubectl", "curl", "sed"), f"{command}: not a command that this test knows"
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], capture_output=True, text=True, env=self.environ, timeout=60, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def _ours(self, command: str) -> str:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(shlex.split(command)[1:])
+        assert "internal error" not in err.getvalue(), f"{command}: {err.getvalue()}"
+        assert code in ((0, 1) if ANSWER_MAY_BE_NO.match(command) else (0,)), f"{command}: {code}: {err.getvalue()}"
+        return out.getvalue()
+
+    def _start(self, command: str) -> str:
+        arguments = [sys.executable, "-m", *shlex.split(command)]
+        started = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environ
+        )
+        self._background.append(started)
+        assert started.stdout is not None
+        seen = ""
+        for line in started.stdout:
+            seen += line
+            if setting := re.search(r"export (KUBECONFIG)=(\S+)", line):
+                self.environ[setting[1]] = setting[2]
+            if "Ctrl-C ends it" in line:
+                return seen
+        raise AssertionError(f"{command}: it ended with: {seen}")
+
+    def close(self) -> None:
+        for started in self._background:
+            started.send_signal(signal.SIGINT)
+            started.communicate(timeout=30)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    monkeypatch.chdir(tmp_path)
+    opened = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# Translated lessons have the same commands as the originals (see below); what only a translation has is run as well.
+RUN = [path for path in (*english(), *sorted(LEARN.glob("*/README.md")), REPOSITORY / "README.zh.md") if commands(path)]
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in RUN])
+def test_the_commands_of_a_text_work_in_the_order_of_the_text(path: Path, terminal: Terminal, free_port: int) -> None:
+    for part in parts(path.read_text(encoding="utf-8").replace("8888", str(free_port))):
+        if isinstance(part, Step) and part.command == "make start":
+            continue  # how a clone becomes an installation is tested where packaging is
+        if isinstance(part, WrittenFile):
+            Path(part.name).write_text(part.content)
+            continue
+        assert isinstance(part, Step)
+        printed = terminal.type(part.command)
+        if part.expected:
+            assert follows(part.expected, printed.splitlines()), f"{part.command} printed:\n{printed}"
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in everything()])
+def test_links_and_file_names_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if not link.startswith("http")]
+    gone = [link for link in links if not (path.parent / link).exists()]
+    files = re.findall(r"`((?:src|docs|examples)/[\w./-]+)`", text)
+    assert gone + [file for file in files if not (REPOSITORY / file).exists()] == []
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=name(path)) for path in everything()])
+def test_commands_in_running_text_exist(path: Path) -> None:
+    """They are not run, but their names and options are looked up."""
+    for command in inline_commands(path.read_text(encoding="utf-8")):
+        words = command.split()[1:]
+        group: click.Command = cli
+        while words and isinstance(group, click.Group) and not words[0].startswith("-"):
+            assert isinstance(group, click.Group)
+            found = group.get_command(click.Context(group), words[0])
+            assert found is not None, f"{command}: there is no {words[0]}"
+            group, words = found, words[1:]
+        if group.name == "run":
+            continue  # it reads its flags by itself
+        known = {"--help"} | {option for parameter in group.params for option in parameter.opts}
+        for option in words:
+            assert not option.startswith("--") or option.split("=")[0] in known, f"{command}: there is no {option}"
+
+
+def test_every_command_of_the_course_is_one_of_ours() -> None:
+    """A text that nobody can follow would be caught above; this catches one without any commands."""
+    assert {entry.name for entry in COMMANDS} >= {"learn", "explain", "scenario", "extender", "config", "start"}
+    assert all(commands(path) for path in sorted(STAGES.glob("stage*/README.md")))
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+@pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
+def test_a_translation_has_the_same_commands_and_sections(language: str, number: int) -> None:
+    original = next(STAGES.glob(f"stage{number}_*/README.md"))
+    translated = next((LEARN / language).glob(f"{number}-*.md"))
+    assert commands(translated) == commands(original)
+    headings = [
+        len(re.findall(r"^## ", path.read_text(encoding="utf-8"), re.MULTILINE)) for path in (original, translated)
+    ]
+    assert headings[0] == headings[1]
+    assert re.search(
+        r"[\u3040-\u30ff]" if language == "ja" else r"[\u4e00-\u9fff]", translated.read_text(encoding="utf-8")
+    )
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+def test_a_translation_names_the_same_things(language: str) -> None:
+    """Names in code marks are facts: none may be missing from a translation."""
+    for number in range(1, 8):
+        original = next(STAGES.glob(f"stage{number}_*/README.md")).read_text(encoding="utf-8")
+        translated = next((LEARN / language).glob(f"{number}-*.md")).read_text(encoding="utf-8")
+        names = set(re.findall(r"`([A-Za-z_]+)`", original))
+        assert {one for one in names if one not in translated} == set(), f"lesson {number}"
+
+
+def test_the_translated_front_pages_have_the_same_commands() -> None:
+    assert commands(REPOSITORY / "README.ja.md") == commands(REPOSITORY / "README.zh.md")
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "want"),
+    [
+        pytest.param(["a"], ["a"], True, id="the same line"),
+        pytest.param(["a"], ["a", "b"], False, id="more than was announced"),
+        pytest.param(["a", "…"], ["a", "b", "c"], True, id="the rest may be anything"),
+        pytest.param(["…", "c"], ["a", "b", "c"], True, id="the beginning may be anything"),
+        pytest.param(["…", "d"], ["a", "b", "c"], False, id="but the line has to come"),
+        pytest.param(["b"], ["a"], False, id="another line"),
+    ],
+)
+def test_how_output_is_compared(expected: list[str], output: list[str], want: bool) -> None:
+    assert follows(expected, output) is want

@@ -1,0 +1,79 @@
+"""Reads the course's texts as a machine can: files to write, commands to run, what they print, links."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+LEARN = REPOSITORY / "docs" / "learn"
+STAGES = REPOSITORY / "src" / "mooring" / "lessons"
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"(?:#|//) ([\w-]+\.(?:py|yaml|json))\n")
+
+
+@dataclass
+class Step:
+    """A command as a reader types it, and the lines that should follow; a line of … stands for any others."""
+
+    command: str
+    expected: list[str] = field(default_factory=list)
+
+
+@dataclass
+class WrittenFile:
+    name: str
+    content: str
+
+
+def english() -> list[Path]:
+    """All texts in English, lessons first."""
+    return [*sorted(STAGES.glob("stage*/README.md")), *sorted(LEARN.glob("*.md"))]
+
+
+def everything() -> list[Path]:
+    return [*english(), *sorted(LEARN.glob("*/*.md")), REPOSITORY / "README.ja.md", REPOSITORY / "README.zh.md"]
+
+
+def parts(text: str) -> list[Step | WrittenFile]:
+    """The files and commands of a text, in order."""
+    found: list[Step | WrittenFile] = []
+    for kind, block in _FENCE.findall(text):
+        if kind == "console":
+            found += _steps(block)
+        elif named := _FILE.match(block):
+            content = block[named.end() :] if kind == "json" else block
+            found.append(WrittenFile(named[1], content))
+    return found
+
+
+def _steps(block: str) -> list[Step]:
+    steps: list[Step] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            steps.append(Step(line[2:].split("  # ")[0].strip()))
+        else:
+            assert steps, f"output before the first command: {line}"
+            steps[-1].expected.append(line)
+    return steps
+
+
+def commands(path: Path) -> list[str]:
+    return [part.command for part in parts(path.read_text(encoding="utf-8")) if isinstance(part, Step)]
+
+
+def inline_commands(text: str) -> list[str]:
+    """Commands of ours that are mentioned in the running text."""
+    prose = _FENCE.sub("", text)
+    return [found for found in re.findall(r"`([^`\n]+)`", prose) if found.startswith("mooring ")]
+
+
+def follows(expected: list[str], output: list[str]) -> bool:
+    """Say whether the expected lines are what was printed, with … for any number of lines."""
+    if not expected:
+        return not output
+    if expected[0] == "…":
+        return any(follows(expected[1:], output[i:]) for i in range(len(output) + 1))
+    return bool(output) and output[0].rstrip() == expected[0].rstrip() and follows(expected[1:], output[1:])
