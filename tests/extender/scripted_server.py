@@ -74,6 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(payload)
+        if answer.get("keep_open"):
+            self.wfile.flush()
+            script.released.wait(5)
         if answer.get("length"):
             self.close_connection = True
 

@@ -1,0 +1,417 @@
+"""Calling extenders: connections, TLS, timeouts, the breaker, and what is sent only once."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from scripted_server import Script, make_certificate, serving
+
+from mooring.api.codec import from_plain
+from mooring.api.core import Node, Pod
+from mooring.config.load import config_from_dict
+from mooring.errors import ConfigError
+from mooring.extender import transport
+from mooring.extender.breaker import CircuitBreaker
+from mooring.extender.client import HttpExtender, ask_together, build_extenders
+from mooring.extender.objects import RawObjects, without_type
+from mooring.extender.traffic import make_node, make_pod
+from mooring.extender.transport import Body, deflate
+from mooring.framework.extender import ExtenderError, Prioritized
+from mooring.state.cluster import Cluster
+from mooring.state.node_info import NodeInfo
+from mooring.state.pod_info import PodInfo
+
+
+@pytest.fixture
+def server() -> Iterator[Script]:
+    with serving(Script()) as script:
+        yield script
+
+
+class World:
+    """Some nodes and a pod, whole and as structs."""
+
+    def __init__(self, nodes: int = 3) -> None:
+        self.raw = RawObjects()
+        self.cluster = Cluster()
+        self.plain = [make_node(i) for i in range(nodes)]
+        for value in self.plain:
+            node = from_plain(Node, value)
+            self.raw.put(node, {"kind": "Node", "apiVersion": "v1", **value})
+            self.cluster.put(node)
+        self.cluster.snapshot()
+        value = make_pod("web")
+        pod = from_plain(Pod, value)
+        self.raw.put(pod, value)
+        self.pod: PodInfo = self.cluster.info(pod)
+
+    @property
+    def infos(self) -> list[NodeInfo]:
+        return list(self.cluster.table.infos)
+
+
+def extender(world: World, port: int, scheme: str = "http", **fields: Any) -> HttpExtender:
+    entry = {"urlPrefix": f"{scheme}://127.0.0.1:{port}/ext/", "filterVerb": "filter", **fields}
+    (made,) = build_extenders(config_from_dict({"extenders": [entry]}).extenders, world.raw)
+    return made
+
+
+ALL = {"body": {"NodeNames": ["node-00001"]}}
+
+
+def test_a_connection_is_kept_and_a_stale_one_is_replaced(server: Script) -> None:
+    world = World()
+    made = extender(world, server.port, nodeCacheCapable=True)
+    server.say("/ext/filter", ALL, ALL, {**ALL, "headers": {"Connection": "close"}}, ALL)
+    for _ in range(4):
+        assert [info.name for info in made.filter(world.pod, world.infos).nodes] == ["node-00001"]
+    connections = [asked.connection for asked in server.asked]
+    assert connections[0] == connections[1] == connections[2] != connections[3]
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        pytest.param({"hang_up": True}, 'Post "{url}": EOF', id="it hangs up"),
+        pytest.param({"status": 503, "raw": "x"}, "failed filter with extender at URL {url}, code 503", id="503"),
+        pytest.param({"status": 204, "raw": ""}, "failed filter with extender at URL {url}, code 204", id="204"),
+        pytest.param({"raw": "{}", "length": 50}, "unexpected EOF", id="it stops in the middle of the body"),
+        pytest.param(
+            {"raw": b"not gzip", "headers": {"Content-Encoding": "gzip"}},
+            "gzip: invalid header",
+            id="it is not compressed as it says",
+        ),
+        pytest.param(
+            {"status": 302, "raw": "", "headers": {"Location": "/elsewhere"}},
+            "failed filter with extender at URL {url}, code 404",
+            id="it sends us elsewhere, where nothing is",
+        ),
+        pytest.param(
+            {"status": 307, "raw": "", "headers": {"Location": "filter"}},
+            'Post "{url}": stopped after 10 redirects',
+            id="it sends us round in circles",
+        ),
+    ],
+)
+def test_answers_that_are_none(server: Script, answer: dict[str, Any], said: str) -> None:
+    world = World()
+    made = extender(world, server.port)
+    server.say("/ext/filter", answer)
+    with pytest.raises(ExtenderError) as caught:
+        made.filter(world.pod, world.infos)
+    assert str(caught.value) == said.format(url=f"http://127.0.0.1:{server.port}/ext/filter")
+    made.close()
+
+
+def test_a_redirect_of_307_is_followed_with_the_body(server: Script) -> None:
+    world = World()
+    made = extender(world, server.port, nodeCacheCapable=True)
+    server.say("/ext/filter", {"status": 307, "raw": "", "headers": {"Location": "/there"}})
+    server.say("/there", ALL)
+    assert len(made.filter(world.pod, world.infos).nodes) == 1
+    assert server.asked[0].body == server.asked[1].body
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        pytest.param("ftp://a/b", 'Post "ftp://a/b/filter": unsupported protocol scheme "ftp"', id="another scheme"),
+        pytest.param("", 'Post "/filter": unsupported protocol scheme ""', id="no URL"),
+        pytest.param("http://a:PORT", 'Post "http://a:PORT/filter": invalid port ":PORT" after host', id="no port"),
+        pytest.param(
+            "http://nowhere.invalid",
+            'Post "http://nowhere.invalid/filter": dial tcp: lookup nowhere.invalid: no such host',
+            id="no such host",
+        ),
+    ],
+)
+def test_urls_that_lead_nowhere(url: str, said: str) -> None:
+    world = World()
+    config = config_from_dict({"extenders": [{"urlPrefix": url, "filterVerb": "filter"}]})
+    (made,) = build_extenders(config.extenders)
+    with pytest.raises(ExtenderError) as caught:
+        made.filter(world.pod, world.infos)
+    assert str(caught.value) == said
+
+
+def test_a_body_that_does_not_come_in_time(server: Script) -> None:
+    world = World()
+    made = extender(world, server.port, httpTimeout="200ms")
+    server.say("/ext/filter", {"raw": "{", "length": 50, "keep_open": True})
+    with pytest.raises(ExtenderError) as caught:
+        made.filter(world.pod, world.infos)
+    assert str(caught.value) == (
+        "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+    )
+    made.close()
+
+
+def test_compressed_answers_are_read(server: Script) -> None:
+    world = World()
+    made = extender(world, server.port, nodeCacheCapable=True)
+    packed = gzip.compress(b'{"NodeNames":["node-00002"]}')
+    server.say("/ext/filter", {"raw": packed, "headers": {"Content-Encoding": "gzip"}})
+    assert [info.name for info in made.filter(world.pod, world.infos).nodes] == ["node-00002"]
+    made.close()
+
+
+def test_large_bodies_are_compressed_for_others_who_said_so(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "is_loopback", lambda host: False)
+    world = World(40)
+    made = extender(world, server.port)
+    server.say("/ext/filter", {"body": {}, "headers": {"Accept-Encoding": "gzip"}})
+    for _ in range(3):
+        made.filter(world.pod, world.infos)
+    plain, packed, again = server.asked
+    assert "Content-Encoding" not in plain.headers
+    assert packed.headers["Content-Encoding"] == again.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == gzip.decompress(again.body)
+    assert __import__("json").loads(gzip.decompress(packed.body)) == plain.body
+    made.close()
+
+
+def test_pieces_compressed_one_by_one_are_one_valid_stream() -> None:
+    pieces = [b"a" * 1000, b"", b"b" * 10, bytes(range(256)) * 20]
+    kept = {pieces[0]: deflate(pieces[0])}
+    assert gzip.decompress(Body(pieces, kept).gzipped()) == b"".join(pieces)
+    assert zlib.decompressobj(31).decompress(Body((), {}).gzipped()) == b""
+
+
+def test_a_node_is_serialised_once_per_version(server: Script) -> None:
+    world = World()
+    calls: list[str] = []
+    original = world.raw.node_json
+    world.raw.node_json = lambda node: calls.append(node.name) or original(node)  # type: ignore[method-assign]
+    made = extender(world, server.port)
+    server.say("/ext/filter", {"body": {}})
+    made.filter(world.pod, world.infos)
+    made.filter(world.pod, world.infos)
+    assert sorted(calls) == ["node-00000", "node-00001", "node-00002"]
+    changed = {
+        **world.plain[1],
+        "metadata": {**world.plain[1]["metadata"], "resourceVersion": "7", "labels": {"x": "y"}},
+    }
+    node = from_plain(Node, changed)
+    world.raw.put(node, changed)
+    world.cluster.put(node)
+    made.filter(world.pod, world.infos)
+    assert sorted(calls)[1:3] == ["node-00001", "node-00001"] and len(calls) == 4
+    assert changed in server.asked[-1].body["Nodes"]["items"]
+    made.close()
+
+
+def test_kind_version_and_managed_fields_are_not_sent() -> None:
+    given = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","managedFields":[{"x":1}]},"spec":{}}'
+    assert without_type(given) == b'{"metadata":{"name":"a"},"spec":{}}'
+
+
+def test_an_object_of_another_version_is_not_passed_off_as_this_one() -> None:
+    raw = RawObjects()
+    old = from_plain(Node, {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"podCIDR": "x"}})
+    raw.put(old, {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"podCIDR": "x"}})
+    assert b"podCIDR" in raw.node_json(old)
+    new = from_plain(Node, {"metadata": {"name": "a", "resourceVersion": "2"}})
+    assert b"podCIDR" not in raw.node_json(new) and b'"resourceVersion":"2"' in raw.node_json(new)
+    raw.forget(new)
+    assert len(raw) == 0
+
+
+def test_an_assumed_pod_is_sent_with_its_node() -> None:
+    raw = RawObjects()
+    decoded = raw.decoder(Pod)(b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1}}')
+    assert raw.pod_json(decoded) == b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1}}'
+    decoded.spec.node_name = "n"
+    assert raw.pod_json(decoded) == b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1,"nodeName":"n"}}'
+
+
+# ---- TLS -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        pytest.param({"enableHTTPS": True}, "", id="https without a CA trusts anybody"),
+        pytest.param({"tlsConfig": {"insecure": True}}, "", id="insecure"),
+        pytest.param({"tlsConfig": {"caData": "CA", "serverName": "extender.example"}}, "", id="another server name"),
+        pytest.param(
+            {"tlsConfig": {"caData": "CA"}},
+            "tls: failed to verify certificate: x509: certificate is not valid for 127.0.0.1",
+            id="the wrong name",
+        ),
+        pytest.param(
+            {},
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            id="unknown to the system",
+        ),
+    ],
+)
+def test_whom_an_https_extender_is_trusted(fields: dict[str, Any], said: str) -> None:
+    import base64
+
+    certificate = make_certificate("extender.example")
+    if "caData" in fields.get("tlsConfig", {}):
+        fields = {"tlsConfig": {**fields["tlsConfig"], "caData": base64.b64encode(certificate.certificate).decode()}}
+    world = World()
+    with serving(Script(), certificate.context()) as script:
+        script.say("/ext/filter", ALL)
+        made = extender(world, script.port, "https", nodeCacheCapable=True, **fields)
+        if not said:
+            assert len(made.filter(world.pod, world.infos).nodes) == 1
+        else:
+            with pytest.raises(ExtenderError) as caught:
+                made.filter(world.pod, world.infos)
+            assert str(caught.value) == f'Post "https://127.0.0.1:{script.port}/ext/filter": {said}'
+        made.close()
+
+
+def test_a_client_certificate_is_shown() -> None:
+    import base64
+
+    server, client = make_certificate("127.0.0.1"), make_certificate("scheduler")
+    context = server.context()
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(cadata=client.certificate.decode())
+    encoded = {
+        "caData": base64.b64encode(server.certificate).decode(),
+        "certData": base64.b64encode(client.certificate).decode(),
+        "keyData": base64.b64encode(client.key).decode(),
+    }
+    world = World()
+    with serving(Script(), context) as script:
+        script.say("/ext/filter", ALL)
+        made = extender(world, script.port, "https", nodeCacheCapable=True, enableHTTPS=True, tlsConfig=encoded)
+        assert len(made.filter(world.pod, world.infos).nodes) == 1
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("tls", "said"),
+    [
+        pytest.param(
+            {"insecure": True, "caFile": "ca.pem"},
+            "couldn't build extenders: specifying a root certificates file with the insecure flag is not allowed",
+            id="a CA that would not be looked at",
+        ),
+        pytest.param(
+            {"caFile": "nowhere/ca.pem"},
+            "couldn't build extenders: tlsConfig.caFile: open nowhere/ca.pem: no such file or directory",
+            id="no such file",
+        ),
+        pytest.param(
+            {"caData": "aGVsbG8="},
+            "couldn't build extenders: unable to load root certificates: tlsConfig.caData has no certificate in "
+            "PEM form",
+            id="not a certificate",
+        ),
+    ],
+)
+def test_tls_settings_that_cannot_be_used(tls: dict[str, Any], said: str) -> None:
+    entry = {"urlPrefix": "https://a", "filterVerb": "f", "tlsConfig": tls}
+    with pytest.raises(ConfigError) as caught:
+        build_extenders(config_from_dict({"extenders": [entry]}).extenders)
+    assert str(caught.value) == said
+
+
+# ---- the breaker ---------------------------------------------------------------------------------------------------
+
+
+def test_the_breaker_opens_after_silence_tries_again_and_closes() -> None:
+    now = [0.0]
+    changes: list[bool] = []
+    breaker = CircuitBreaker("ext", lambda: now[0], failures=3, pause_s=5, on_change=lambda o, _: changes.append(o))
+    for _ in range(3):
+        breaker.enter()
+        breaker.silent("timeout")
+    assert breaker.is_open and changes == [True]
+    with pytest.raises(
+        ExtenderError, match='extender "ext" is not asked: 3 calls in a row got no answer, the last: timeout'
+    ):
+        breaker.enter()
+    now[0] = 5.0
+    breaker.enter()  # one may try
+    with pytest.raises(ExtenderError):
+        breaker.enter()  # but not two at a time
+    breaker.silent("timeout")
+    now[0] = 14.0
+    with pytest.raises(ExtenderError):
+        breaker.enter()  # the pause has doubled
+    now[0] = 15.0
+    breaker.enter()
+    breaker.answered()
+    assert not breaker.is_open and changes == [True, False]
+
+
+def test_a_dead_extender_is_left_alone_and_the_observer_hears_of_it() -> None:
+    heard: list[Any] = []
+
+    class Observer:
+        def on_call(self, name: str, verb: str, seconds: float, error: ExtenderError | None) -> None:
+            heard.append((verb, error is not None))
+
+        def on_breaker(self, name: str, is_open: bool, why: str) -> None:
+            heard.append((is_open, "connection refused" in why))
+
+    world = World()
+    config = config_from_dict({"extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]})
+    (made,) = build_extenders(config.extenders, world.raw, observer=Observer(), now=lambda: 0.0)
+    texts = []
+    for _ in range(6):
+        with pytest.raises(ExtenderError) as caught:
+            made.filter(world.pod, world.infos)
+        texts.append(str(caught.value))
+    assert all("connection refused" in text and text.startswith("Post") for text in texts[:5])
+    assert "is not asked: 5 calls in a row got no answer" in texts[5]
+    assert heard == [("filter", True)] * 4 + [(True, True)] + [("filter", True)] * 2
+
+
+def test_errors_that_are_answers_do_not_open_the_breaker(server: Script) -> None:
+    world = World()
+    made = extender(world, server.port)
+    server.say("/ext/filter", {"status": 500, "raw": "x"})
+    for _ in range(8):
+        with pytest.raises(ExtenderError, match="code 500"):
+            made.filter(world.pod, world.infos)
+    assert len(server.asked) == 8
+    made.close()
+
+
+def test_scores_are_asked_for_at_the_same_time(server: Script) -> None:
+    world = World()
+    both = threading.Barrier(2, timeout=5)
+
+    class Waits:
+        name, is_prioritizer = "waits", True
+
+        def prioritize(self, pod: PodInfo, nodes: Any) -> Prioritized:
+            both.wait()  # passes only if the other one is asked meanwhile
+            return Prioritized([("a", 1)], 1)
+
+    answers = ask_together([Waits(), Waits()], world.pod, world.infos)  # type: ignore[list-item]
+    assert answers == [Prioritized([("a", 1)], 1)] * 2
+
+
+def test_extenders_that_may_be_ignored_come_last() -> None:
+    entries = [{"urlPrefix": f"http://{i}", "filterVerb": "f", "ignorable": i in (0, 2)} for i in range(4)]
+    made = build_extenders(config_from_dict({"extenders": entries}).extenders)
+    assert [each.name for each in made] == ["http://1", "http://3", "http://0", "http://2"]
+
+
+def test_idle_connections_do_not_grow_old(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    made = extender(world, server.port, nodeCacheCapable=True)
+    server.say("/ext/filter", ALL)
+    made.filter(world.pod, world.infos)
+    real = time.monotonic
+    monkeypatch.setattr(transport.time, "monotonic", lambda: real() + 1000)
+    made.filter(world.pod, world.infos)
+    assert server.asked[0].connection != server.asked[1].connection
+    made.close()
