@@ -9,6 +9,7 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "parity"))
@@ -17,7 +18,7 @@ import parity_corpus as corpus  # noqa: E402
 
 from mooring.engine.decision import Decision  # noqa: E402
 from mooring.plugins.in_tree import IN_TREE  # noqa: E402
-from mooring.sim.replay import Replay  # noqa: E402
+from mooring.sim.replay import start_replay  # noqa: E402
 
 PAGE = ROOT / "docs" / "parity.md"
 
@@ -41,8 +42,9 @@ DELIBERATE = """\
 - **Nodes are looked at in order.** kube-scheduler filters nodes in parallel and returns those that fit in the order in
   which they finish, beginning where the last search ended. mooring's order is the node tree's (one node of each zone,
   round and round), the same every time. Among nodes with equal totals that order decides, so kube-scheduler may take
-  another of the best nodes than mooring does. A test shows that, given the recorded order, mooring's rule takes the
-  recorded node in every recorded step.
+  another of the best nodes than mooring does. Only a limited search (`percentageOfNodesToScore`, or no score plugins)
+  goes round as kube-scheduler's does with one worker. A test shows that, given the recorded order, mooring's rule
+  takes the recorded node in every recorded step.
 - **Where kube-scheduler draws a random number** (the first node that preemption tries, one of several idle claims to
   give back), mooring takes the first, or what a seeded generator from outside says.
 - **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
@@ -74,11 +76,11 @@ class PluginTally:
 def replay(case: corpus.Case) -> tuple[corpus.Case, list[list[Decision]]]:
     """Decide the case; also return the decisions of each step."""
     stripped = corpus.without_verdicts(case)
-    run = Replay(stripped)
+    run = start_replay(stripped)
     decide, made = run.built.engine.decide, []
 
-    def remember(*arguments: object) -> Decision:
-        made.append(decide(*arguments))  # type: ignore[arg-type]
+    def remember(*arguments: Any, **options: Any) -> Decision:
+        made.append(decide(*arguments, **options))
         return made[-1]
 
     run.built.engine.decide = remember  # type: ignore[method-assign]
@@ -107,7 +109,7 @@ def main() -> int:
                     surprises.append(f"{case['id']} step {step} {field}: {text}")
             for i, made in enumerate(decisions):
                 plugins.add(made, i not in differing)
-            steps = len(case["steps"])
+            steps = corpus.n_verdicts(case)
             numbers = [a + b for a, b in zip(numbers, (1, steps, steps - len(differing)), strict=True)]
         rows.append((family, *numbers))
         totals = [a + b for a, b in zip(totals, numbers, strict=True)]

@@ -18,10 +18,8 @@ from mooring.sim.replay import replay_case
 GOLDEN = Path(__file__).parent / "golden"
 Case = dict[str, Any]
 
-NOT_REPLAYED: dict[str, str] = {
-    "requeue": "its steps wait for the scheduling queue, which the replay does not drive yet",
-}
-"""Families that are left out, with the reason. Empty this when they can be replayed."""
+NOT_REPLAYED: dict[str, str] = {}
+"""Families that are left out, with the reason."""
 
 KNOWN_RACES: dict[tuple[str, int], str] = {
     ("batching-26", 2): (
@@ -68,6 +66,8 @@ def without_verdicts(case: Case) -> Case:
         kept = {key: value for key, value in step.items() if key != "expect"}
         if "then" in kept:
             kept["then"] = {}
+        if "await" in kept:
+            kept["await"] = {key: value for key, value in kept["await"].items() if key != "expect"}
         steps.append(kept)
     return {**case, "steps": steps}
 
@@ -80,7 +80,9 @@ def differences(case: Case, decided: Case) -> list[tuple[int, str, str]]:
     """(step, field, what differs) for everything that is not as recorded, known races included."""
     found = []
     for i, (step, got) in enumerate(zip(case["steps"], decided["steps"], strict=True)):
-        parts = [("", step["expect"], got)]
+        if "action" in step:
+            continue
+        parts = [("", step.get("await", step)["expect"], got)]
         if "then" in step:
             parts.append(("then ", step["then"], got.get("then") or {}))
         for label, want, have in parts:
@@ -88,6 +90,11 @@ def differences(case: Case, decided: Case) -> list[tuple[int, str, str]]:
                 if not equal:
                     found.append((i, label + field, compare.difference(a, b)))
     return found
+
+
+def n_verdicts(case: Case) -> int:
+    """The steps that end in a verdict: all but actions."""
+    return sum("action" not in step for step in case["steps"])
 
 
 def replayed(case: Case) -> Case:

@@ -115,12 +115,21 @@ class Replay:
             self.nominations.nominate(self.cluster.info(pod), nominated)
 
 
+def start_replay(
+    case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
+) -> Replay | QueueReplay:
+    """Set the stage for a case; its steps are the caller's to take."""
+    for i, step in enumerate(case.get("steps", ())):
+        if not isinstance(step, Mapping):
+            raise InputError(f"steps[{i}]: {type(step).__name__} where an object with a pod would be right")
+    needs_queue = any("action" in step or "await" in step for step in case.get("steps", ()))
+    kind = QueueReplay if needs_queue else Replay
+    return kind(case, config, registry)
+
+
 def replay_case(
     case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
 ) -> dict[str, Any]:
     """Replay one case and return ``{"id", "steps"}``; one with actions and awaits goes through the queue."""
-    steps = case.get("steps", ())
-    needs_queue = any("action" in step or "await" in step for step in steps)
-    kind = QueueReplay if needs_queue else Replay
-    replay: Replay | QueueReplay = kind(case, config, registry)
-    return {"id": case.get("id"), "steps": [replay.step(step) for step in steps]}
+    replay = start_replay(case, config, registry)
+    return {"id": case.get("id"), "steps": [replay.step(step) for step in case.get("steps", ())]}
