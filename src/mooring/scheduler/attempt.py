@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mooring.engine.decision import Decision, Outcome
+from mooring.framework.extender import Extender
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Code, Status
 from mooring.queue.queued_pod import QueuedPodInfo
@@ -71,4 +73,5 @@ class Placement:
     pod: PodInfo  # assumed
     node_name: str
     started: float
+    extenders: Sequence[Extender] = ()
     waiting: WaitingPod | None = None

@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
 
 import msgspec
 
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
 from mooring.client.errors import NotFound
 from mooring.client.informer import InformerSet
-from mooring.client.kinds import SCHEDULER_KINDS
+from mooring.client.kinds import NODES, PODS, SCHEDULER_KINDS
 from mooring.client.rest import RestClient
 from mooring.client.watch import PAGE_SIZE, ResourceKind
 from mooring.errors import ApiError
-from mooring.scheduler.event_handlers import EventHandlers
+from mooring.extender.objects import RawObjects
 from mooring.state.cluster import Cluster
 
 
-def connect(informers: InformerSet, handlers: EventHandlers) -> None:
-    """Have every kind that the scheduler needs watched, and the handlers told."""
+class Listener(Protocol):
+    """Who wants to hear of objects: the scheduler, or its event handlers alone."""
+
+    def put(self, obj: Object) -> None: ...
+
+    def update(self, old: Object, new: Object) -> None: ...
+
+    def delete(self, obj: Object) -> None: ...
+
+
+def connect(informers: InformerSet, listener: Listener, *, raw: RawObjects | None = None) -> None:
+    """Have every kind that the scheduler needs watched, and the listener told.
+
+    ``raw`` keeps pods and nodes as they come, for extenders that want them whole.
+    """
     for kind in SCHEDULER_KINDS:
-        informers.add(kind).add_handler(handlers.put, handlers.update, handlers.delete)
+        if raw is not None and kind in (PODS, NODES):
+            kept = replace(kind, decode=raw.decoder(Pod if kind is PODS else Node), decode_event=None, share=None)
+            informers.add(kept).add_handler(listener.put, listener.update, _after(listener.delete, raw.forget))
+        else:
+            informers.add(kind).add_handler(listener.put, listener.update, listener.delete)
+
+
+def _after(first: Callable[[Object], None], then: Callable[[Object], None]) -> Callable[[Object], None]:
+    def both(obj: Object) -> None:
+        first(obj)
+        then(obj)
+
+    return both
 
 
 class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):

@@ -8,6 +8,8 @@ import socket
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
+from mooring.extender.client import build_extenders
+from mooring.extender.objects import RawObjects
 from mooring.observe.events import EventRecorder
 from mooring.scheduler.informers import connect
 from mooring.scheduler.scheduler import Options, Scheduler
@@ -31,11 +33,14 @@ class LiveScheduler:
         agent = user_agent(COMPONENT, "scheduler")
         self.client = client.sibling(agent=agent)
         self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
+        options = options or Options()
+        raw = RawObjects() if config.extenders else None
+        options.extenders = lambda config: build_extenders(config.extenders, raw)
         self.scheduler = Scheduler(
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
         )
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
-        connect(self.informers, self.scheduler.handlers)
+        connect(self.informers, self.scheduler, raw=raw)
 
     async def start(self) -> None:
         """Begin to watch and to write events."""
@@ -51,6 +56,7 @@ class LiveScheduler:
         is_done = await self.scheduler.drain(drain_s)
         if not is_done:
             await self.scheduler.abort()
+        self.scheduler.close()
         await self.informers.stop()
         await self.recorder.stop(drain_s=min(drain_s, 5.0))
         return is_done

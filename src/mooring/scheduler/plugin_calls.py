@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+from mooring.framework.extender import ExtenderError
 from mooring.framework.interfaces import PreBindPlugin, PreFlight
 from mooring.framework.runtime import CycleError
 from mooring.framework.status import SUCCESS, Code, Status
@@ -96,7 +98,20 @@ async def pre_bind(plugin: PreBindPlugin, placement: Placement) -> Status:
 
 
 async def bind(placement: Placement) -> Status:
-    """Ask the Bind plugins in order until one does not skip."""
+    """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
+    for extender in placement.extenders:
+        if extender.is_binder and extender.is_interested(placement.pod):
+            try:
+                await asyncio.to_thread(extender.bind, placement.pod, placement.node_name)
+                return SUCCESS
+            except ExtenderError as error:
+                if not extender.is_ignorable:
+                    return Status.error(str(error))
+                log.info("Skipping extender in bind as it returned error and has ignorable flag set: %s", error)
+    return await _bind_by_plugin(placement)
+
+
+async def _bind_by_plugin(placement: Placement) -> Status:
     status = Status(Code.SKIP)
     for plugin in placement.profile.bind:
         text = f'running Bind plugin "{plugin.name}": '

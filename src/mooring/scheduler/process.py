@@ -15,10 +15,7 @@ from mooring import __version__
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.features import GATES
-from mooring.config.types import KubeSchedulerConfiguration
 from mooring.config.wire import completed, to_wire
-from mooring.errors import UsageError
-from mooring.framework.extender import Extender
 from mooring.observe.decision_log import DecisionLog
 from mooring.observe.events import EventRecorder
 from mooring.observe.metrics import SchedulerMetrics
@@ -76,7 +73,6 @@ class SchedulerProcess:
             features=settings.features,
             registry=settings.registry,
             pod_max_in_unschedulable_pods_s=settings.flags.seconds("pod-max-in-unschedulable-pods-duration"),
-            extenders=make_extenders,
             decision_log=decision_log,
             metrics=metrics,
         )
@@ -290,13 +286,6 @@ class SchedulerProcess:
 
 def _unsynced(live: LiveScheduler) -> str | None:
     return None if live.informers.has_synced else "handlers are not fully synchronized"
-
-
-def make_extenders(config: KubeSchedulerConfiguration) -> list[Extender]:
-    """The configured extenders, ready to be called."""
-    if not config.extenders:
-        return []
-    raise UsageError("extenders: this version does not call extenders while running")
 
 
 def run_in_loop(main: Callable[[], Coroutine[Any, Any, int]]) -> int:

@@ -21,12 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
+from mooring.api.meta import Object
 from mooring.clock import Clock, SystemClock
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.errors import ApiError
+from mooring.extender.client import ask_together, build_extenders
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import Extender
 from mooring.framework.handle import Handle
@@ -52,6 +54,7 @@ from mooring.scheduler.log_entry import log_entry
 from mooring.scheduler.meters import Meters
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
 from mooring.scheduler.status_patch import Patch, pod_scheduled, status_patch
+from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 from mooring.state.cluster import Cluster
@@ -77,7 +80,9 @@ class Options:
     features: Features = DEFAULT_FEATURES
     registry: Registry | None = None
     pod_max_in_unschedulable_pods_s: float = 300.0
-    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = lambda config: ()
+    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = lambda config: build_extenders(
+        config.extenders
+    )
     decision_log: DecisionLog | None = None
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
@@ -97,9 +102,10 @@ class _LateNominator:
 
 
 class Scheduler:
-    """Everything between the watches and the writes. Informers feed ``handlers``; ``run`` is the loop.
+    """Everything between the watches and the writes; ``run`` is the loop.
 
-    ``make_writer`` is given what the watch last said of every pod, by ``namespace/name``.
+    Informers call ``put``, ``update`` and ``delete``. ``make_writer`` is given what the watch last said of every pod,
+    by ``namespace/name``.
     """
 
     def __init__(
@@ -122,6 +128,7 @@ class Scheduler:
         self._patching: dict[str, asyncio.Future[Any]] = {}  # by uid: patches of one pod keep their order
         self._wake = asyncio.Event()
         self._is_aborted = False
+        self._turnstile = Turnstile()
         self.decisions = 0
         self._nominator = nominator = _LateNominator()
         pre_binding: dict[str, PreBinding] = {}
@@ -134,7 +141,7 @@ class Scheduler:
             options.metrics,
             self._clock,
             nominated_pods=nominator.nominated_pods,
-            activate=self.activate,
+            activate=lambda pods: self._turnstile(self.queue.activate, pods),
             spawn=self._spawn,
         )
         self._built = self._build(config, None)
@@ -154,7 +161,7 @@ class Scheduler:
             self._clock,
             pre_binding,
             nominate=self._nominate,
-            on_failure=self._binding_failed,
+            on_failure=lambda *failure: self._turnstile(self._binding_failed, *failure),
             nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
         )
         self.queue.on_ready = self._wake.set
@@ -195,7 +202,6 @@ class Scheduler:
             handle.preemptions = self.preemptions
             handle.waiting_pods = self.waiting_pods
             handle.pick = self.options.rng.randrange
-            handle.extenders = self.options.extenders(config)
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is promised to pods that are being bound
 
@@ -207,6 +213,8 @@ class Scheduler:
             registry=self.options.registry,
             features=self.options.features,
             prepare=prepare,
+            extenders=self.options.extenders(config),
+            ask_all=ask_together,
         )
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
@@ -215,9 +223,30 @@ class Scheduler:
         Pods that are being bound are bound by the profiles that decided.
         """
         built = self._build(config, self._built)
+        self.close()
         self._built, self.config = built, config
         self.queue.replace_profiles(self._queue_profiles(built))
         self.handlers.take_in_pending()
+
+    def close(self) -> None:
+        """Close the connections to extenders; one that is asked once more opens another."""
+        for extender in self._built.handle.extenders:
+            close = getattr(extender, "close", None)
+            if close is not None:
+                close()
+
+    # ---- what informers call -----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed."""
+        self._turnstile(self.handlers.put, obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self._turnstile(self.handlers.put, new)
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone."""
+        self._turnstile(self.handlers.delete, obj)
 
     # ---- the loop ----------------------------------------------------------------------------------------------
 
@@ -228,7 +257,10 @@ class Scheduler:
         while True:
             until = self._clock.monotonic() + SLICE_S
             while (info := self.queue.pop()) is not None:
-                self.schedule_one(info)
+                if self._built.handle.extenders:
+                    await self._schedule_in_thread(info)
+                else:
+                    self.schedule_one(info)
                 if self._clock.monotonic() >= until:
                     break
             else:
@@ -250,10 +282,6 @@ class Scheduler:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(rest_s):
                 await self._wake.wait()
-
-    def activate(self, pods: Iterable[Pod]) -> None:
-        """Have pods tried again at once."""
-        self.queue.activate(pods)
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait for bindings and other writes under way; false if that takes too long."""
@@ -293,31 +321,62 @@ class Scheduler:
 
     def schedule_one(self, info: QueuedPodInfo) -> None:
         """Try one pod. Whatever goes wrong costs this pod an attempt, nothing else."""
+        profile = self._profile_for(info)
+        if profile is not None:
+            started, is_logged = self._begin(info)
+            decision = self._decide(info, self._built, profile, is_logged)
+            self._conclude(info, profile, decision, started, is_logged)
+
+    async def _schedule_in_thread(self, info: QueuedPodInfo) -> None:
+        """The same where extenders are asked: meanwhile the loop turns, and the cluster stands still."""
+        profile = self._profile_for(info)
+        if profile is not None:
+            started, is_logged = self._begin(info)
+            work = asyncio.to_thread(self._decide, info, self._built, profile, is_logged)
+            decision = await self._turnstile.closed_during(work)
+            # What waited may have been about this very pod.
+            known = self.pods.get(info.key)
+            if known is None or known.uid != info.uid or known.spec.node_name or self.cluster.pod(info.uid):
+                self.queue.done(info.uid)
+                return
+            self._conclude(info, profile, decision, started, is_logged)
+
+    def _profile_for(self, info: QueuedPodInfo) -> Profile | None:
+        """The profile that tries the pod, or None if it is not to be tried."""
         profile = self._built.profiles.get(info.scheduler_name)
-        pod = info.pod_info.pod
-        if profile is None:
+        if profile is None or self._is_skipped(info.pod_info.pod):
             self.queue.done(info.uid)
-            return
-        if self._is_skipped(pod):
-            self.queue.done(info.uid)
-            return
+            return None
+        return profile
+
+    def _begin(self, info: QueuedPodInfo) -> tuple[float, bool]:
+        """When the attempt began, and whether it goes into the decision log."""
         if _v3:
             _v3.info("Attempting to schedule pod", pod=info.key)
-        started = self._clock.monotonic()
         self.decisions += 1
         decision_log = self.options.decision_log
-        is_logged = decision_log is not None and decision_log.is_sampled()
+        return self._clock.monotonic(), decision_log is not None and decision_log.is_sampled()
+
+    @staticmethod
+    def _decide(info: QueuedPodInfo, built: Built, profile: Profile, detail: bool) -> Decision | Exception:
         try:
-            decision = self._built.engine.decide(info.pod_info, profile, detail=is_logged)
+            return built.engine.decide(info.pod_info, profile, detail=detail)
         except Exception as error:  # a plugin's mistake is caught closer to it; this one is ours
             log.error(error, "Unexpected error in a scheduling cycle", pod=info.key)
-            failure = Failure(SCHEDULER_ERROR, f"{type(error).__name__}: {error}")
+            return error
+
+    def _conclude(
+        self, info: QueuedPodInfo, profile: Profile, decision: Decision | Exception, started: float, is_logged: bool
+    ) -> None:
+        if isinstance(decision, Exception):
+            failure = Failure(SCHEDULER_ERROR, f"{type(decision).__name__}: {decision}")
             self._fail(info, profile, failure, started)
             return
-        decided = self._clock.monotonic()
-        self.meters.algorithm(decided - started)
-        if is_logged and decision_log is not None:
-            decision_log.record(log_entry(decision, profile, info.attempts, self._clock.now(), decided - started))
+        took_s = self._clock.monotonic() - started
+        self.meters.algorithm(took_s)
+        if is_logged and self.options.decision_log is not None:
+            entry = log_entry(decision, profile, info.attempts, self._clock.now(), took_s)
+            self.options.decision_log.record(entry)
         if decision.outcome is Outcome.SCHEDULED:
             self._place(info, profile, decision, started)
         else:
@@ -345,7 +404,7 @@ class Scheduler:
             self._fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
             return
         self.queue.nominator.delete(info.uid)
-        placement = Placement(info, profile, decision, assumed, node_name, started)
+        placement = Placement(info, profile, decision, assumed, node_name, started, self._built.handle.extenders)
         state = decision.state
         if state.read(PODS_TO_ACTIVATE) is None:
             state.write(PODS_TO_ACTIVATE, {})

@@ -1,0 +1,38 @@
+"""Keeps the cluster still while somebody looks at it from another thread.
+
+Only extenders need this: they are asked over HTTP in the middle of a decision, and the event loop must not wait for
+them. The decision is then made in a thread, and whatever would change the cluster meanwhile waits here, in order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Turnstile:
+    """Lets calls through at once, or, while it is closed, later and in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._is_closed = False
+        self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def __call__(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self._is_closed:
+            self._held.append((function, arguments))
+        else:
+            function(*arguments)
+
+    async def closed_during(self, work: Awaitable[T]) -> T:
+        """Hold calls back until the work is done, then let them through."""
+        self._is_closed = True
+        try:
+            return await work
+        finally:
+            self._is_closed = False
+            while self._held:
+                function, arguments = self._held.popleft()
+                function(*arguments)
