@@ -50,6 +50,7 @@ class Script:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet, or each answer takes 40 ms
     script: Script
 
     def do_POST(self) -> None:

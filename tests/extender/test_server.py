@@ -204,7 +204,7 @@ async def test_a_handler_that_blocks_is_given_up_and_others_go_on() -> None:
         pytest.param(request()[:-9], 400, "the body is not JSON", id="a cut body"),
         pytest.param(b"[]", 400, "not ExtenderArgs: Expected object, got array", id="another type"),
         pytest.param(b"{}", 400, "not ExtenderArgs: Object missing required field Pod", id="no pod"),
-        pytest.param(b'{"Pod":null,"NodeNames":[]}', 400, "Pod", id="a pod that is null"),
+        pytest.param(b'{"Pod":null,"Nodes":{"items":[]}}', 400, "Pod", id="a pod that is null"),
         pytest.param(b'{"Pod":{}}', 400, "neither Nodes nor NodeNames", id="no nodes"),
         pytest.param(
             b'{"Pod":{},"NodeNames":["a"]}', 400, "set nodeCacheCapable: false", id="names where nodes are read"

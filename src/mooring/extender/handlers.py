@@ -17,6 +17,7 @@ from mooring.errors import PluginError
 from mooring.extender.requests import (
     BadRequest,
     BindingArgs,
+    Entry,
     ExtenderArgs,
     NodeReader,
     PreemptionArgs,
@@ -138,26 +139,36 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Nodes:
-    """The nodes of a request: by name, whole, or both."""
+    """The nodes of a request: by name, or whole."""
 
-    def __init__(self, args: ExtenderArgs, reader: NodeReader, node_type: Any) -> None:
-        self.are_names = args.NodeNames is not None
-        self.raw: dict[str, bytes] = {}
+    def __init__(self, body: bytes, reader: NodeReader, node_type: Any) -> None:
+        quick = reader.read(body)
+        if quick is not None:
+            self.pod, entries = quick
+            self._take(entries, node_type)
+            return
+        args: ExtenderArgs = read_request(ExtenderArgs, body)
+        self.pod = args.Pod
         if args.NodeNames is not None:
-            self.names = args.NodeNames
             if node_type is not str:
                 raise BadRequest(
                     "NodeNames without Nodes: this extender reads whole nodes; set nodeCacheCapable: false"
                 )
+            self.are_names = True
+            self.names = args.NodeNames
+            self.raw: dict[str, bytes] = {}
             self.views: Sequence[Any] = self.names
             return
         if args.Nodes is None:
             raise BadRequest("neither Nodes nor NodeNames is there; one of them would be right")
         raws = [bytes(raw) for raw in args.Nodes.items or ()]
-        read = reader.read(raws)
-        self.names = [name for name, _ in read]
-        self.raw = dict(zip(self.names, raws, strict=True))
-        self.views = self.names if node_type is str else [node for _, node in read]
+        self._take([reader.decode(raw, f"Nodes.items[{i}]") for i, raw in enumerate(raws)], node_type)
+
+    def _take(self, entries: list[Entry], node_type: Any) -> None:
+        self.are_names = False
+        self.names = [entry[1] for entry in entries]
+        self.raw = {entry[1]: entry[0] for entry in entries}
+        self.views = self.names if node_type is str else [entry[2] for entry in entries]
 
 
 class _NameOnly(msgspec.Struct):
@@ -170,16 +181,14 @@ def filter_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], t
     reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
 
     def answer(body: bytes) -> tuple[bytes, Facts]:
-        args: ExtenderArgs = read_request(ExtenderArgs, body)
-        pod = read_pod(args.Pod, shape.pod_type)
-        nodes = Nodes(args, reader, shape.node_type)
+        nodes = Nodes(body, reader, shape.node_type)
+        pod = read_pod(nodes.pod, shape.pod_type)
         if shape.is_per_node:
             found = _each(run, pod, nodes)
         else:
             found = _all(run(pod, list(nodes.views)), nodes)
-        return filter_answer(found, nodes.raw, by_name=nodes.are_names), Facts(
-            pod_key(args.Pod), len(nodes.names), len(list(found.keep))
-        )
+        data = filter_answer(found, nodes.raw, by_name=nodes.are_names)
+        return data, Facts(pod_key(nodes.pod), len(nodes.names), len(list(found.keep)))
 
     return answer
 
@@ -262,14 +271,13 @@ def prioritize_verb(function: Callable[..., Any], where: str) -> Callable[[bytes
     reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
 
     def answer(body: bytes) -> tuple[bytes, Facts]:
-        args: ExtenderArgs = read_request(ExtenderArgs, body)
-        pod = read_pod(args.Pod, shape.pod_type)
-        nodes = Nodes(args, reader, shape.node_type)
+        nodes = Nodes(body, reader, shape.node_type)
+        pod = read_pod(nodes.pod, shape.pod_type)
         if shape.is_per_node:
             scores = {name: run(pod, view) for name, view in zip(nodes.names, nodes.views, strict=True)}
         else:
             scores = _scores(run(pod, nodes.views))
-        return encode_scores(scores), Facts(pod_key(args.Pod), len(nodes.names), len(scores))
+        return encode_scores(scores), Facts(pod_key(nodes.pod), len(nodes.names), len(scores))
 
     return answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -108,31 +108,75 @@ def read_pod(raw: msgspec.Raw, kind: Any = Pod) -> Any:
     return pod
 
 
-class NodeReader:
-    """Decodes nodes of one type; a node that comes again unchanged is taken from what is kept.
+Entry = tuple[bytes, str, Any]  # a node's JSON, its name, and what it was decoded into
 
-    Handlers therefore must not change the nodes they are given.
+_START = b'{"Pod":'
+_HEAD = b',"Nodes":{"metadata":{},"items":['
+_ITEM = b'{"metadata":{"name":"'
+_TAIL = b']},"NodeNames":null}'
+
+
+class NodeReader:
+    """Decodes nodes into one type; a node that comes again unchanged is taken from what is kept.
+
+    Go writes requests in one form: each node begins with its name. A node that is known by that name and whose bytes
+    follow there need not even be parsed; only what is new is, and whatever looks different is read the ordinary
+    way. Handlers must not change the nodes they are given.
     """
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
-        self._kept: dict[bytes, tuple[str, Any]] = {}
+        self._kept: dict[bytes, Entry] = {}  # by the name's bytes
         self._size = 0
 
-    def read(self, raws: Sequence[bytes]) -> list[tuple[str, Any]]:
-        """(name, node) for each."""
-        kept = self._kept
-        return [kept.get(raw) or self._decode(raw, i) for i, raw in enumerate(raws)]
+    def read(self, body: bytes) -> tuple[msgspec.Raw, list[Entry]] | None:
+        """The pod and the nodes of a request in Go's form; None for any other."""
+        start = body.find(_HEAD)
+        if start < 0 or not body.startswith(_START) or not body.endswith(_TAIL):
+            return None
+        position, end = start + len(_HEAD), len(body) - len(_TAIL)
+        entries: list[Entry] = []
+        try:
+            while position < end:
+                entry = self._at(body, position, end)
+                entries.append(entry)
+                position += len(entry[0])
+                if position < end and body[position] != _COMMA:
+                    return None
+                position += 1
+        except BadRequest:
+            return None
+        return msgspec.Raw(body[len(_START) : start]), entries
 
-    def _decode(self, raw: bytes, i: int) -> tuple[str, Any]:
-        node = read_object(self._kind, raw, f"Nodes.items[{i}]")
-        name = _name_of(node, raw, i)
+    def _at(self, body: bytes, position: int, end: int) -> Entry:
+        if not body.startswith(_ITEM, position):
+            raise BadRequest("in another form")
+        name_at = position + len(_ITEM)
+        name = body[name_at : body.find(b'"', name_at)]
+        kept = self._kept.get(name)
+        if kept is not None and body.startswith(kept[0], position):
+            return kept
+        following = body.find(b"," + _ITEM, position, end)
+        entry = self.decode(body[position : end if following < 0 else following], "a node")
+        self._keep(name, entry, kept)
+        return entry
+
+    def _keep(self, name: bytes, entry: Entry, before: Entry | None) -> None:
+        self._size += len(entry[0]) - (0 if before is None else len(before[0]))
         if self._size > MAX_KEPT_BYTES:
             self._kept.clear()
-            self._size = 0
-        self._kept[raw] = name, node
-        self._size += 2 * len(raw)
-        return name, node
+            self._size = len(entry[0])
+        self._kept[name] = entry
+
+    def decode(self, raw: bytes, what: str) -> Entry:
+        node = read_object(self._kind, raw, what)
+        name = read_object(_Named, raw, what).metadata.name
+        if not name:
+            raise BadRequest(f"{what}: has no metadata.name")
+        return raw, name, node
+
+
+_COMMA = ord(",")
 
 
 class _Meta(msgspec.Struct):
@@ -141,10 +185,3 @@ class _Meta(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-def _name_of(node: Any, raw: bytes, i: int) -> str:
-    name = read_object(_Named, raw, f"Nodes.items[{i}]").metadata.name if node is not None else ""
-    if not name:
-        raise BadRequest(f"Nodes.items[{i}]: has no metadata.name")
-    return str(name)
