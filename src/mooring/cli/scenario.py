@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.errors import InputError, MooringError
+from mooring.errors import InputError, MooringError, UsageError
 
 if TYPE_CHECKING:
-    from mooring.sim.runner import Settings
+    from mooring.sim.runner import Result, Settings, World
+    from mooring.sim.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,20 @@ def show(name: str) -> None:
 @scenario.command(epilog="Example: mooring scenario run --virtual-time first-placement")
 @click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
 @click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to whatever happens next.")
+@click.option(
+    "--control-plane",
+    type=click.Choice(["embedded", "kubernetes"]),
+    default="embedded",
+    help="The embedded API server, or real etcd and kube-apiserver from PATH or KUBEBUILDER_ASSETS.",
+)
+@click.option("--kubeconfig", metavar="FILE", help="Play on the cluster that this file leads to.")
 @click.option("--seed", default=0, metavar="N", help="For everything that is drawn by lot.")
 @telling_options
 def run(
     stories: tuple[str, ...],
     virtual_time: bool,
+    control_plane: str,
+    kubeconfig: str | None,
     seed: int,
     quiet: bool,
     verbose: int,
@@ -93,14 +103,25 @@ def run(
     from dataclasses import replace
 
     from mooring.sim.library import find
-    from mooring.sim.runner import Result, run_in_real_time, run_in_virtual_time
+    from mooring.sim.runner import run_in_real_time, run_in_virtual_time
+
+    is_remote = kubeconfig is not None or control_plane == "kubernetes"
+    if is_remote and virtual_time:
+        raise UsageError("--virtual-time: only the embedded control plane can let time jump")
+    if kubeconfig is not None and control_plane == "kubernetes":
+        raise UsageError("--kubeconfig and --control-plane: one of them would be right")
+
+    def play(story: Scenario) -> Result:
+        if is_remote:
+            return _run_remotely(story, settings, kubeconfig)
+        return (run_in_virtual_time if virtual_time else run_in_real_time)(story, settings)
 
     found = [find(each) for each in stories]
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
     results: list[Result] = []
     for each in found:
         try:
-            results.append((run_in_virtual_time if virtual_time else run_in_real_time)(each, settings))
+            results.append(play(each))
         except (MooringError, click.ClickException):
             raise
         except Exception as error:
@@ -108,6 +129,26 @@ def run(
         if output == "text":
             click.echo(_summary(results[-1]))
     return 0 if all(result.held for result in results) else 1
+
+
+def _run_remotely(story: Scenario, settings: Settings, kubeconfig: str | None) -> Result:
+    import asyncio
+    import tempfile
+
+    from mooring.client.kubeconfig import load_kubeconfig
+    from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
+
+    async def main() -> Result:
+        with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
+            world: World
+            if kubeconfig is not None:
+                world = ExistingWorld(settings, story, load_kubeconfig([kubeconfig]))
+            else:
+                world = KubernetesWorld(settings, story, Path(folder) / "kubeconfig")
+            async with world:
+                return await world.play(story)
+
+    return asyncio.run(main())
 
 
 def _summary(result: Any) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.scenario import Telling, telling_options
-from mooring.errors import MooringError, UsageError
+from mooring.errors import UsageError
 
 if TYPE_CHECKING:
     from mooring.sim.runner import Result, World
@@ -157,7 +157,12 @@ def _embedded(
 
 
 def _remote(telling: Telling, scenario: Scenario | None, kubeconfig: str | None, path: Path) -> World:
-    raise MooringError("not part of this version")
+    from mooring.client.kubeconfig import load_kubeconfig
+    from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
+
+    if kubeconfig is not None:
+        return ExistingWorld(telling.settings(), scenario, load_kubeconfig([kubeconfig]))
+    return KubernetesWorld(telling.settings(), scenario, path)
 
 
 async def _run(world: World, scenario: Scenario | None, nodes: int, show: _Shown) -> int:

@@ -44,6 +44,8 @@ COMPLETES_AFTER = "mooring/completes-after"
 EXIT_CODE = "mooring/exit-code"
 TERMINATES_AFTER = "mooring/terminates-after"
 KUBELET = "mooring/kubelet"
+FAKE_NODE = "mooring/fake-node"
+"""The label of nodes that may be played on a cluster that also has real ones."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -67,9 +69,12 @@ class KubeletOptions:
 
 
 class Kubelets:
-    """The kubelets of all nodes. ``start`` takes over the nodes and pods that are there."""
+    """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over what is there."""
 
-    def __init__(self, api: Api, timers: Timers, options: KubeletOptions | None = None) -> None:
+    def __init__(
+        self, api: Api, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False
+    ) -> None:
+        self._only_marked = only_marked
         self.api, self.store, self.timers = api, api.store, timers
         self.options = options or KubeletOptions()
         self._queue: deque[tuple[bool, str]] = deque()  # (is a node, key)
@@ -143,6 +148,8 @@ class Kubelets:
             self._alive.pop(name, None)
             return
         node = entry.object()
+        if self._only_marked and FAKE_NODE not in entry.labels:
+            return
         mode = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
         if mode == "stopped":
             self._alive.pop(name, None)

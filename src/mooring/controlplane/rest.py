@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from asyncio import Future
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +58,10 @@ class Api:
 
     def timestamp(self) -> str:
         return meta.format_time(self.clock.now())
+
+    def take_pending(self) -> Sequence[Future[None]]:
+        """Writes that are still under way: none here, where a write is done when the call returns."""
+        return ()
 
     def has_default_tolerations(self) -> bool:
         return self._default_tolerations

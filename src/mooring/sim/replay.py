@@ -115,13 +115,26 @@ class Replay:
             self.nominations.nominate(self.cluster.info(pod), nominated)
 
 
+def _check_form(case: Mapping[str, Any]) -> None:
+    """Refuse, in one line, what is not a list of objects; what is inside the objects is the codec's business."""
+    for field in ("objects", "steps"):
+        values = case.get(field, [])
+        if not isinstance(values, list):
+            raise InputError(f"{field}: {type(values).__name__} where a list would be right")
+        for i, value in enumerate(values):
+            if not isinstance(value, Mapping):
+                raise InputError(f"{field}[{i}]: {type(value).__name__} where an object would be right")
+    for i, value in enumerate(case.get("objects", [])):
+        if not isinstance(value.get("metadata", {}), Mapping):
+            found = type(value["metadata"]).__name__
+            raise InputError(f"objects[{i}].metadata: {found} where an object with a name would be right")
+
+
 def start_replay(
     case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
 ) -> Replay | QueueReplay:
     """Set the stage for a case; its steps are the caller's to take."""
-    for i, step in enumerate(case.get("steps", ())):
-        if not isinstance(step, Mapping):
-            raise InputError(f"steps[{i}]: {type(step).__name__} where an object with a pod would be right")
+    _check_form(case)
     needs_queue = any("action" in step or "await" in step for step in case.get("steps", ()))
     kind = QueueReplay if needs_queue else Replay
     return kind(case, config, registry)

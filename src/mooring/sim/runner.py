@@ -7,9 +7,10 @@ import contextlib
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient
@@ -107,10 +108,18 @@ class World(ABC):
     async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
         """Let the scheduler know what is there, and keep it up to date."""
 
+    def _backend(self, client: RestClient) -> Backend:
+        """How the story writes."""
+        return Backend(client)
+
+    def _config_of(self, scenario: Scenario | None) -> Mapping[str, Any] | None:
+        """The scheduler's configuration, as a document."""
+        return scenario.config if scenario is not None else None
+
     async def __aenter__(self) -> World:
         try:
             client = await self._bring_up()
-            self.cluster = ScenarioCluster(Backend(client), self.clock, self.narrator)
+            self.cluster = ScenarioCluster(self._backend(client), self.clock, self.narrator)
             await self._start_scheduler(client)
         except BaseException:
             await self._stack.aclose()
@@ -135,7 +144,7 @@ class World(ABC):
             decision_log=EveryDecision(),
             extenders=lambda config: extenders,
         )
-        config: KubeSchedulerConfiguration = config_from_dict(self._scenario.config if self._scenario else None)
+        config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario))
         scheduler = NarratedScheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
         scheduler.listen(self.narrator)
         await recorder.start()

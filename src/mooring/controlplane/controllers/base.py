@@ -38,6 +38,8 @@ class Controller(ABC):
         self._later: dict[str, tuple[float, Timer]] = {}
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
+        self._under_way: dict[str, int] = {}  # writes that are not answered yet
+        self._postponed: set[str] = set()
         self._stops: list[Callable[[], None]] = []
         self._turn: Timer | None = None
         self.is_running = False
@@ -75,6 +77,9 @@ class Controller(ABC):
             self.enqueue(key)
 
     def enqueue(self, key: str) -> None:
+        if key in self._under_way:
+            self._postponed.add(key)
+            return
         if key not in self._queued:
             wait_s = self._not_before.get(key, 0.0) - self.api.clock.monotonic() if self._not_before else 0.0
             if wait_s > 0:
@@ -117,6 +122,7 @@ class Controller(ABC):
             self._turn = self.timers.call_soon(self._work)
 
     def _look_at(self, key: str) -> None:
+        self.api.take_pending()
         try:
             self.reconcile(key)
         except StatusError as error:
@@ -126,6 +132,20 @@ class Controller(ABC):
             self._try_again(key, "a mistake in the controller")
         else:
             self._failures.pop(key, None)
+        pending = self.api.take_pending()
+        if pending:
+            self._under_way[key] = len(pending)
+            for write in pending:
+                write.add_done_callback(lambda _: self._written(key))
+
+    def _written(self, key: str) -> None:
+        """A write that was sent over the network is answered; after the last one the key may be looked at again."""
+        self._under_way[key] -= 1
+        if not self._under_way[key]:
+            del self._under_way[key]
+            if key in self._postponed:
+                self._postponed.discard(key)
+                self.enqueue(key)
 
     def _try_again(self, key: str, why: str) -> None:
         count = self._failures[key] = self._failures.get(key, 0) + 1

@@ -1,0 +1,146 @@
+"""Scenarios on other control planes: real binaries started here, or a cluster that is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mooring.client.errors import NotFound
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient
+from mooring.controlplane.controllers.manager import ALL, ControllerManager
+from mooring.controlplane.garbage import GarbageCollector
+from mooring.controlplane.kinds import STORED
+from mooring.controlplane.kubelet import FAKE_NODE, Kubelets
+from mooring.errors import ApiError
+from mooring.sim.backend import Backend, Object, Ref, kind_of
+from mooring.sim.narrated import NarratedScheduler
+from mooring.sim.real_control_plane import RealControlPlane
+from mooring.sim.remote_api import RemoteApi, kinds_of
+from mooring.sim.runner import SYNC_TIMEOUT_S, Settings, World, feed_by_watching
+from mooring.sim.scenario import Scenario
+
+DEFAULT_NAME = "default-scheduler"
+OUR_NAME = "mooring-scenario"
+"""Under this name the scheduler works beside a cluster's own."""
+_KUBELETS_READ = ("nodes", "pods", "leases.coordination.k8s.io")
+
+
+class KubernetesWorld(World):
+    """Real etcd and kube-apiserver, with our own kubelets, controllers and scheduler around them."""
+
+    def __init__(self, settings: Settings, scenario: Scenario | None, kubeconfig_path: Path) -> None:
+        super().__init__(settings, scenario)
+        self.plane = RealControlPlane(kubeconfig_path)
+
+    async def _bring_up(self) -> RestClient:
+        self._stack.push_async_callback(self.plane.stop)
+        return await self._connect(await self.plane.start())
+
+    async def _connect(self, config: ClientConfig) -> RestClient:
+        client = RestClient(config, agent="mooring-scenario", qps=-1)
+        self._stack.push_async_callback(client.close)
+        kinds = kinds_of(name for controller in ALL for name in controller.watches)
+        events = kinds_of(["events"])
+        mirror = RemoteApi(client, self.clock, [*kinds, *(kind for kind in STORED if kind not in events)])
+        self._stack.push_async_callback(mirror.stop)
+        await mirror.start(SYNC_TIMEOUT_S)
+        garbage = GarbageCollector(mirror)
+        garbage.start()
+        self._stack.callback(garbage.stop)
+        task = asyncio.create_task(garbage.run(), name="garbage collector")
+        self._stack.callback(task.cancel)
+        loop = asyncio.get_running_loop()
+        for part in (ControllerManager(mirror, loop), Kubelets(mirror, loop)):
+            part.start()
+            self._stack.callback(part.stop)
+        return client
+
+    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+        await feed_by_watching(self._stack, scheduler, client, self.narrator)
+
+
+class _GuestBackend(Backend):
+    """Writes what a scenario wants, marked as ours, and takes it away again."""
+
+    def __init__(self, client: RestClient) -> None:
+        super().__init__(client)
+        self._created: list[Ref] = []
+
+    async def create(self, manifest: Object) -> Object:
+        created = await super().create(as_guest(manifest))
+        self._created.append(Ref.of(created))
+        return created
+
+    async def apply(self, manifest: Object) -> Object:
+        if await self.get(Ref.of(manifest)) is None:
+            return await self.create(manifest)
+        return await super().apply(as_guest(manifest))
+
+    async def clean_up(self) -> None:
+        for ref in reversed(self._created):
+            with contextlib.suppress(ApiError, NotFound):
+                await self.delete(ref, grace_period_s=0)
+
+
+class ExistingWorld(World):
+    """A cluster that is there already, with its own controllers and perhaps its own scheduler.
+
+    Ours works under another name, so that no pod of somebody else is touched; nodes that the story creates are played
+    by fake kubelets, all others are left alone. What the story created is deleted in the end.
+    """
+
+    def __init__(self, settings: Settings, scenario: Scenario | None, config: ClientConfig) -> None:
+        super().__init__(settings, scenario)
+        self._config = config
+
+    async def _bring_up(self) -> RestClient:
+        client = RestClient(self._config, agent="mooring-scenario", qps=-1)
+        self._stack.push_async_callback(client.close)
+        mirror = RemoteApi(client, self.clock, kinds_of(_KUBELETS_READ))
+        self._stack.push_async_callback(mirror.stop)
+        await mirror.start(SYNC_TIMEOUT_S)
+        kubelets = Kubelets(mirror, asyncio.get_running_loop(), only_marked=True)
+        kubelets.start()
+        self._stack.callback(kubelets.stop)
+        return client
+
+    def _backend(self, client: RestClient) -> Backend:
+        backend = _GuestBackend(client)
+        self._stack.push_async_callback(backend.clean_up)
+        return backend
+
+    def _config_of(self, scenario: Scenario | None) -> Mapping[str, Any] | None:
+        config: dict[str, Any] = dict((scenario.config if scenario is not None else None) or {
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"})  # fmt: skip
+        profiles = [dict(profile) for profile in config.get("profiles") or [{}]]
+        for profile in profiles:
+            if profile.get("schedulerName", DEFAULT_NAME) == DEFAULT_NAME:
+                profile["schedulerName"] = OUR_NAME
+        return {**config, "profiles": profiles}
+
+    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+        await feed_by_watching(self._stack, scheduler, client, self.narrator)
+
+
+def as_guest(manifest: Object) -> Object:
+    """The manifest with our scheduler's name where it says none, and with our mark on its nodes."""
+    kind = kind_of(manifest)
+    if kind.plural == "nodes":
+        metadata = manifest.get("metadata") or {}
+        return {**manifest, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), FAKE_NODE: "true"}}}
+    if kind.plural == "pods":
+        return {**manifest, "spec": _ours(manifest.get("spec") or {})}
+    template = (manifest.get("spec") or {}).get("template")
+    if isinstance(template, Mapping) and "spec" in template:
+        spec = {**manifest["spec"], "template": {**template, "spec": _ours(template["spec"])}}
+        return {**manifest, "spec": spec}
+    return manifest
+
+
+def _ours(spec: Mapping[str, Any]) -> Object:
+    name = spec.get("schedulerName", DEFAULT_NAME)
+    return {**spec, "schedulerName": OUR_NAME if name == DEFAULT_NAME else name}

@@ -1,0 +1,127 @@
+"""The same stories on somebody else's API server: here one of ours, over HTTP, with nobody else in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mooring.client.kubeconfig import load_kubeconfig
+from mooring.client.rest import RestClient
+from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.server import ControlPlane
+from mooring.errors import UsageError
+from mooring.sim.library import find
+from mooring.sim.real_control_plane import apiserver_arguments, etcd_arguments, find_binaries
+from mooring.sim.remote_world import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
+from mooring.sim.runner import Settings, World
+from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """An API server with nothing around it, as kube-apiserver is."""
+    path = tmp_path / "kubeconfig"
+    async with ControlPlane(kubeconfig_path=path, garbage_collection=False, default_tolerations=True) as running:
+        yield running
+
+
+class _OnAnotherServer(KubernetesWorld):
+    """A world of our own around a server that is already up, in place of real binaries."""
+
+    def __init__(self, scenario: Scenario, plane: ControlPlane, lines: list[str]) -> None:
+        World.__init__(self, Settings(write=lines.append), scenario)
+        self._path = plane.kubeconfig_path
+
+    async def _bring_up(self) -> RestClient:
+        return await self._connect(load_kubeconfig([str(self._path)]))
+
+
+@pytest.mark.parametrize("name", ["first-placement", "zone-spread", "preemption"])
+async def test_controllers_and_kubelets_work_over_the_network(plane: ControlPlane, name: str) -> None:
+    lines: list[str] = []
+    scenario = find(name)
+    async with asyncio.timeout(100):
+        async with _OnAnotherServer(scenario, plane, lines) as world:
+            result = await world.play(scenario)
+    assert result.held, "\n".join(lines)
+
+
+async def test_nothing_is_created_twice_while_the_network_is_slow(plane: ControlPlane) -> None:
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 20,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x")["spec"]},
+        },
+    }
+    seen: set[str] = set()
+    plane.store.subscribe(PODS, lambda event: seen.add(event.entry.name))
+    async with asyncio.timeout(60):
+        async with _OnAnotherServer(find("first-placement"), plane, []) as world:
+            await world.cluster.create(node("node1"), deployment)
+            await world.cluster.wait("deployment/web", "Available")
+    assert len(seen) == 20
+
+
+async def test_a_guest_leaves_other_nodes_alone_and_nothing_behind(plane: ControlPlane) -> None:
+    plane.api.create(NODES, "", node("theirs", unschedulable=True))
+    plane.api.create(PODS, "default", pod("theirs"))
+    lines: list[str] = []
+
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.create(node("ours"))
+        await cluster.create(pod("ours"))
+        await cluster.expect_pod("ours", node="ours", phase="Running")
+
+    config = load_kubeconfig([str(plane.kubeconfig_path)])
+    async with asyncio.timeout(60):
+        async with ExistingWorld(Settings(write=lines.append), Scenario("guest", "", play), config) as world:
+            result = await world.play(Scenario("guest", "", play))
+    assert result.held, "\n".join(lines)
+    assert [entry.name for entry in plane.store.iterate(PODS)] == ["theirs"]
+    (theirs,) = [entry.object() for entry in plane.store.iterate(NODES)]
+    assert not theirs["status"].get("conditions")
+    assert not plane.api.get(PODS, "default", "theirs").object()["spec"].get("nodeName")
+
+
+@pytest.mark.parametrize(("manifest", "name"), [
+    pytest.param(pod("p"), OUR_NAME, id="a pod without a scheduler"),
+    pytest.param(pod("p", schedulerName=DEFAULT_NAME), OUR_NAME, id="a pod of the default scheduler"),
+    pytest.param(pod("p", schedulerName="custom"), "custom", id="a pod of another scheduler"),
+])  # fmt: skip
+def test_pods_of_a_guest_name_its_scheduler(manifest: dict[str, object], name: str) -> None:
+    assert as_guest(manifest)["spec"]["schedulerName"] == name
+    template = {"spec": manifest["spec"]}
+    workload = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "w"},
+        "spec": {"template": template},
+    }
+    assert as_guest(workload)["spec"]["template"]["spec"]["schedulerName"] == name
+
+
+def test_missing_binaries_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    with pytest.raises(UsageError, match="etcd and kube-apiserver not on PATH; the embedded one needs neither"):
+        find_binaries()
+    (tmp_path / "etcd").touch(mode=0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(UsageError, match="kube-apiserver neither in KUBEBUILDER_ASSETS"):
+        find_binaries()
+
+
+def test_real_servers_listen_on_loopback_only(tmp_path: Path) -> None:
+    arguments = [*etcd_arguments(tmp_path, 1001, 1002), *apiserver_arguments(tmp_path, 1001, 1003)]
+    assert "--bind-address=127.0.0.1" in arguments and "--anonymous-auth=false" in arguments
+    listening = [argument for argument in arguments if "listen" in argument or "address" in argument]
+    assert len(listening) == 4 and all("127.0.0.1" in argument for argument in listening)
