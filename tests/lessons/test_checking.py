@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import InputError
+from mooring.lessons.check_process import check_here
 from mooring.lessons.checking import Report, check_file
 from mooring.lessons.course import LESSONS, Lesson, lesson
 
@@ -15,21 +16,21 @@ STAGES = [pytest.param(one, id=f"lesson {one.number}") for one in LESSONS]
 
 @pytest.mark.parametrize("one", STAGES)
 def test_the_reference_solution_passes(one: Lesson) -> None:
-    report = check_file(one, one.folder / "solution.py")
+    report = check_here(one, one.folder / "solution.py")
     assert (report.problem, [result.missing for result in report.results if result.missing]) == ("", [])
     assert report.is_solved
 
 
 @pytest.mark.parametrize("one", STAGES)
 def test_the_untouched_file_fails_with_a_hint(one: Lesson) -> None:
-    report = check_file(one, one.source)
+    report = check_here(one, one.source)
     assert not report.problem
     assert not report.is_solved
     assert all(result.hint for result in report.results if result.missing)
 
 
-def hand_in(tmp_path: Path, change: tuple[str, str] | str, *, number: int = 2, limit_s: float = 60.0) -> Report:
-    """Check lesson ``number``'s file after a change, or another file altogether."""
+def hand_in(tmp_path: Path, change: tuple[str, str] | str, *, number: int = 2) -> Path:
+    """Write lesson ``number``'s file after a change, or another file altogether."""
     file = tmp_path / "my_scheduler.py"
     if isinstance(change, str):
         file.write_text(change)
@@ -37,7 +38,19 @@ def hand_in(tmp_path: Path, change: tuple[str, str] | str, *, number: int = 2, l
         source = lesson(number).source.read_text(encoding="utf-8")
         assert source.count(change[0]) == 1
         file.write_text(source.replace(*change))
-    return check_file(lesson(number), file, time_limit_s=limit_s)
+    return file
+
+
+def judge(tmp_path: Path, change: tuple[str, str] | str, *, limit_s: float = 60.0) -> Report:
+    """Check such a file as ``mooring learn 2 --check`` does, in another process."""
+    return check_file(lesson(2), hand_in(tmp_path, change), time_limit_s=limit_s)
+
+
+def test_the_other_process_reports_the_same(tmp_path: Path) -> None:
+    file = hand_in(tmp_path, ('"node(s) were unschedulable")', '"node(s) were closed")'))
+    here, there = check_here(lesson(2), file), check_file(lesson(2), file)
+    assert (here.problem, here.results) == (there.problem, there.results)
+    assert [bool(result.missing) for result in there.results] == [True, True, False, True, False]
 
 
 FILTER = (
@@ -105,7 +118,7 @@ FILTER = (
 def test_a_file_that_cannot_be_checked_gets_a_pointed_answer(
     tmp_path: Path, change: tuple[str, str] | str, want: str
 ) -> None:
-    report = hand_in(tmp_path, change)
+    report = check_here(lesson(2), hand_in(tmp_path, change))
     assert want in report.problem
     assert "Traceback" not in report.problem
     assert not report.is_solved
@@ -129,24 +142,24 @@ def test_a_file_that_cannot_be_checked_gets_a_pointed_answer(
 def test_an_endless_file_is_stopped_and_told_where_it_was(
     tmp_path: Path, change: tuple[str, str] | str, want: str
 ) -> None:
-    report = hand_in(tmp_path, change, limit_s=1.5)
+    report = judge(tmp_path, change, limit_s=1.5)
     assert "after 1.5 seconds" in report.problem
     assert want in report.problem
 
 
 def test_a_scheduler_that_comes_to_an_end_is_told_so(tmp_path: Path) -> None:
-    loop = "            while True:\n                await self.schedule_one()\n"
-    report = hand_in(tmp_path, (loop, "            raise asyncio.CancelledError\n"))
-    assert report.problem or "came to an end" in report.results[0].missing
+    source = "class Scheduler:\n    def __init__(self, client): ...\n    async def run(self): ...\n"
+    report = check_here(lesson(2), hand_in(tmp_path, source))
+    assert "came to an end" in report.results[0].missing
 
 
 def test_what_a_file_prints_is_kept_for_its_author(tmp_path: Path) -> None:
-    report = hand_in(tmp_path, ("class Scheduler:\n", 'print("my", "note")\n\n\nclass Scheduler:\n'))
+    report = judge(tmp_path, ("class Scheduler:\n", 'print("my", "note")\n\n\nclass Scheduler:\n'))
     assert report.output == "my note"
 
 
 def test_a_file_that_prints_without_end_fills_no_disk(tmp_path: Path) -> None:
-    report = hand_in(tmp_path, "while True:\n    print('x' * 10_000)\n")
+    report = judge(tmp_path, "while True:\n    print('x' * 10_000)\n")
     assert report.problem
     assert len(report.output) <= 20_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import tokenize
 import types
@@ -214,6 +215,22 @@ def test_a_stage_stands_alone(one: Lesson, name: str) -> None:
             names = [statement.module or ""]
         for imported in names:
             assert not imported.startswith("mooring") or imported.startswith(allowed), imported
+
+
+def changed_lines(old: str, new: str) -> int:
+    return sum(line[:1] in "+-" for line in difflib.unified_diff(old.splitlines(), new.splitlines(), n=0))
+
+
+@pytest.mark.parametrize("number", range(2, 8), ids=lambda n: f"from {n - 1} to {n}")
+def test_the_difference_of_neighbours_is_small_enough_to_be_read(number: int) -> None:
+    old, new = (lesson(n).source.read_text(encoding="utf-8") for n in (number - 1, number))
+    assert changed_lines(old, new) <= 130
+
+
+@pytest.mark.parametrize("one", STAGES)
+def test_a_solution_changes_little(one: Lesson) -> None:
+    old, new = ((one.folder / name).read_text(encoding="utf-8") for name in ("scheduler.py", "solution.py"))
+    assert 0 < changed_lines(old, new) <= 60
 
 
 @pytest.mark.parametrize("one", STAGES)

@@ -9,6 +9,7 @@ import logging
 import resource
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 from mooring.lessons.checking import Report, Result, describe, write
@@ -42,11 +43,40 @@ def load(path: Path) -> types.ModuleType:
     return module
 
 
-def check_module(which: Lesson, module: types.ModuleType, path: Path, report: Report, report_path: Path) -> None:
-    """Run check after check; the first exception of the learner's own ends it."""
+def check_here(which: Lesson, path: Path, known: Callable[[Report], None] = lambda report: None) -> Report:
+    """Load a file and run check after check in this process; the first exception of the file's own ends it.
+
+    ``known`` hears what is known so far, after each step.
+    """
+    report = Report()
+    try:
+        module = load(path)
+        report.problem = look_over(module)
+    except SystemExit:
+        report.problem = 'it ends the program when it is imported; put that under: if __name__ == "__main__"'
+    except BaseException as error:
+        report.problem = describe(error, path)
+    known(report)
+    if report.problem:
+        return report
     failures = _HandlerFailures()
-    logging.getLogger("mooring.client.informer").addHandler(failures)
-    logging.getLogger("lesson").addHandler(logging.NullHandler())
+    informer_log = logging.getLogger("mooring.client.informer")
+    informer_log.addHandler(failures)
+    try:
+        _check_module(which, module, path, report, failures, known)
+    finally:
+        informer_log.removeHandler(failures)
+    return report
+
+
+def _check_module(
+    which: Lesson,
+    module: types.ModuleType,
+    path: Path,
+    report: Report,
+    failures: _HandlerFailures,
+    known: Callable[[Report], None],
+) -> None:
     for check in which.module("check").CHECKS:
 
         async def attend(check: object = check) -> None:
@@ -63,31 +93,20 @@ def check_module(which: Lesson, module: types.ModuleType, path: Path, report: Re
         if failures.first is not None:
             report.problem = describe(failures.first, path)
         if report.problem:
-            write(report, report_path)
+            known(report)
             return
         report.results.append(Result(check.says, missing, check.hint if missing else ""))
-        write(report, report_path)
+        known(report)
 
 
 def main(number: str, file: str, folder: str, time_limit_s: str) -> None:
     """Check one file and write the report into a folder."""
-    path, report_path = Path(file), Path(folder) / "report"
-    report = Report()
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     with (Path(folder) / "stack").open("w") as stack:
         faulthandler.dump_traceback_later(float(time_limit_s), exit=True, file=stack)
-        try:
-            module = load(path)
-            report.problem = look_over(module)
-        except SystemExit:
-            report.problem = 'it ends the program when it is imported; put that under: if __name__ == "__main__"'
-        except BaseException as error:
-            report.problem = describe(error, path)
-        write(report, report_path)
-        if not report.problem:
-            check_module(lesson(int(number)), module, path, report, report_path)
+        check_here(lesson(int(number)), Path(file), lambda report: write(report, Path(folder) / "report"))
         faulthandler.cancel_dump_traceback_later()
 
 
