@@ -11,6 +11,7 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.observe.events import EventRecorder
+from mooring.scheduler.extender_calls import extender_calls
 from mooring.scheduler.informers import connect
 from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
@@ -35,7 +36,8 @@ class LiveScheduler:
         self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
         options = options or Options()
         raw = RawObjects() if config.extenders else None
-        options.extenders = lambda config: build_extenders(config.extenders, raw)
+        calls = extender_calls(options.metrics) if config.extenders else None
+        options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)
         self.scheduler = Scheduler(
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
         )
