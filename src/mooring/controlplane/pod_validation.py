@@ -260,6 +260,24 @@ def prepare_status(new: Object, old: Object) -> None:
         new["metadata"].pop("ownerReferences", None)
 
 
+def prepare_resize(new: Object, old: Object) -> None:
+    """A resize changes what containers ask for; whatever else it says is left as it was."""
+    spec = copy.deepcopy(old.get("spec") or {})
+    for group in ("containers", "initContainers"):
+        wanted = {c.get("name"): c["resources"] for c in (new.get("spec") or {}).get(group) or () if "resources" in c}
+        for container in spec.get(group) or ():
+            if container.get("name") in wanted:
+                container["resources"] = wanted[container["name"]]
+    metadata = new["metadata"]
+    metadata.clear()
+    metadata.update(copy.deepcopy(old["metadata"]))
+    new["spec"] = spec
+    if "status" in old:
+        new["status"] = copy.deepcopy(old["status"])
+    else:
+        new.pop("status", None)
+
+
 def validate_update(new: Object, old: Object) -> list[Cause]:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     if spec == before:

@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.clock import Clock, SystemClock
-from mooring.controlplane import apply, deletion, events_view, meta, patch, schema, selectors, status
+from mooring.controlplane import (
+    apply,
+    deletion,
+    events_view,
+    meta,
+    patch,
+    pod_validation,
+    schema,
+    selectors,
+    status,
+)
 from mooring.controlplane.kinds import NAMESPACES, Kind, storage_of
 from mooring.controlplane.registry import strategy_of
 from mooring.controlplane.store import Entry, Object, Store
@@ -312,11 +322,13 @@ class Api:
                 else:
                     new.pop("status", None)
             strategy.prepare_update(new, old)
+        elif subresource == "resize":
+            pod_validation.prepare_resize(new, old)
         if stored.has_generation and new.get("spec") != old.get("spec"):
             metadata["generation"] = before.get("generation", 0) + 1
         causes = meta.validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
         causes += meta.validate_update(metadata, before)
-        causes += strategy.validate_update(new, old) if subresource != "status" else []
+        causes += strategy.validate_update(new, old) if subresource not in ("status", "resize") else []
         if subresource != "status":
             causes += strategy.validate(new)
         if causes:
