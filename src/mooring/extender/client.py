@@ -65,6 +65,7 @@ class SerializedNodes:
         self.objects = objects
         self._kept: dict[str, tuple[Node, bytes]] = {}  # by name
         self._deflated: dict[bytes, bytes] = {}
+        self._most = 0
 
     def json(self, info: NodeInfo) -> bytes:
         if isinstance(info, AnsweredNode):
@@ -86,11 +87,12 @@ class SerializedNodes:
                 self._deflated[piece] = deflate(piece)
         return self._deflated
 
-    def keep_only(self, names: Iterable[str]) -> None:
-        """Forget nodes that are gone."""
-        wanted = set(names)
-        for name in [name for name in self._kept if name not in wanted]:
-            self._deflated.pop(self._kept.pop(name)[1], None)
+    def offered(self, count: int) -> None:
+        """Forget everything once there is far more than any call needs: nodes come and go."""
+        self._most = max(self._most, count)
+        if len(self._kept) > 2 * self._most + 1000:
+            self._kept.clear()
+            self._deflated.clear()
 
 
 class HttpExtender:
@@ -248,6 +250,7 @@ class HttpExtender:
         mine = self._nodes.objects.pod_json(pod.pod)
         if self.config.node_cache_capable:
             return Body((wire.args_with_names(mine, [info.name for info in nodes]),))
+        self._nodes.offered(len(nodes))
         whole = [self._nodes.json(info) for info in nodes]
         compresses = self._transport.compresses
         return Body(wire.args_with_nodes(mine, whole), self._nodes.deflated(whole) if compresses else None)

@@ -21,6 +21,7 @@ from mooring.extender.requests import (
     ExtenderArgs,
     NodeReader,
     PreemptionArgs,
+    WrongForm,
     read_object,
     read_pod,
     read_request,
@@ -151,9 +152,7 @@ class Nodes:
         self.pod = args.Pod
         if args.NodeNames is not None:
             if node_type is not str:
-                raise BadRequest(
-                    "NodeNames without Nodes: this extender reads whole nodes; set nodeCacheCapable: false"
-                )
+                raise WrongForm("NodeNames without Nodes: this extender reads whole nodes; set nodeCacheCapable: false")
             self.are_names = True
             self.names = args.NodeNames
             self.raw: dict[str, bytes] = {}

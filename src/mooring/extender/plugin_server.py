@@ -20,8 +20,17 @@ from mooring.api.core import Node, Pod
 from mooring.clock import SystemClock
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.errors import MooringError, PluginError
-from mooring.extender.handlers import Facts, HandlerError, Served, Settings, encode_scores, filter_answer, pod_key
-from mooring.extender.requests import BadRequest, ExtenderArgs, read_object, read_pod, read_request
+from mooring.extender.handlers import (
+    Facts,
+    HandlerError,
+    Nodes,
+    Served,
+    Settings,
+    encode_scores,
+    filter_answer,
+    pod_key,
+)
+from mooring.extender.requests import NodeReader, WrongForm, read_pod
 from mooring.extender.sdk import Filtered
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
@@ -50,7 +59,8 @@ class PluginServer:
 
     def __init__(self, plugins: Sequence[type], arguments: dict[str, Any] | None = None) -> None:
         self.cluster = Cluster()
-        self._seen: dict[str, bytes] = {}
+        self._reader = NodeReader(Node)
+        self._seen: dict[str, Node] = {}
         self._lock = threading.Lock()  # plugins and columns are for one thread at a time
         handle = Handle(self.cluster, SystemClock(), features=DEFAULT_FEATURES)
         self.plugins = []
@@ -179,30 +189,19 @@ class PluginServer:
     # ---- nodes -------------------------------------------------------------------------------------------------
 
     def _read(self, body: bytes) -> _Request:
-        args: ExtenderArgs = read_request(ExtenderArgs, body)
-        pod: Pod = read_pod(args.Pod)
-        if args.Nodes is None:
-            raise BadRequest("NodeNames without Nodes: a plugin reads whole nodes; set nodeCacheCapable: false")
+        try:
+            nodes = Nodes(body, self._reader, Node)
+        except WrongForm as error:
+            raise WrongForm(str(error).replace("this extender", "a plugin")) from None
+        pod: Pod = read_pod(nodes.pod)
         if len(self._seen) > MAX_NODES:
             for name in self._seen:
                 self.cluster.remove_node(name)
             self._seen.clear()
-        known = {raw: name for name, raw in self._seen.items()}
-        names: list[str] = []
-        raws: dict[str, bytes] = {}
-        for i, item in enumerate(args.Nodes.items or ()):
-            raw = bytes(item)
-            name = known.get(raw, "")
-            if not name:
-                node: Node = read_object(Node, raw, f"Nodes.items[{i}]")
-                name = node.metadata.name
-                if not name:
-                    raise BadRequest(f"Nodes.items[{i}]: has no metadata.name")
+        for name, node in zip(nodes.names, nodes.views, strict=True):
+            if self._seen.get(name) is not node:
                 self.cluster.set_node(node)
-                self._seen[name] = raw
-            names.append(name)
-            raws[name] = raw
-        every = self.cluster.snapshot()
-        table = every.table
-        index = np.fromiter((table.nodes[name].row for name in names), np.int64, len(names))
-        return _Request(self.cluster.info(pod), NodeRows(table, index), names, raws, pod_key(args.Pod))
+                self._seen[name] = node
+        table = self.cluster.snapshot().table
+        index = np.fromiter((table.nodes[name].row for name in nodes.names), np.int64, len(nodes.names))
+        return _Request(self.cluster.info(pod), NodeRows(table, index), nodes.names, nodes.raw, pod_key(nodes.pod))

@@ -18,6 +18,10 @@ class BadRequest(MooringError):
     """A request that no scheduler sends; the text says what was found."""
 
 
+class WrongForm(BadRequest):
+    """A scheduler's request, but not in the form this extender reads: its configuration wants changing."""
+
+
 class _NodeList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 

@@ -3,6 +3,7 @@
 | what happens | filter, bind | prioritize, preempt |
 |---|---|---|
 | a handler raises, blocks, returns nonsense | 200 and ``Error``: it reaches the pod's event | 500 and ``Error`` |
+| names where it reads whole nodes | 200 and ``Error`` | 500 and ``Error`` |
 | not JSON, or not the request it should be | 400 and ``Error`` | 400 and ``Error`` |
 | another content type, too large a body | 415, 413 and ``Error`` | 415, 413 and ``Error`` |
 
@@ -28,7 +29,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mooring.extender.handlers import Facts, HandlerError, Served
-from mooring.extender.requests import BadRequest
+from mooring.extender.requests import BadRequest, WrongForm
 
 log = logging.getLogger("mooring.extender.server")
 
@@ -171,7 +172,7 @@ class ExtenderServer:
     def _failed(self, verb: str, error: Exception, took_s: float) -> web.Response:
         if isinstance(error, _Refused):
             status = error.status
-        elif isinstance(error, BadRequest):
+        elif isinstance(error, BadRequest) and not isinstance(error, WrongForm):
             status = 400
         else:
             status = 200 if verb in _CAN_SAY_ERROR else 500
