@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
@@ -21,6 +24,7 @@ from mooring.framework.extender import (
     Prioritized,
     VictimsOnNode,
 )
+from mooring.framework.status import Code
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo
@@ -146,16 +150,7 @@ def test_a_reason_for_a_node_that_a_plugin_had_refused_replaces_the_plugins() ->
 
 
 def test_nodes_dropped_silently_count_as_not_looked_at_where_a_pre_filter_had_narrowed_the_search() -> None:
-    affinity = {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]},
-                ]
-            }
-        }
-    }
-    decision = decide([Fake(on_filter=keep())], given=pod(affinity=affinity))
+    decision = decide([Fake(on_filter=keep())], given=pod(affinity=only({"a"})))
     assert decision.message.startswith("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. ")
 
 
@@ -300,3 +295,58 @@ def test_resources_that_extenders_answer_for_replace_those_that_fit_ignores() ->
     }
     decision = decide([], given=pod(containers=requests), config=config)
     assert decision.message.startswith("0/3 nodes are available: 3 Insufficient example.com/fpga. ")
+
+
+names = st.sampled_from([f"n{i}" for i in range(6)])
+reasons = st.dictionaries(names, st.sampled_from(["x", "y", ""]), max_size=4)
+
+
+@given(
+    present=st.sets(names, min_size=1, max_size=4),
+    cordoned=st.sets(names),
+    narrowed=st.none() | st.sets(names, min_size=1, max_size=3),
+    answers=st.lists(st.tuples(reasons, reasons), min_size=1, max_size=2),
+)
+def test_messages_are_those_of_a_plain_map_from_node_to_status(
+    present: set[str],
+    cordoned: set[str],
+    narrowed: set[str] | None,
+    answers: list[tuple[dict[str, str], dict[str, str]]],
+) -> None:
+    """The columns with what extenders said on top against upstream's way: one map, and one status for the rest."""
+    looked_at = sorted(present if narrowed is None else present & narrowed)
+    statuses = {name: (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, CORDONED) for name in looked_at if name in cordoned}
+    feasible = [name for name in looked_at if name not in cordoned]
+    fakes = []
+    for i, (failed, for_good) in enumerate(answers):
+        is_last = i == len(answers) - 1
+        kept: list[str] = [] if is_last else feasible
+        fakes.append(Fake(on_filter=keep(*kept, failed=failed, failed_and_unresolvable=for_good)))
+        if feasible:
+            statuses |= {name: (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, text) for name, text in for_good.items()}
+            statuses |= {name: (Code.UNSCHEDULABLE, text) for name, text in failed.items() if name not in for_good}
+    counts = Counter(text for _, text in statuses.values())
+    if narrowed is not None and len(statuses) < len(present):
+        counts["node(s) didn't satisfy plugin(s) [NodeAffinity]"] += len(present) - len(statuses)
+    entries = ", ".join(sorted(f"{count} {text}" for text, count in counts.items()))
+    want = f"0/{len(present)} nodes are available:" + (f" {entries}." if entries else "")
+
+    nodes = [node(name, unschedulable=name in cordoned) for name in sorted(present)]
+    config = {"profiles": [{"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}]}
+    decision = decide(fakes, *nodes, given=pod(affinity=only(narrowed)) if narrowed else None, config=config)
+    assert decision.message == want
+    assert decision.statuses is not None
+    for name in present:
+        code = statuses[name][0] if name in statuses else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        if feasible:
+            assert decision.statuses.get(name).code is code
+            row = decision.statuses._table.nodes[name].row
+            assert (row in decision.statuses.rows_with(Code.UNSCHEDULABLE)) == (code is Code.UNSCHEDULABLE)
+
+
+CORDONED = "node(s) were unschedulable"
+
+
+def only(names: set[str]) -> dict[str, Any]:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in sorted(names)]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -283,7 +283,7 @@ def prioritize_verb(function: Callable[..., Any], where: str) -> Callable[[bytes
 
 def _scores(answer: Any) -> dict[str, Any]:
     try:
-        return dict(answer)
+        return answer if isinstance(answer, dict) else dict(answer)
     except (TypeError, ValueError):
         raise HandlerError(
             f"prioritize returned {answer!r}; a mapping from node name to score would be right"
