@@ -85,7 +85,7 @@ def test_garbage_is_one_clear_line(text: str) -> None:
         pytest.param("1e-999999999", 1, 1, id="a tiny one neither"),
     ],
 )
-def test_rounding(text: str, whole: int, milli: int) -> None:
+def test_trap_10_amounts_round_up(text: str, whole: int, milli: int) -> None:
     assert (value_of(text), milli_value_of(text)) == (whole, milli)
 
 
