@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -138,7 +139,8 @@ async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> No
     try:
         runner, real_port = await start(server, host, port, tls=tls)
     except OSError as error:
-        raise UsageError(f"cannot listen on {host}:{port}: {(error.strerror or str(error)).lower()}") from None
+        why = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else str(error)  # not for unknown host names
+        raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
