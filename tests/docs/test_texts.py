@@ -157,6 +157,13 @@ def test_commands_in_running_text_exist(path: Path) -> None:
             assert not option.startswith("--") or option.split("=")[0] in known, f"{command}: there is no {option}"
 
 
+def test_the_front_page_leads_into_the_course(terminal: Terminal) -> None:
+    front = [command for command in commands(REPOSITORY / "README.md") if command.startswith("mooring learn")]
+    assert "mooring learn 1" in front
+    for command in front:
+        terminal.type(command)
+
+
 def test_every_command_of_the_course_is_one_of_ours() -> None:
     """A text that nobody can follow would be caught above; this catches one without any commands."""
     assert {entry.name for entry in COMMANDS} >= {"learn", "explain", "scenario", "extender", "config", "start"}

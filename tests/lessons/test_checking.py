@@ -104,6 +104,11 @@ FILTER = (
             "Compare the arguments of the method with those in class Plugin",
             id="a plugin with a wrong signature",
         ),
+        pytest.param(
+            (FILTER, "        pod.spec.node_selector.items()\n"),
+            "A field that is not set is None: ask first",
+            id="a field that is not set",
+        ),
         pytest.param((FILTER, "        return Statsu()\n"), "Is it misspelt", id="a misspelt name"),
         pytest.param(
             ("        if not pod.spec.node_name and", "        if not pod.spec.nodename and"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import io
+import itertools
 import tokenize
 import types
 from collections.abc import Awaitable, Callable
@@ -113,6 +114,80 @@ def test_the_stage_before_does_not(number: int) -> None:
 @pytest.mark.parametrize("number", range(2, 8), ids=lambda n: f"lesson {n} still stays off cordoned nodes")
 def test_later_stages_keep_what_was_learned(number: int) -> None:
     attend(lesson(number).module("scheduler"), stays_off_cordoned_nodes_and_says_why)
+
+
+WITH_QUEUE = [pytest.param(lesson(n), id=f"lesson {n}") for n in (6, 7)]
+
+
+@pytest.mark.parametrize("one", WITH_QUEUE)
+def test_the_pause_doubles_up_to_ten_seconds(one: Lesson) -> None:
+    attempts: list[float] = []
+
+    async def story(room: Classroom) -> None:
+        room.node("node0")
+        await room.start()
+        for _ in range(6):
+            room.fail_next_binding()
+
+        def heard(who: str, text: str) -> None:
+            if "found a pod to schedule" in text:
+                attempts.append(room.elapsed_s)
+
+        with listening(heard):
+            room.pod("unlucky")
+            assert await room.wait_bound("unlucky", within_s=120) == "node0"
+
+    attend(one.module("scheduler"), story)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(attempts)]
+    # The queue looks once a second: a pause is over at the next look.
+    assert all(wanted <= pause <= wanted + 1.01 for wanted, pause in zip((1, 2, 4, 8, 10, 10), pauses, strict=True))
+
+
+@pytest.mark.parametrize("one", WITH_QUEUE)
+def test_a_deleted_pod_is_forgotten(one: Lesson) -> None:
+    async def story(room: Classroom) -> None:
+        room.node("node0", unschedulable=True)
+        await room.start()
+        room.pod("gone")
+        await room.wait_event("gone", "FailedScheduling")
+        room.delete_pod("gone")
+        room.uncordon("node0")
+        await room.pass_time(400)
+        assert room.binding_order == []
+        assert not room.scheduler.queue.unschedulable
+
+    attend(one.module("scheduler"), story)
+
+
+@pytest.mark.parametrize("number", [5, 6, 7], ids=lambda n: f"lesson {n}")
+def test_a_pod_that_is_deleted_while_it_waits_for_permission_troubles_nobody(number: int) -> None:
+    async def story(room: Classroom) -> None:
+        room.node("node9")
+        room.node("node0")
+        await room.start()
+        room.pod("pod9")
+        await room.pass_time(2)
+        room.delete_pod("pod9")
+        room.pod("pod0")
+        assert await room.wait_bound("pod0") == "node0"
+        await room.pass_time(30)
+        assert not room.scheduler.waiting_pods
+
+    attend(lesson(number).module("scheduler"), story)
+
+
+def test_a_changed_pod_is_tried_again() -> None:
+    async def story(room: Classroom) -> None:
+        room.node("node0", unschedulable=True)
+        await room.start()
+        room.pod("pod0")
+        await room.wait_event("pod0", "FailedScheduling")
+        await room.pass_time(5)
+        room.tolerate("pod0", "anything")
+        await room.pass_time(5)
+        assert len(room.events("pod0", "FailedScheduling")) == 2
+
+    attend(lesson(7).module("scheduler"), story)
 
 
 # ---- what all stages have in common ----------------------------------------------------------------------------

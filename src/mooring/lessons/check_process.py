@@ -93,6 +93,7 @@ def _check_module(
         if failures.first is not None:
             report.problem = describe(failures.first, path)
         if report.problem:
+            report.problem += f". That was while checking: {check.says}"
             known(report)
             return
         report.results.append(Result(check.says, missing, check.hint if missing else ""))

@@ -148,6 +148,8 @@ def describe(error: BaseException, path: Path) -> str:
 def _advice(error: BaseException, what: str) -> str:
     if isinstance(error, TypeError) and re.search(r"positional argument|unexpected keyword", what):
         return ". Compare the arguments of the method with those in class Plugin, and with the call"
+    if isinstance(error, AttributeError | TypeError) and "'NoneType' object" in what:
+        return ". A field that is not set is None: ask first, or write `(value or {})`"
     if isinstance(error, AttributeError):
         return ". Objects have the API's names in Python's spelling: spec.nodeName is pod.spec.node_name"
     if isinstance(error, NameError):

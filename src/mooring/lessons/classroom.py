@@ -155,6 +155,13 @@ class Classroom:
     def label_node(self, name: str, key: str, value: str) -> None:
         self.plane.api.modify(_NODES, "", name, lambda node: node["metadata"]["labels"].__setitem__(key, value))
 
+    def tolerate(self, name: str, key: str) -> None:
+        """Add a toleration to a pod, one of the few changes of a pod's spec that the API allows."""
+        toleration = {"key": key, "operator": "Exists"}
+        self.plane.api.modify(
+            _PODS, "default", name, lambda pod: pod["spec"].setdefault("tolerations", []).append(toleration)
+        )
+
     def delete_pod(self, name: str) -> None:
         self.plane.api.delete(_PODS, "default", name, {"gracePeriodSeconds": 0})
 

@@ -55,8 +55,8 @@ CHECKS = (
     Check(
         "a pod that is not allowed within 5 seconds is not bound",
         _too_late,
-        "asyncio.wait((waiting.verdict,), timeout=5.0) comes back in any case; then call waiting.reject",
+        "asyncio.wait((waiting.verdict,), timeout=5.0) in wait_on_permit comes back in any case; then waiting.reject",
     ),
     Check("its event says that it was a timeout", _says_why, "the reason that is given to reject ends up in the event"),
-    Check("nobody else waits with it", _in_background, "wait in binding_cycle, not in schedule_one"),
+    Check("nobody else waits with it", _in_background, "wait in the binding cycle, not in schedule_one"),
 )

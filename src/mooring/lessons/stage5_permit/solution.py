@@ -180,15 +180,11 @@ class Scheduler:
     async def binding_cycle(self, pod: Pod, node: str) -> None:
         """Wait for permission, bind, say so: in the background, for each pod by itself."""
         try:
-            waiting = self.waiting_pods.get(pod.metadata.uid)
-            if waiting is not None:
-                await self.wait_on_permit(waiting, node)
+            await self.wait_on_permit(pod, node)
             await self.bind(pod, node)
         except (FitError, ApiError) as error:
             await self.handle_failure(pod, error)
             return
-        finally:
-            self.waiting_pods.pop(pod.metadata.uid, None)
         await self.emit_event(pod, "Normal", "Scheduled", f"Successfully assigned {full_name(pod)} to {node}")
 
     def find_node(self, state: CycleState, pod: Pod) -> str:
@@ -219,15 +215,6 @@ class Scheduler:
             for node in nodes
         }
 
-    async def wait_on_permit(self, waiting: WaitingPod, node: str) -> None:
-        """Wait for the verdict, but not for ever: a permission that does not come in time is a no."""
-        await asyncio.wait((waiting.verdict,), timeout=PERMIT_TIMEOUT_S)
-        for plugin in sorted(waiting.pending):
-            waiting.reject(
-                plugin, node, f"rejected due to timeout after waiting {PERMIT_TIMEOUT_S:g}s at plugin {plugin}"
-            )
-        await waiting.verdict
-
     def run_permit_plugins(self, state: CycleState, pod: Pod, node: str) -> None:
         """Ask every plugin; one no is a no, and if any says wait, the pod becomes a waiting pod."""
         pending = set()
@@ -240,6 +227,20 @@ class Scheduler:
                 raise FitError({node: (plugin.name, status)})
         if pending:
             self.waiting_pods[pod.metadata.uid] = WaitingPod(pending)
+
+    async def wait_on_permit(self, pod: Pod, node: str) -> None:
+        """Return when every plugin allows the pod; a permission that does not come in time is a no."""
+        waiting = self.waiting_pods.get(pod.metadata.uid)
+        if waiting is None:
+            return
+        try:
+            await asyncio.wait((waiting.verdict,), timeout=PERMIT_TIMEOUT_S)
+            for plugin in sorted(waiting.pending):
+                reason = f"rejected due to timeout after waiting {PERMIT_TIMEOUT_S:g}s at plugin {plugin}"
+                waiting.reject(plugin, node, reason)
+            await waiting.verdict
+        finally:
+            del self.waiting_pods[pod.metadata.uid]
 
     def select_host(self, totals: dict[str, int]) -> str:
         """Return a node with the highest total; among equals chance decides, or the first would get everything."""

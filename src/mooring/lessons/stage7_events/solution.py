@@ -308,15 +308,11 @@ class Scheduler:
         """Wait for permission, bind, say so: in the background, for each pod by itself."""
         pod = info.pod
         try:
-            waiting = self.waiting_pods.get(pod.metadata.uid)
-            if waiting is not None:
-                await waiting.verdict
+            await self.wait_on_permit(pod)
             await self.bind(pod, node)
         except (FitError, ApiError) as error:
             await self.handle_failure(info, error)
             return
-        finally:
-            self.waiting_pods.pop(pod.metadata.uid, None)
         await self.emit_event(pod, "Normal", "Scheduled", f"Successfully assigned {full_name(pod)} to {node}")
 
     def find_node(self, state: CycleState, pod: Pod) -> str:
@@ -359,6 +355,16 @@ class Scheduler:
                 raise FitError({node: (plugin.name, status)})
         if pending:
             self.waiting_pods[pod.metadata.uid] = WaitingPod(pending)
+
+    async def wait_on_permit(self, pod: Pod) -> None:
+        """Return when every plugin allows the pod; a rejection is raised."""
+        waiting = self.waiting_pods.get(pod.metadata.uid)
+        if waiting is None:
+            return
+        try:
+            await waiting.verdict
+        finally:
+            del self.waiting_pods[pod.metadata.uid]
 
     def select_host(self, totals: dict[str, int]) -> str:
         """Return a node with the highest total; among equals chance decides, or the first would get everything."""
