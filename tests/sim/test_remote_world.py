@@ -123,5 +123,5 @@ def test_missing_binaries_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_real_servers_listen_on_loopback_only(tmp_path: Path) -> None:
     arguments = [*etcd_arguments(tmp_path, 1001, 1002), *apiserver_arguments(tmp_path, 1001, 1003)]
     assert "--bind-address=127.0.0.1" in arguments and "--anonymous-auth=false" in arguments
-    listening = [argument for argument in arguments if "listen" in argument or "address" in argument]
-    assert len(listening) == 4 and all("127.0.0.1" in argument for argument in listening)
+    listening = [each for each in arguments if each.startswith(("--listen", "--bind", "--advertise"))]
+    assert len(listening) == 5 and all("127.0.0.1" in argument for argument in listening)

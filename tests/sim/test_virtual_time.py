@@ -49,6 +49,16 @@ def test_a_story_that_waits_for_nothing_is_found_out() -> None:
         run_virtual(main())
 
 
+def test_threads_are_calls() -> None:
+    async def main() -> tuple[int, float]:
+        found = await asyncio.to_thread(sum, [1, 2])
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 // 0)
+        return found, asyncio.get_running_loop().time()
+
+    assert run_virtual(main()) == (3, 0.0)
+
+
 def test_discrete_timers_let_time_pass_timer_by_timer() -> None:
     clock = VirtualClock(10)
     timers = DiscreteTimers(clock)

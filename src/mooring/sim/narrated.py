@@ -28,11 +28,11 @@ from mooring.sim.narration import Narrator
 class EveryDecision(DecisionLog):
     """Asks for every decision in full, and writes nothing: the narrator is told by the scheduler itself."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, narrator: Narrator) -> None:
+        self._narrator = narrator
 
     def is_sampled(self) -> bool:
-        return True
+        return self._narrator.wants_decisions
 
     def record(self, entry: object) -> None:
         pass

@@ -219,13 +219,20 @@ class Narrator:
 
     # ---- decisions ---------------------------------------------------------------------------------------------
 
+    @property
+    def wants_decisions(self) -> bool:
+        """Whether decisions are told; asking for their scores costs something."""
+        return self._level >= NORMAL
+
     def decided(self, decision: Decision, attempt: int) -> None:
         name = _name(decision.pod.pod)
         again = f", attempt {attempt}" if attempt > 1 else ""
         fields: dict[str, Any] = {"pod": decision.pod.pod.key, "attempt": attempt, "outcome": decision.outcome.value}
+        if decision.outcome is Outcome.SCHEDULED and self.first_placement_s is None:
+            self.first_placement_s = self._clock.monotonic() - self._start
+        if not self.wants_decisions:
+            return
         if decision.outcome is Outcome.SCHEDULED:
-            if self.first_placement_s is None:
-                self.first_placement_s = self._clock.monotonic() - self._start
             fits = f"{decision.feasible_nodes} of {decision.num_nodes} nodes fit"
             if decision.num_nodes == 1:
                 fits = "the only node fits"
@@ -347,22 +354,27 @@ def _scores(decision: Decision, level: int) -> list[str]:
     scores = decision.scores
     if scores is None or not scores.by_plugin:
         return []
-    order = (-scores.totals).argsort(kind="stable").tolist()
-    names = scores.names
-    chosen = names.index(decision.node or "")
-    shown = [chosen, *(i for i in order if i != chosen)][: MAX_ROWS if level < VERBOSE else 20]
+    count = len(scores.totals)
+    limit = MAX_ROWS if level < VERBOSE else 20
+    best = (-scores.totals).argsort(kind="stable")[: limit + 1].tolist()
+    infos = scores.nodes.infos
+    chosen = next((i for i in best if infos[i].name == decision.node), -1)
+    if chosen < 0:  # one of very many with the same total
+        chosen = next(i for i in range(count) if infos[i].name == decision.node)
+    shown = [chosen, *(i for i in best if i != chosen)][:limit]
+    names = {i: infos[i].name for i in shown}
     columns = {name: column for name, column in scores.by_plugin.items() if column.any()}
-    telling = {name: column for name, column in columns.items() if level >= VERBOSE or len(set(column.tolist())) > 1}
-    width = max(len(names[i]) for i in shown)
+    telling = {name: each for name, each in columns.items() if level >= VERBOSE or each.min() != each.max()}
+    width = max(map(len, names.values()))
     header = "  ".join(["  " + "node".ljust(width), "total", *telling])
     rows = [header]
     for i in shown:
         cells = [f"{int(column[i]):>{len(name)}}" for name, column in telling.items()]
         mark = "✓" if i == chosen else " "
         rows.append("  ".join([f"{mark} {names[i]:<{width}}", f"{int(scores.totals[i]):>5}", *cells]))
-    if len(names) > len(shown):
-        rows.append(f"  … and {len(names) - len(shown)} more nodes")
+    if count > len(shown):
+        rows.append(f"  … and {count - len(shown)} more nodes")
     same = [f"{name} {int(column[0])}" for name, column in columns.items() if name not in telling]
-    if same and len(names) > 1:
+    if same and count > 1:
         rows.append("  the same everywhere: " + ", ".join(same))
     return rows

@@ -141,7 +141,7 @@ class World(ABC):
             registry=registry_for(self._scenario),
             clock=self.clock,
             rng=rng,
-            decision_log=EveryDecision(),
+            decision_log=EveryDecision(self.narrator),
             extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario))

@@ -17,7 +17,7 @@ from mooring.controlplane.controllers.base import (
     pod_from_template,
 )
 from mooring.controlplane.controllers.deployments import share, template_hash
-from mooring.controlplane.controllers.replicas import is_available
+from mooring.controlplane.controllers.replicas import MANY, is_available
 from mooring.controlplane.kinds import NODES, PODS, by_resource
 from mooring.controlplane.store import ADDED, DELETED, Event, Object
 from mooring.errors import MooringError
@@ -25,6 +25,7 @@ from mooring.state.node_requirements import NodeRequirements
 
 DAEMON_SETS = by_resource("daemonsets.apps")
 HASH = "controller-revision-hash"
+PACE_S = 0.0005  # per node: all of them are looked at each time
 _ALWAYS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -59,6 +60,9 @@ class DaemonSetController(Controller):
         if not is_terminating(owner):
             self._bring_about(owner, revision, wanted)
         self._report(key, owner, revision, wanted)
+        nodes = self.store.count(NODES)
+        if nodes > MANY:
+            self.pace(key, nodes * PACE_S)
 
     def _nodes_wanted(self, owner: Object) -> set[str]:
         made = pod_from_template(owner, owner["spec"]["template"], name="x")

@@ -15,6 +15,7 @@ from mooring.controlplane.controllers.base import (
     phase,
     pod_from_template,
 )
+from mooring.controlplane.controllers.replicas import MANY, PACE_S
 from mooring.controlplane.kinds import PODS, by_resource
 from mooring.controlplane.store import Event, Object
 
@@ -50,6 +51,8 @@ class JobController(Controller):
         else:
             self._bring_about(key, job, pods)
         self._report(key, job, status)
+        if len(pods) > MANY:
+            self.pace(key, len(pods) * 2 * PACE_S)
 
     def _verdict(self, key: str, job: Object, pods: list[Object], status: Object) -> tuple[str, str, str] | None:
         """Whether the job is over: (condition, reason, message)."""

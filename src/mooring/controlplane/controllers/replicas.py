@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 from mooring.controlplane import meta, selectors
 from mooring.controlplane.controllers.base import (
@@ -18,7 +18,9 @@ from mooring.controlplane.controllers.base import (
     reference_to,
 )
 from mooring.controlplane.kinds import PODS, by_resource
-from mooring.controlplane.store import Event, Object
+from mooring.controlplane.rest import Api
+from mooring.controlplane.store import DELETED, Entry, Event, Object
+from mooring.controlplane.timers import Timers
 
 BURST = 500
 """Pods created or deleted before others get a turn."""
@@ -59,14 +61,46 @@ def _reversed(text: str) -> tuple[int, ...]:
     return tuple(-ord(letter) for letter in text)
 
 
+class _PodView(NamedTuple):
+    """What a ReplicaSet wants to know of a pod: kept per version, because decoding thousands of pods takes a while."""
+
+    rv: int
+    namespace: str
+    name: str
+    uid: str
+    controller: str
+    is_active: bool
+    ready_since: float | None  # None: not ready
+    order: tuple[Any, ...]
+    labels: Mapping[str, str]
+
+
+def _view(entry: Entry) -> _PodView:
+    pod = entry.object()
+    ready = condition(pod, "Ready")
+    since = None
+    if ready is not None and ready.get("status") == "True":
+        since = meta.parse_time(ready.get("lastTransitionTime") or "") or 0.0
+    controller = (controller_of(pod) or {}).get("uid", "")
+    active = is_active(pod)
+    order = first_to_go(pod) if active else ()
+    return _PodView(entry.rv, entry.namespace, entry.name, entry.uid, controller, active, since, order, entry.labels)
+
+
 class ReplicaSetController(Controller):
     """Keeps a ReplicaSet's number of pods."""
 
     watches: ClassVar[tuple[str, ...]] = ("replicasets.apps", "pods")
     kind_name: ClassVar[str] = "ReplicaSet"
 
+    def __init__(self, api: Api, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._views: dict[str, _PodView] = {}  # by uid
+
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is PODS:
+            if event.type == DELETED:
+                self._views.pop(event.entry.uid, None)
             return self.owner_keys(event, self.kind_name)
         return (event.entry.key,)
 
@@ -77,13 +111,24 @@ class ReplicaSetController(Controller):
         owner = entry.object()
         if not (owner.get("status") or {}).get("observedGeneration") and not is_terminating(owner):
             self._adopt(owner)
-        pods = self.owned(entry.uid, PODS)
-        if not is_terminating(owner):
-            self._scale(key, owner, [pod for pod in pods if is_active(pod)])
-            pods = self.owned(entry.uid, PODS)
-        self._report(key, owner, [pod for pod in pods if is_active(pod)])
-        if len(pods) > MANY:
-            self.pace(key, len(pods) * PACE_S)
+        active = self._active(entry.uid)
+        if not is_terminating(owner) and self._scale(key, owner, active):
+            active = self._active(entry.uid)
+        self._report(key, owner, active)
+        if len(active) > MANY:
+            self.pace(key, len(active) * PACE_S)
+
+    def _active(self, uid: str) -> list[_PodView]:
+        """The pods that count, looked at only where they have changed since."""
+        found = []
+        for entry in self.store.dependents(uid):
+            if entry.kind is PODS:
+                view = self._views.get(entry.uid)
+                if view is None or view.rv != entry.rv:
+                    view = self._views[entry.uid] = _view(entry)
+                if view.is_active and view.controller == uid:
+                    found.append(view)
+        return found
 
     def _selector(self, owner: Object) -> selectors.LabelSelector | None:
         return selectors.from_object((owner.get("spec") or {}).get("selector"))
@@ -94,13 +139,12 @@ class ReplicaSetController(Controller):
         if selector is None:
             return
         for entry in list(self.store.iterate(PODS, owner["metadata"]["namespace"])):
-            if entry.labels and selector.matches(entry.labels):
-                pod = entry.object()
-                if controller_of(pod) is None and is_active(pod):
-                    self.api.modify(PODS, entry.namespace, entry.name, lambda obj: _add_owner(obj, owner))
+            if not entry.owners and entry.labels and selector.matches(entry.labels) and is_active(entry.object()):
+                self.api.modify(PODS, entry.namespace, entry.name, lambda obj: _add_owner(obj, owner))
 
-    def _scale(self, key: str, owner: Object, active: list[Object]) -> None:
-        wanted = (owner.get("spec") or {}).get("replicas", 1)
+    def _scale(self, key: str, owner: Object, active: list[_PodView]) -> bool:
+        """Create or delete what is missing or too much; true if there was something to do."""
+        wanted: int = (owner.get("spec") or {}).get("replicas", 1)
         missing = wanted - len(active)
         if missing > 0:
             template = owner["spec"].get("template") or {}
@@ -109,30 +153,26 @@ class ReplicaSetController(Controller):
                 pod = pod_from_template(owner, template, generateName=f"{name}-")
                 self.api.create(PODS, owner["metadata"]["namespace"], pod)
         elif missing < 0:
-            for pod in sorted(active, key=first_to_go)[: min(-missing, BURST)]:
-                metadata = pod["metadata"]
-                self.api.delete(
-                    PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}}
-                )
+            for view in sorted(active, key=lambda view: view.order)[: min(-missing, BURST)]:
+                self.api.delete(PODS, view.namespace, view.name, {"preconditions": {"uid": view.uid}})
         if abs(missing) > BURST:
             self.enqueue(key)
+        return missing != 0
 
-    def _report(self, key: str, owner: Object, active: list[Object]) -> None:
+    def _report(self, key: str, owner: Object, active: list[_PodView]) -> None:
         spec = owner.get("spec") or {}
-        now = self.api.clock.now()
-        waits = [ready_in(pod, spec.get("minReadySeconds", 0), now) for pod in active]
-        ready = [wait for wait in waits if wait is not None]
-        soon = [wait for wait in ready if wait > 0]
+        now, min_ready_s = self.api.clock.now(), spec.get("minReadySeconds", 0)
+        ready = [view.ready_since for view in active if view.ready_since is not None]
+        soon = [since + min_ready_s - now for since in ready if min_ready_s and since + min_ready_s > now]
         if soon:
             self.enqueue_after(key, min(soon) + 0.01)
-        labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
-        labelled = [pod for pod in active if labels.items() <= (pod["metadata"].get("labels") or {}).items()]
+        labels = (((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}).items()
         entry = self.store.entry(by_resource(self.watches[0]), key)
         if entry is None or entry.uid != owner["metadata"]["uid"]:
             return
         status: Object = {"replicas": len(active)}
         counts = {
-            "fullyLabeledReplicas": len(labelled),
+            "fullyLabeledReplicas": len([view for view in active if labels <= view.labels.items()]),
             "readyReplicas": len(ready),
             "availableReplicas": len(ready) - len(soon),
         }
