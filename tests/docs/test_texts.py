@@ -170,6 +170,13 @@ def test_every_command_of_the_course_is_one_of_ours() -> None:
     assert all(commands(path) for path in sorted(STAGES.glob("stage*/README.md")))
 
 
+@pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
+def test_the_text_beside_the_code_and_the_one_in_the_documentation_are_the_same(number: int) -> None:
+    original = next(STAGES.glob(f"stage{number}_*/README.md"))
+    copy = LEARN / f"{original.parent.name.removeprefix('stage').replace('_', '-')}.md"
+    assert copy.read_text(encoding="utf-8") == original.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("language", ["ja", "zh"])
 @pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
 def test_a_translation_has_the_same_commands_and_sections(language: str, number: int) -> None:

@@ -29,8 +29,9 @@ class WrittenFile:
 
 
 def english() -> list[Path]:
-    """All texts in English, lessons first."""
-    return [*sorted(STAGES.glob("stage*/README.md")), *sorted(LEARN.glob("*.md"))]
+    """All texts in English, lessons first; the copies of lessons in docs/learn are compared, not read again."""
+    others = [path for path in sorted(LEARN.glob("*.md")) if not re.match(r"[1-7]-", path.name)]
+    return [*sorted(STAGES.glob("stage*/README.md")), *others]
 
 
 def everything() -> list[Path]:
