@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections import Counter
 from types import SimpleNamespace
 
@@ -29,6 +30,18 @@ from mooring.scheduler.writer import ApiWriter
 
 ELSEWHERE = "elsewhere"  # a cordoned node on which only another scheduler places pods
 FAULTS = ("ok", "ok", "ok", "conflict", "error", "lost", "unheard")
+PODS_TO_MAKE = st.lists(
+    st.tuples(st.integers(1, 2), st.sampled_from((0, 0, 0, 100)), st.sampled_from((True, True, True, False))),
+    min_size=1,
+    max_size=4,
+)
+STEPS = st.tuples(
+    st.sampled_from((10, 10, 3, 1, 0)),  # pod events delivered
+    st.sampled_from((10, 1, 0)),  # node events delivered
+    st.booleans(),  # twice
+    st.integers(0, 4),  # pods tried
+    st.lists(st.tuples(st.sampled_from(FAULTS), st.booleans()), max_size=5),  # what becomes of requests
+)
 
 
 class FakeServer:
@@ -133,19 +146,22 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.seen = {"pods": 0, "nodes": 0}
         self.number = 0
 
-    @initialize()
-    def begin(self):
+    @initialize(pods=PODS_TO_MAKE)
+    def begin(self, pods):
         recorder = SimpleNamespace(record=lambda *about, **more: None)
         self.go(self._begin(recorder))
-        self.add_node(3)
         self.server.store("nodes", _node(ELSEWHERE, 100, unschedulable=True), "ADDED")
+        self.add_node(2)
+        self.add_node(3)
+        self.create_pods(pods)
+        self._deliver("nodes", 3)
 
     async def _begin(self, recorder):
         self.scheduler = Scheduler(
             config_from_dict(None),
             lambda pods: ApiWriter(self.server, recorder, pods, sleep=lambda seconds: asyncio.sleep(0)),
             recorder,
-            Options(clock=self.clock),
+            Options(clock=self.clock, rng=random.Random(0)),
         )
         self.informers = {"pods": Informer(None, PODS), "nodes": Informer(None, NODES)}
         handlers = self.scheduler.handlers
@@ -169,42 +185,34 @@ class SchedulerMachine(RuleBasedStateMachine):
         if len(self.server.objects["nodes"]) < 6:
             self.server.store("nodes", _node(f"node-{self.number}", cpu), "ADDED")
 
-    @rule(cpu=st.integers(1, 2), priority=st.sampled_from((0, 0, 0, 100)), ours=st.sampled_from((True, True, False)))
-    def create_pod(self, cpu, priority, ours):
-        self.number += 1
-        name = f"pod-{self.number}"
-        self.server.store("pods", _pod(name, f"uid-{self.number}", cpu, priority, ours), "ADDED")
+    @rule(pods=PODS_TO_MAKE)
+    def create_pods(self, pods):
+        for cpu, priority, ours in pods:
+            self.number += 1
+            name = f"pod-{self.number}"
+            self.server.store("pods", _pod(name, f"uid-{self.number}", cpu, priority, ours), "ADDED")
 
     @precondition(lambda self: self.server.objects["pods"])
-    @rule(data=st.data())
-    def delete_pod(self, data):
-        self.server.remove("pods", data.draw(st.sampled_from(sorted(self.server.objects["pods"]))))
-
-    @precondition(lambda self: self.unbound())
-    @rule(data=st.data())
-    def another_scheduler_binds(self, data):
-        pod = self.server.objects["pods"][data.draw(st.sampled_from(self.unbound()))]
-        self.server.bind(pod["metadata"]["name"], pod["metadata"]["uid"], ELSEWHERE)
-
-    @precondition(lambda self: self.unbound())
-    @rule(data=st.data())
-    def recreate_pod(self, data):
-        name = data.draw(st.sampled_from(self.unbound()))
-        old = self.server.objects["pods"][name]
+    @rule(data=st.data(), how=st.sampled_from(("delete", "delete", "bind elsewhere", "recreate")))
+    def meddle(self, data, how):
+        pods = self.server.objects["pods"]
+        name = data.draw(st.sampled_from(sorted(pods)))
+        pod = pods[name]
+        is_bound = bool(pod["spec"].get("nodeName"))
+        if how == "bind elsewhere" and not is_bound:
+            self.server.bind(name, pod["metadata"]["uid"], ELSEWHERE)
+            return
         self.server.remove("pods", name)
-        self.number += 1
-        fresh = json.loads(json.dumps(old))
-        fresh["metadata"] = {"name": name, "namespace": "default", "uid": f"uid-{self.number}"}
-        fresh["status"] = {}
-        self.server.store("pods", fresh, "ADDED")
-
-    def unbound(self):
-        return sorted(n for n, pod in self.server.objects["pods"].items() if not pod["spec"].get("nodeName"))
+        if how == "recreate" and not is_bound:
+            self.number += 1
+            fresh = json.loads(json.dumps(pod))
+            fresh["metadata"] = {"name": name, "namespace": "default", "uid": f"uid-{self.number}"}
+            fresh["status"] = {}
+            self.server.store("pods", fresh, "ADDED")
 
     # ---- what watches do ---------------------------------------------------------------------------------------
 
-    @rule(resource=st.sampled_from(("pods", "nodes")), count=st.integers(1, 5), twice=st.booleans())
-    def deliver(self, resource, count, twice):
+    def _deliver(self, resource, count, twice=False):
         start = self.seen[resource]
         events = [_decoded(resource, *event) for event in self.server.log[resource][start : start + count]]
         self.seen[resource] = start + len(events)
@@ -218,9 +226,23 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     # ---- what the scheduler and the server do ------------------------------------------------------------------
 
-    @rule(count=st.integers(1, 4))
-    def schedule(self, count):
+    @rule(step=STEPS)
+    def work(self, step):
+        self._work(*step)
+
+    @rule(steps=st.lists(STEPS, min_size=2, max_size=4))
+    def work_for_a_while(self, steps):
+        for step in steps:
+            self._work(*step)
+
+    def _work(self, pods, nodes, twice, count, fates):
+        """Some events come, some pods are tried, and some requests meet their fate, oldest or newest first."""
+        self._deliver("pods", pods, twice)
+        self._deliver("nodes", nodes, twice)
         self.go(self._schedule(count))
+        for how, newest in fates:
+            if self.server.waiting:
+                self.go(self._settle(self.server.waiting.pop(-1 if newest else 0), how))
 
     async def _schedule(self, count):
         self.scheduler.queue.run_timers()
@@ -230,12 +252,6 @@ class SchedulerMachine(RuleBasedStateMachine):
                 return 0
             self.scheduler.schedule_one(info)
         return count
-
-    @precondition(lambda self: self.server.waiting)
-    @rule(data=st.data(), how=st.sampled_from(FAULTS))
-    def answer(self, data, how):
-        fate = self.server.waiting.pop(data.draw(st.integers(0, len(self.server.waiting) - 1)))
-        self.go(self._settle(fate, how))
 
     async def _settle(self, fate, how):
         if not fate.done():
@@ -291,7 +307,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             for resource in ("nodes", "pods"):
                 while self.seen[resource] < len(self.server.log[resource]):
                     busy = True
-                    self.deliver(resource, 5, False)
+                    self._deliver(resource, 5)
             busy = bool(self.go(self._schedule(50))) or busy or bool(self.scheduler.in_flight)
             self.clock.advance(1.0)
             quiet = 0 if busy else quiet + 1
@@ -354,7 +370,7 @@ def _decoded(resource, kind, text):
 
 SchedulerMachine.TestCase.settings = settings(
     max_examples=60,
-    stateful_step_count=60,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

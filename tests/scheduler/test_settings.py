@@ -1,0 +1,156 @@
+"""Settings from flags and files, plugins by users, and the reload of a file."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import yaml
+
+from mooring.config.load import default_config
+from mooring.errors import ConfigError, PluginError, UsageError
+from mooring.scheduler.flags import parse_flags
+from mooring.scheduler.plugin_loading import load_plugins, load_registry
+from mooring.scheduler.reload import ConfigReloader
+from mooring.scheduler.settings import load_settings
+
+CONFIG = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return str(path)
+
+    return write
+
+
+def test_without_a_file_the_deprecated_flags_count():
+    settings = load_settings(parse_flags(["--kubeconfig=x", "--kube-api-qps=7", "--profiling=false"]))
+    connection = settings.config.client_connection
+    assert (connection.kubeconfig, connection.qps, settings.config.enable_profiling) == ("x", 7.0, False)
+
+
+def test_with_a_file_they_do_not(write):
+    path = write("c.yaml", {**CONFIG, "clientConnection": {"kubeconfig": "of-the-file"}})
+    settings = load_settings(parse_flags(["--config", path, "--kubeconfig=x", "--kube-api-qps=7"]))
+    connection = settings.config.client_connection
+    assert (connection.kubeconfig, connection.qps) == ("of-the-file", 50.0)
+
+
+def test_flags_of_leader_election_overrule_the_file_only_when_given(write):
+    path = write("c.yaml", {**CONFIG, "leaderElection": {"leaseDuration": "30s", "resourceName": "mine"}})
+    election = load_settings(parse_flags(["--config", path, "--leader-elect-renew-deadline=20s"])).leader_election
+    assert (election.lease_duration_s, election.renew_deadline_s, election.name) == (30.0, 20.0, "mine")
+    assert load_settings(parse_flags(["--config", path, "--leader-elect=false"])).leader_election is None
+
+
+def test_durations_that_do_not_fit_together_are_refused():
+    with pytest.raises(ConfigError):
+        load_settings(parse_flags(["--leader-elect-lease-duration=1s"]))
+
+
+def test_a_certificate_is_made_once_where_there_is_none(tmp_path):
+    settings = load_settings(parse_flags(["--cert-dir", str(tmp_path / "certs")]))
+    files = settings.tls_files()
+    made = (tmp_path / "certs" / "kube-scheduler.crt").read_bytes()
+    assert files.certificate_file.endswith("kube-scheduler.crt") and b"BEGIN CERTIFICATE" in made
+    assert (tmp_path / "certs" / "kube-scheduler.key").stat().st_mode & 0o077 == 0
+    settings.tls_files()
+    assert (tmp_path / "certs" / "kube-scheduler.crt").read_bytes() == made
+
+
+PLUGIN = """
+from mooring.framework.status import SUCCESS
+
+class Mine:
+    name = "Mine"
+    def __init__(self, args, handle): ...
+    def pre_enqueue(self, pod): return SUCCESS
+
+class NotAPlugin:
+    name = "NotAPlugin"
+"""
+
+
+def test_all_plugins_of_a_file(write):
+    assert [plugin.name for plugin in load_plugins(write("a.py", PLUGIN))] == ["Mine"]
+    assert "Mine" in load_registry([write("b.py", PLUGIN) + ":Mine"], entry_points=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        pytest.param("nothing", "expected module:Class, FILE.py or FILE.py:Class", id="neither module nor file"),
+        pytest.param("gone.py", "no such file: gone.py", id="no file"),
+        pytest.param("no_such_module:X", "cannot import no_such_module: ModuleNotFoundError", id="no module"),
+        pytest.param("json:Nothing", "json has no class Nothing", id="no class"),
+    ],
+)
+def test_a_plugin_that_is_not_there(spec, text):
+    with pytest.raises(UsageError) as caught:
+        load_plugins(spec)
+    assert text in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param("1/0", "cannot be loaded: ZeroDivisionError", id="a file that fails"),
+        pytest.param("x = 1", "no plugin in it", id="a file without plugins"),
+    ],
+)
+def test_a_file_without_a_plugin(write, content, text):
+    with pytest.raises(UsageError, match=text):
+        load_plugins(write("bad.py", content))
+
+
+def test_a_name_that_is_taken(write):
+    with pytest.raises(PluginError, match="NodeName"):
+        load_registry([write("c.py", PLUGIN.replace('"Mine"', '"NodeName"') + "\n") + ":Mine"], entry_points=False)
+
+
+@pytest.mark.parametrize(
+    ("failure", "stays"),
+    [
+        pytest.param(None, False, id="a good file is taken up"),
+        pytest.param(ConfigError("profiles: none"), True, id="a bad one is not"),
+    ],
+)
+def test_reload(write, caplog, failure, stays):
+    applied = []
+
+    def load():
+        if failure:
+            raise failure
+        return default_config()
+
+    reloader = ConfigReloader(write("c.yaml", CONFIG), load, applied.append, default_config())
+    with caplog.at_level(logging.INFO):
+        assert reloader.reload() is not stays
+    assert bool(applied) is not stays
+    assert ("the old one stays in force: profiles: none" in caplog.text) is stays
+
+
+async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not(write, tmp_path):
+    import asyncio
+
+    applied = asyncio.Queue()
+    path = write("c.yaml", CONFIG)
+    reloader = ConfigReloader(path, default_config, applied.put_nowait, default_config())
+    task = asyncio.create_task(reloader.run(every_s=0.01))
+    try:
+        await asyncio.sleep(0.05)
+        assert applied.empty()
+        write("c.yaml", {**CONFIG, "parallelism": 8})
+        await asyncio.wait_for(applied.get(), 5)
+        (tmp_path / "c.yaml").unlink()
+        await asyncio.sleep(0.03)
+        assert applied.empty()
+        reloader.ask()
+        await asyncio.wait_for(applied.get(), 5)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
