@@ -64,8 +64,8 @@ def url_and_ca(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
         assert "filter, prioritize, preempt, bind at https://127.0.0.1:" in line, line
         yield line.split(" at ")[1].split()[0], certificate.certificate
     finally:
-        process.kill()
-        process.wait(10)
+        process.terminate()
+        assert process.wait(15) == 0, "it ends although a handler still blocks"
         process.stderr.close()
 
 

@@ -131,6 +131,10 @@ def serve(
     server = ExtenderServer(served, prefix=prefix, limits=limits)
     with contextlib.suppress(KeyboardInterrupt):
         run_server(_serve(server, host, port, tls, prefix))
+    if server.is_busy:  # Python waits for threads at the end, and a handler that blocks would keep it from ending
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> None:
@@ -139,7 +143,8 @@ async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> No
     try:
         runner, real_port = await start(server, host, port, tls=tls)
     except OSError as error:
-        why = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else str(error)  # not for unknown host names
+        number = error.errno or 0
+        why = os.strerror(number).lower() if number > 0 else (error.strerror or str(error)).lower()
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
     done = asyncio.Event()
     loop = asyncio.get_running_loop()

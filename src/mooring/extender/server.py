@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import threading
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,12 @@ class ExtenderServer:
         self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
         self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="extender")
         self._in_flight = 0
+        self._lock = threading.Lock()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a handler is still running, perhaps for ever."""
+        return self._in_flight > 0
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=self.limits.max_body_bytes, middlewares=[_say_errors])
@@ -155,19 +162,22 @@ class ExtenderServer:
     async def _run(self, verb: str, answer: Callable[[bytes], tuple[bytes, Facts]], body: bytes) -> tuple[bytes, Facts]:
         if self._in_flight >= self.limits.threads + self.limits.waiting:
             raise _Refused(503, f"{self._in_flight} requests are being answered; this one is too many")
-        self._in_flight += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, _guarded, verb, answer, body)
-        future.add_done_callback(self._done)
-        try:
-            return await asyncio.wait_for(asyncio.shield(future), self.limits.handler_timeout_s)
-        except TimeoutError:
-            future.cancel()
-            raise HandlerError(f"{verb} did not finish within {self.limits.handler_timeout_s:g} s") from None
+        with self._lock:
+            self._in_flight += 1
+        work = self._pool.submit(_guarded, verb, answer, body)
+        work.add_done_callback(self._done)
+        future = asyncio.wrap_future(work)
+        done, _ = await asyncio.wait((future,), timeout=self.limits.handler_timeout_s)
+        if not done:
+            work.cancel()  # one that has not begun never will; one that has goes on, and counts until it returns
+            future.add_done_callback(_look_away)
+            raise HandlerError(f"{verb} did not finish within {self.limits.handler_timeout_s:g} s")
+        return future.result()
 
-    def _done(self, future: asyncio.Future[tuple[bytes, Facts]]) -> None:
-        self._in_flight -= 1
-        if not future.cancelled():
-            future.exception()  # looked at, so that nobody complains that it was not
+    def _done(self, work: Future[tuple[bytes, Facts]]) -> None:
+        """Called in the thread that did the work."""
+        with self._lock:
+            self._in_flight -= 1
 
     def _failed(self, verb: str, error: Exception, took_s: float) -> web.Response:
         if isinstance(error, _Refused):
@@ -180,6 +190,12 @@ class ExtenderServer:
         self.metrics.requests.labels(verb, "error" if status == 200 else str(status)).inc()
         log.error(f"{verb} failed", extra={"values": {"err": str(error), "code": status}})
         return _json(error_answer(verb, str(error)), status)
+
+
+def _look_away(future: asyncio.Future[tuple[bytes, Facts]]) -> None:
+    """Whoever asked has gone; an error that nobody looks at would be complained about."""
+    if not future.cancelled():
+        future.exception()
 
 
 class _Refused(Exception):
