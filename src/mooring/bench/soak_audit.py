@@ -1,0 +1,98 @@
+"""The audit of a soak: hears of every write to a pod or a node and remembers what must never happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mooring.api.quantity import milli_value_of, value_of
+from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.store import DELETED, Event, Object, Store
+
+MAX_TOLD = 20
+Amounts = tuple[int, int, int]  # milli-CPUs, bytes, pods
+
+
+@dataclass(slots=True)
+class _Placed:
+    node: str
+    amounts: Amounts
+
+
+@dataclass
+class Audit:
+    """Follows a store. ``problems`` stays empty if every pod was bound at most once and no node ever held too much.
+
+    A node that comes back smaller, or a pod that is bound to a node while that node is being deleted, is not the
+    scheduler's doing: room is checked when a pod arrives, against the node as it is then.
+    """
+
+    store: Store
+    bound: int = 0
+    problems: list[str] = field(default_factory=list)
+    _placed: dict[str, _Placed] = field(default_factory=dict)  # by uid
+    _room: dict[str, Amounts] = field(default_factory=dict)
+    _used: dict[str, list[int]] = field(default_factory=dict)
+    _was_bound: set[str] = field(default_factory=set)
+    _stops: list[Callable[[], None]] = field(default_factory=list)
+
+    def start(self) -> None:
+        self._stops = [self.store.subscribe(NODES, self._node), self.store.subscribe(PODS, self._pod)]
+
+    def stop(self) -> None:
+        for stop in self._stops:
+            stop()
+
+    @property
+    def placed(self) -> int:
+        """Pods that are on nodes now."""
+        return len(self._placed)
+
+    def _node(self, event: Event) -> None:
+        if event.type == DELETED:
+            self._room.pop(event.entry.name, None)
+            return
+        self._room[event.entry.name] = _allocatable(event.entry.object())
+
+    def _pod(self, event: Event) -> None:
+        entry = event.entry
+        pod = entry.object()
+        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        is_over = event.type == DELETED or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        before = self._placed.get(uid)
+        if before is not None and (is_over or before.node != node):
+            self._add(before, -1)
+            del self._placed[uid]
+            if not is_over:
+                self._tell(f"pod {entry.key} was moved from {before.node} to {node}")
+        if is_over or not node or uid in self._placed:
+            return
+        if uid in self._was_bound:
+            self._tell(f"pod {entry.key} was bound twice, now to {node}")
+        self._was_bound.add(uid)
+        self.bound += 1
+        placed = _Placed(node, _requests(pod))
+        self._placed[uid] = placed
+        self._add(placed, 1)
+        room, used = self._room.get(node), self._used[node]
+        if room is not None and any(u > r for u, r in zip(used, room, strict=True)):
+            self._tell(f"node {node} holds {used}, has room for {list(room)} (with {entry.key})")
+
+    def _add(self, placed: _Placed, sign: int) -> None:
+        used = self._used.setdefault(placed.node, [0, 0, 0])
+        for i, amount in enumerate(placed.amounts):
+            used[i] += sign * amount
+
+    def _tell(self, problem: str) -> None:
+        if len(self.problems) < MAX_TOLD:
+            self.problems.append(problem)
+
+
+def _allocatable(node: Object) -> Amounts:
+    amounts = (node.get("status") or {}).get("allocatable") or {}
+    return milli_value_of(amounts.get("cpu", 0)), value_of(amounts.get("memory", 0)), value_of(amounts.get("pods", 0))
+
+
+def _requests(pod: Object) -> Amounts:
+    wanted = [(c.get("resources") or {}).get("requests") or {} for c in pod["spec"]["containers"]]
+    return sum(milli_value_of(w.get("cpu", 0)) for w in wanted), sum(value_of(w.get("memory", 0)) for w in wanted), 1
