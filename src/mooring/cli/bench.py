@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mooring import __version__
+from mooring.cli.bench_perf import perf, profile
+from mooring.cli.bench_soak import soak
 from mooring.cli.output import console, emit, output_option, print_table
 
 WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
@@ -24,7 +26,13 @@ def bench() -> None:
     \b
     Example:
       mooring bench decide --nodes 5000 --workload spread
+      mooring bench perf SchedulingBasic/5000Nodes
     """
+
+
+bench.add_command(perf)
+bench.add_command(profile)
+bench.add_command(soak)
 
 
 def _machine() -> dict[str, str]:

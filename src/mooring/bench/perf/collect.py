@@ -351,19 +351,16 @@ class Collector:
 
 
 def windows(times: Sequence[float], started: float, width_s: float = WINDOW_S) -> list[float]:
-    """Pods per second in windows that follow each other from the start; the last counts if it is half full.
+    """Pods per second in windows that follow each other from the start.
 
-    A run that is shorter than one window is one window.
+    What is left at the end is a window of its own if it is at least half as long; otherwise the last one is longer.
     """
     if not times:
         return []
-    length_s = max(times) - started
-    full = int(length_s / width_s)
-    counts = [0] * (full + 1)
+    length_s = max(max(times) - started, 1e-9)
+    number = max(1, int(length_s / width_s + 0.5))
+    counts = [0] * number
     for at in times:
-        counts[min(full, int((at - started) / width_s))] += 1
-    rest_s = length_s - full * width_s
-    rates = [count / width_s for count in counts[:full]]
-    if rest_s >= width_s / 2 or not rates:
-        rates.append(counts[full] / max(rest_s, 1e-9))
-    return rates
+        counts[min(number - 1, int((at - started) / width_s))] += 1
+    last_s = length_s - (number - 1) * width_s
+    return [count / width_s for count in counts[:-1]] + [counts[-1] / last_s]

@@ -109,6 +109,9 @@ def result_of(workload: Workload, collector: Collector, target: str) -> Result:
     if collector.latency is not None:
         result.algorithm_ms = collector.latency.algorithm()
         result.attempts_ms = collector.latency.attempts()
+        failed = result.attempts_ms.get("error")
+        if failed is not None:
+            result.notes.append(f"{failed.count:,} attempts ended in an error")
     return result
 
 

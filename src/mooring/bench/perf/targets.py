@@ -96,27 +96,27 @@ class EmbeddedTarget(Target):
     def __init__(self, board: PodBoard, *, over_http: bool = False) -> None:
         super().__init__(board)
         self._over_http = over_http
-        self._plane = ControlPlane(use_tls=False, history=100_000, watch_limit=1_000_000)
-        self._claims = ClaimController(self._plane.api)
+        self.plane = ControlPlane(use_tls=False, history=100_000, watch_limit=1_000_000)
+        self._claims = ClaimController(self.plane.api)
         self.description = f"embedded control plane, {'HTTP over loopback' if over_http else 'direct calls'}"
 
     async def __aenter__(self) -> Target:
         if self._over_http:
-            await self._plane.start()
-            config = ClientConfig(self._plane.plain_url, StaticCredentials(f"Bearer {self._plane.token}"))
+            await self.plane.start()
+            config = ClientConfig(self.plane.plain_url, StaticCredentials(f"Bearer {self.plane.token}"))
             self.client = RestClient(config, agent="mooring-bench", qps=-1)
         else:
-            self.client = InProcessClient(self._plane, agent="mooring-bench")
+            self.client = InProcessClient(self.plane, agent="mooring-bench")
         self._claims.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._claims.stop()
         await self.client.close()
-        await self._plane.stop()
+        await self.plane.stop()
 
     async def watch_pods(self, informer: Informer[Pod] | None) -> None:
-        self._plane.store.subscribe(PODS, self._tell)
+        self.plane.store.subscribe(PODS, self._tell)
 
     def _tell(self, event: Event) -> None:
         entry = event.entry
@@ -128,7 +128,7 @@ class EmbeddedTarget(Target):
             self.board.pod_attempted(entry.key)
 
     async def create_all(self, objects: Iterable[New]) -> None:
-        api = self._plane.api
+        api = self.plane.api
         started = time.thread_time()
         until = time.perf_counter() + SLICE_S
         try:

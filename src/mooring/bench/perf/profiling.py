@@ -1,0 +1,224 @@
+"""Where the time goes: stacks sampled while something is measured, by py-spy where it is installed or by ourselves."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+RATE_HZ = 250
+ATTACH_S, STOP_S = 10.0, 30.0
+_PR_SET_PTRACER = 0x59616D61
+Stacks = dict[str, int]
+"""Frames from the outermost to the innermost, joined by ``;`` and each ``function (file)``, and how often seen."""
+
+
+class StackSampler:
+    """Looks at the main thread whenever so much CPU time has gone. It sees Python frames only, and costs a few %."""
+
+    name = "own sampler"
+
+    def __init__(self, rate_hz: int = RATE_HZ) -> None:
+        self._interval_s = 1.0 / rate_hz
+        self._seen: Counter[tuple[Any, ...]] = Counter()
+        self._old: Any = None
+
+    def start(self) -> None:
+        self._old = signal.signal(signal.SIGPROF, self._sample)
+        signal.setitimer(signal.ITIMER_PROF, self._interval_s, self._interval_s)
+
+    def stop(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, self._old if self._old is not None else signal.SIG_DFL)
+
+    def _sample(self, number: int, frame: FrameType | None) -> None:
+        codes = []
+        while frame is not None:
+            codes.append(frame.f_code)
+            frame = frame.f_back
+        self._seen[tuple(codes)] += 1
+
+    def stacks(self) -> Stacks:
+        found: Stacks = {}
+        for codes, count in self._seen.items():
+            joined = ";".join(f"{code.co_name} ({_short(code.co_filename)})" for code in reversed(codes))
+            found[joined] = found.get(joined, 0) + count
+        return found
+
+
+class PySpy:
+    """Has py-spy look at this process from outside: exact, and at no cost to what is measured but a core's share."""
+
+    name = "py-spy"
+
+    def __init__(self, executable: str, rate_hz: int = RATE_HZ) -> None:
+        self._executable, self._rate_hz = executable, rate_hz
+        handle, path = tempfile.mkstemp(suffix=".txt")
+        os.close(handle)
+        self._path = Path(path)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @staticmethod
+    def find() -> str | None:
+        """Beside our interpreter, or on the path."""
+        beside = Path(sys.executable).with_name("py-spy")
+        return str(beside) if beside.is_file() else shutil.which("py-spy")
+
+    def start(self) -> None:
+        command = [
+            self._executable,
+            "record",
+            "--pid",
+            str(os.getpid()),
+            "--format",
+            "raw",
+            "--function",
+            "--nonblocking",
+        ]
+        command += ["--rate", str(self._rate_hz), "--duration", "3600", "--output", str(self._path)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        with contextlib.suppress(OSError, AttributeError):
+            # Where only ancestors may look at a process, say that this child may, too.
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, self._process.pid, 0, 0, 0)
+        self._await_attachment(self._process)
+
+    @staticmethod
+    def _await_attachment(process: subprocess.Popen[bytes]) -> None:
+        """py-spy says a line when it samples; one that cannot ends at once."""
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        until = time.monotonic() + ATTACH_S
+        while time.monotonic() < until and process.poll() is None:
+            if b"Sampling process" in (process.stdout.read() or b""):
+                return
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def stacks(self) -> Stacks:
+        """Nothing, where the system did not let py-spy look."""
+        text = self._path.read_text(encoding="utf-8", errors="replace")
+        self._path.unlink(missing_ok=True)
+        found: Stacks = {}
+        for line in text.splitlines():
+            stack, _, count = line.rpartition(" ")
+            if stack and count.isdecimal():
+                frames = ";".join(_shortened(frame) for frame in stack.split(";"))
+                found[frames] = found.get(frames, 0) + int(count)
+        return found
+
+
+def make_profiler(wanted: str = "auto") -> PySpy | StackSampler:
+    """``py-spy``, ``own``, or whichever is there."""
+    executable = PySpy.find() if wanted in ("auto", "py-spy") else None
+    return PySpy(executable) if executable else StackSampler()
+
+
+def _shortened(frame: str) -> str:
+    name, bracket, rest = frame.partition(" (")
+    return f"{name} ({_short(rest.removesuffix(')'))})" if bracket else name
+
+
+def _short(path: str) -> str:
+    """The part of a path that says whose code it is."""
+    for mark in ("/site-packages/", "/src/"):
+        _, found, after = path.rpartition(mark)
+        if found:
+            return after
+    _, found, after = path.rpartition("/lib/python")
+    return after.partition("/")[2] if found else path
+
+
+# ---- whose time it is ------------------------------------------------------------------------------------------------
+
+_CACHE_CALLS = frozenset(("assume", "forget", "set_pod", "remove_pod", "set_node", "remove_node", "info", "put"))
+_PARTS = (
+    ("mooring/engine/", "decide"),
+    ("mooring/client/watch.py", "watch, decode, informers"),
+    ("mooring/client/informer.py", "watch, decode, informers"),
+    ("mooring/client/", "requests"),
+    ("mooring/queue/", "queue"),
+    ("mooring/scheduler/event_handlers.py", "event handlers"),
+    ("mooring/scheduler/binding.py", "binding cycle"),
+    ("mooring/scheduler/writer.py", "binding cycle"),
+    ("mooring/scheduler/plugin_calls.py", "binding cycle"),
+    ("mooring/observe/", "events and metrics"),
+    ("mooring/scheduler/", "scheduler loop"),
+    ("mooring/bench/", "benchmark"),
+)
+_SERVER = ("mooring/controlplane/", "mooring/sim/in_process.py")
+_SERVER_FOR = (
+    ("mooring/bench/", "API server: making objects"),
+    ("mooring/observe/events.py", "API server: events"),
+    ("mooring/scheduler/writer.py", "API server: bindings and patches"),
+    ("mooring/client/watch.py", "API server: watches"),
+)
+
+
+def part_of(stack: str) -> str:
+    """Whose work a stack is: that of the innermost frame that says so; the API server's by who asked for it."""
+    frames = [_split(frame) for frame in reversed(stack.split(";"))]
+    for name, path in frames:
+        if path.startswith(_SERVER):
+            for _, outer in frames:
+                for prefix, part in _SERVER_FOR:
+                    if outer.startswith(prefix):
+                        return part
+            return "API server: the rest"
+        if path == "mooring/state/cluster.py" and name in _CACHE_CALLS:
+            return "cache: assume, confirm"
+        for prefix, part in _PARTS:
+            if path.startswith(prefix):
+                return part
+    return "event loop and the rest"
+
+
+def _split(frame: str) -> tuple[str, str]:
+    """The bare name of the function, and its file."""
+    name, _, path = frame.partition(" (")
+    return name.rpartition(".")[2], path.removesuffix(")").partition(":")[0]
+
+
+def breakdown(stacks: Stacks) -> list[tuple[str, float]]:
+    """The parts by their share of all samples, the largest first."""
+    parts: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        parts[part_of(stack)] += count
+    total = sum(parts.values()) or 1
+    return [(part, count / total) for part, count in parts.most_common()]
+
+
+def hottest(stacks: Stacks, limit: int = 15) -> list[tuple[str, float, float]]:
+    """Functions by the share of samples in which they are the innermost frame, with that in which they are at all."""
+    own: Counter[str] = Counter()
+    all_of: Counter[str] = Counter()
+    for stack, count in stacks.items():
+        frames = stack.split(";")
+        own[frames[-1]] += count
+        for frame in set(frames):
+            all_of[frame] += count
+    total = sum(own.values()) or 1
+    return [(frame, count / total, all_of[frame] / total) for frame, count in own.most_common(limit)]

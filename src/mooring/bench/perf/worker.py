@@ -1,0 +1,109 @@
+"""A workload in a process of its own, so that its memory and its garbage are its own.
+
+``python -m mooring.bench.perf.worker`` reads a request from standard input and writes a JSON value per line: progress
+while it runs, results at the end. ``run_isolated`` is the other side.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mooring.bench.perf import runner
+from mooring.bench.perf.definitions import Workload, load
+from mooring.bench.perf.profiling import Stacks, StackSampler, make_profiler
+from mooring.bench.perf.report import Result, blank
+from mooring.bench.perf.runner import Progress, RunOptions
+from mooring.errors import MooringError
+
+STOP_S = 10.0
+
+
+def run_isolated(
+    directory: Path,
+    workload: Workload,
+    options: RunOptions,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    profile: str = "",
+) -> tuple[list[Result], Stacks, str]:
+    """Run a workload elsewhere. ``profile`` is py-spy, own or auto; stacks and the profiler's name come back, too."""
+    request = {
+        "directory": str(directory),
+        "case": workload.case,
+        "workload": workload.name,
+        "options": asdict(options),
+        "profile": profile,
+    }
+    command = [sys.executable, "-m", "mooring.bench.perf.worker"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(request))
+            process.stdin.close()
+            for line in process.stdout:
+                answer = json.loads(line)
+                if "results" in answer:
+                    results = [Result.from_dict(item) for item in answer["results"]]
+                    return results, answer["stacks"], answer["profiler"]
+                if on_progress is not None:
+                    on_progress(Progress(**answer))
+        finally:
+            _end(process)
+    failed = blank(workload)
+    failed.error = f"its process ended with exit code {process.returncode}"
+    return [failed], {}, ""
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait(STOP_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        raise
+
+
+def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
+    """Run what a request asks for."""
+    found = load(Path(request["directory"])).workloads
+    workload = next(w for w in found if (w.case, w.name) == (request["case"], request["workload"]))
+    options = RunOptions(**request["options"])
+
+    def on_progress(progress: Progress) -> None:
+        say(asdict(progress))
+
+    profiler = make_profiler(request["profile"]) if request["profile"] else None
+    results = runner.run(workload, options, on_progress=on_progress, profiler=profiler)
+    stacks = profiler.stacks() if profiler is not None else {}
+    if profiler is not None and not stacks and not isinstance(profiler, StackSampler):
+        profiler = StackSampler()  # py-spy may not look at processes here
+        results = runner.run(workload, options, on_progress=on_progress, profiler=profiler)
+        stacks = profiler.stacks()
+    name = profiler.name if profiler is not None else ""
+    say({"results": [result.to_dict() for result in results], "stacks": stacks, "profiler": name})
+
+
+def main() -> int:
+    def say(value: dict[str, Any]) -> None:
+        print(json.dumps(value), flush=True)
+
+    # Refusals are part of some workloads; results count them, and nobody wants them in between.
+    logging.basicConfig(level=logging.CRITICAL, stream=sys.stderr)
+    try:
+        work(json.load(sys.stdin), say)
+    except MooringError as error:
+        print(f"mooring: {error}", file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, BrokenPipeError):
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
