@@ -94,6 +94,15 @@ async def test_a_deployment_from_the_command_line(kubectl: Kubectl) -> None:
     assert "Successfully assigned" in described and "Running" in described
 
 
+async def test_what_kubectl_sends_in_protocol_buffers_reads_like_json(kubectl: Kubectl) -> None:
+    await kubectl("create", "deployment", "web", "--image=nginx")
+    stored = await kubectl.get("deployment", "web")
+    template = stored["spec"]["template"]
+    assert "generation" not in template["metadata"] and stored["metadata"]["generation"] == 1
+    assert not {"stdin", "stdinOnce", "tty"} & set(template["spec"]["containers"][0])
+    assert "paused" not in stored["spec"] and "hostNetwork" not in template["spec"]
+
+
 async def test_a_rollout_forward_and_back(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=_deployment("web", 2))
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s")

@@ -28,6 +28,19 @@ _EXTRA = {
 }
 MAX_DEPTH = 64
 
+_ZERO_SAYS_NOTHING = frozenset(  # one string because thirty lines of names would hide the rest of the file
+    """
+    active chapAuthDiscovery chapAuthSession deprecatedCount failed failureThreshold fullyLabeledReplicas generation
+    globalDefault healthCheckNodePort hostIPC hostNetwork hostPID hostPort initialDelaySeconds minReadySeconds nodePort
+    numberAvailable numberUnavailable observedGeneration paused periodSeconds publishNotReadyAddresses readOnly
+    readyReplicas sizeBytes sslEnabled stdin stdinOnce succeeded successThreshold tty unavailableReplicas unschedulable
+    updatedNumberScheduled updatedReplicas
+    """.split()  # noqa: SIM905
+)
+"""Clients always send these, set or not; JSON leaves them out when they are zero, and so do we."""
+_EMPTY_SAYS_SOMETHING = frozenset((("core.v1.PersistentVolumeClaimSpec", "storageClassName"),))
+"""An empty class is a wish (no class), an absent one leaves the choice to the cluster."""
+
 
 def _malformed() -> StatusError:
     return bad_request("the body is not a well-formed protocol buffer message")
@@ -124,6 +137,8 @@ def _message(name: str, data: bytes, depth: int) -> dict[str, Any]:
         known = direct.get(number)
         if known is not None:
             _put(obj, known, value, depth)
+            if value == b"" and (name, known.name) in _EMPTY_SAYS_SOMETHING:
+                obj[known.name] = ""
         elif number in embedded and isinstance(value, bytes):
             for inner_number, inner in _fields(value):
                 inner_known = embedded[number].get(inner_number)
@@ -147,8 +162,11 @@ def _put(obj: dict[str, Any], known: schema.Field, value: int | bytes, depth: in
         obj.setdefault(known.name, {})[key] = item
     else:
         found = _value(known.type, value, depth)
-        if found is not None and (found != "" or known.is_required):
-            obj[known.name] = found
+        if found is None or (found == "" and not known.is_required):
+            return
+        if not found and not isinstance(found, dict) and known.name in _ZERO_SAYS_NOTHING:
+            return
+        obj[known.name] = found
 
 
 def _text(value: int | bytes) -> str:
