@@ -58,10 +58,14 @@ def test_a_kept_cluster_ends_cleanly_at_a_signal(tmp_path: Path, number: signal.
 
 def test_data_survives_a_restart(tmp_path: Path) -> None:
     data = tmp_path / "data"
+    told = []
     for _ in range(2):
-        process = _start("--nodes", "2", "--data-dir", str(data), "-q", home=tmp_path)
-        _, err = process.communicate(timeout=60)
+        process = _start("--data-dir", str(data), home=tmp_path)
+        out, err = process.communicate(timeout=60)
         assert process.returncode == 0, err
+        told.append(out)
+    assert "pod1 → node10" in told[0]
+    assert "pod1 → node10" not in told[1] and "as it was when it was last stopped" in told[1]
     assert (data / "kubeconfig").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +30,8 @@ class Telling:
         from mooring.sim.runner import Settings
 
         level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
-        is_terminal = sys.stdout.isatty()
-        return Settings(
-            level=level, as_json=self.output == "json", colored=is_terminal and self.output == "text", write=_line
-        )
+        colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and self.output == "text"
+        return Settings(level=level, as_json=self.output == "json", colored=colored, write=_line)
 
 
 def _line(text: str) -> None:

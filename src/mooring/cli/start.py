@@ -82,7 +82,7 @@ def start(
                 world = _remote(telling, scenario, kubeconfig, path)
             else:
                 world = _embedded(telling, scenario, port, tls, data_dir, path)
-            return await _run(world, scenario, nodes or 0, show)
+            return await _run(world, scenario, nodes or 0, story is None and data_dir is not None, show)
 
         return asyncio.run(main())
 
@@ -165,13 +165,13 @@ def _remote(telling: Telling, scenario: Scenario | None, kubeconfig: str | None,
     return KubernetesWorld(telling.settings(), scenario, path)
 
 
-async def _run(world: World, scenario: Scenario | None, nodes: int, show: _Shown) -> int:
+async def _run(world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown) -> int:
     """Play, stay if wanted, and take everything down, also when a signal comes in between."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    work = asyncio.ensure_future(_work(world, scenario, nodes, show, stop))
+    work = asyncio.ensure_future(_work(world, scenario, nodes, may_skip, show, stop))
     waiting = asyncio.ensure_future(stop.wait())
     await asyncio.wait((work, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -182,7 +182,9 @@ async def _run(world: World, scenario: Scenario | None, nodes: int, show: _Shown
     return _INTERRUPTED
 
 
-async def _work(world: World, scenario: Scenario | None, nodes: int, show: _Shown, stop: asyncio.Event) -> int:
+async def _work(
+    world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown, stop: asyncio.Event
+) -> int:
     async with world:
         show.up(world)
         result = None
@@ -191,7 +193,9 @@ async def _work(world: World, scenario: Scenario | None, nodes: int, show: _Show
 
             for i in range(1, nodes + 1):
                 await world.cluster.apply(node(f"node{i}"))
-        if scenario is not None:
+        if scenario is not None and may_skip and await world.cluster.list("nodes"):
+            click.echo("The cluster is as it was when it was last stopped; a story is played where you name one.")
+        elif scenario is not None:
             result = await world.play(scenario)
         show.ended(result)
         if show.stays:
