@@ -109,7 +109,7 @@ async def test_a_pod_deleted_between_decision_and_binding_leaves_nothing_behind(
 async def test_a_pod_that_somebody_else_binds_first_stays_where_it_is(world):
     await world.node("a", cpu="1")
     await world.node("b", cpu="1")
-    world.faults.add(Rule("delay", "POST", BINDING, skip=1, seconds=0.3))
+    world.faults.add(Rule("delay", "POST", BINDING, skip=1, seconds=0.8))
     async with world.scheduler() as live:
         await world.pod("warm-up")
         first = await world.bound("warm-up")
@@ -122,17 +122,18 @@ async def test_a_pod_that_somebody_else_binds_first_stays_where_it_is(world):
             return [p for p in live.scheduler.cluster.pods() if p.pod.name == "wanted"]
 
         await world.until("the pod is assumed", assumed)
+        await world.pod("late")
+        await world.condition("late", reason="Unschedulable")
         await world.bind("wanted", first)  # the delayed binding comes later, and is refused
+        assert await world.bound("late") == other  # is told that there is room after all
         await live.scheduler.drain(5)
-        (counted,) = live.scheduler.cluster.pods()
+        (counted,) = (pod for pod in live.scheduler.cluster.pods() if pod.pod.name == "wanted")
         assert (counted.pod.spec.node_name, counted.assumed) == (first, False)
         assert live.scheduler.queue.pending_pods() == []
         pod = await world.get("Pod", "wanted")
         assert pod["spec"]["nodeName"] == first
         scheduled = next(c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled")
         assert scheduled["status"] == "True"
-        await world.pod("late")
-        assert await world.bound("late") == other
 
 
 async def test_a_status_patch_with_a_conflict_is_repeated(world):

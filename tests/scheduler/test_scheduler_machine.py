@@ -29,17 +29,18 @@ from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 
 ELSEWHERE = "elsewhere"  # a cordoned node on which only another scheduler places pods
-FAULTS = ("ok", "ok", "ok", "conflict", "error", "lost", "unheard")
+FAULTS = ("ok", "ok", "ok", "conflict", "error", "lost", "unheard", "unheard")
 PODS_TO_MAKE = st.lists(
     st.tuples(st.integers(1, 2), st.sampled_from((0, 0, 0, 100)), st.sampled_from((True, True, True, False))),
-    min_size=1,
-    max_size=4,
+    min_size=2,
+    max_size=5,
 )
 STEPS = st.tuples(
     st.sampled_from((10, 10, 3, 1, 0)),  # pod events delivered
     st.sampled_from((10, 1, 0)),  # node events delivered
     st.booleans(),  # twice
-    st.integers(0, 4),  # pods tried
+    st.booleans(),  # only after pods were tried
+    st.integers(1, 4),  # pods tried
     st.lists(st.tuples(st.sampled_from(FAULTS), st.booleans()), max_size=5),  # what becomes of requests
 )
 
@@ -152,9 +153,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.go(self._begin(recorder))
         self.server.store("nodes", _node(ELSEWHERE, 100, unschedulable=True), "ADDED")
         self.add_node(2)
-        self.add_node(3)
         self.create_pods(pods)
-        self._deliver("nodes", 3)
+        self._deliver("nodes", 2)
+        self._deliver("pods", 5)
 
     async def _begin(self, recorder):
         self.scheduler = Scheduler(
@@ -230,16 +231,19 @@ class SchedulerMachine(RuleBasedStateMachine):
     def work(self, step):
         self._work(*step)
 
-    @rule(steps=st.lists(STEPS, min_size=2, max_size=4))
+    @rule(steps=st.lists(STEPS, min_size=3, max_size=6))
     def work_for_a_while(self, steps):
         for step in steps:
             self._work(*step)
 
-    def _work(self, pods, nodes, twice, count, fates):
+    def _work(self, pods, nodes, twice, late, count, fates):
         """Some events come, some pods are tried, and some requests meet their fate, oldest or newest first."""
+        if late:
+            self.go(self._schedule(count))
         self._deliver("pods", pods, twice)
         self._deliver("nodes", nodes, twice)
-        self.go(self._schedule(count))
+        if not late:
+            self.go(self._schedule(count))
         for how, newest in fates:
             if self.server.waiting:
                 self.go(self._settle(self.server.waiting.pop(-1 if newest else 0), how))

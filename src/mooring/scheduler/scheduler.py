@@ -434,13 +434,15 @@ class Scheduler:
         if self._is_aborted:
             return
         failure = Failure.of_status(status, on_node=on_node)
-        was_assumed = self.cluster.is_assumed(placement.pod.uid)
         self._undo(placement)
         freed = placement.pod.pod
-        if was_assumed and not failure.is_rejection:
+        counted = self.cluster.pod(freed.uid)
+        # Upstream wakes nobody if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
+        is_free = counted is None or counted.pod.spec.node_name != placement.node_name
+        if is_free and not failure.is_rejection:
             self.queue.move_all(ASSIGNED_POD_DELETE, freed, None)
         self._fail(placement.info, placement.profile, failure, placement.started)
-        if was_assumed and failure.is_rejection:
+        if is_free and failure.is_rejection:
             self.queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
         self._flush(placement.profile, placement.decision)
 
