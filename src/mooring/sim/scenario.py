@@ -19,7 +19,7 @@ from mooring.errors import ApiError, InputError, MooringError
 from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named
 
-POLL_S = 0.05
+POLL_S, MAX_POLL_S = 0.05, 0.5
 DEFAULT_TIMEOUT_S = 60.0
 
 
@@ -159,7 +159,8 @@ class ScenarioCluster:
         self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
     ) -> Any:
         """Wait until something holds; a falsy answer means not yet, a text says why not yet."""
-        deadline = self.clock.monotonic() + within_s
+        started = self.clock.monotonic()
+        deadline = started + within_s
         while True:
             found = await holds()
             if found and not isinstance(found, str):
@@ -168,7 +169,9 @@ class ScenarioCluster:
             if left_s <= 0:
                 why = f"; {found}" if isinstance(found, str) and found else ""
                 raise ExpectationFailed(f"{what}: not within {within_s:g}s{why}")
-            await asyncio.sleep(min(POLL_S, left_s))
+            # Whoever has waited for minutes does not mind half a second.
+            patience_s = (self.clock.monotonic() - started) / 100
+            await asyncio.sleep(min(max(POLL_S, patience_s), MAX_POLL_S, left_s))
 
     async def expect(
         self, what: str, holds: Callable[[], Awaitable[Any]], *, within_s: float = DEFAULT_TIMEOUT_S
