@@ -1,0 +1,356 @@
+"""Parsers that meet text from elsewhere. Whatever the bytes, each answers with a value or with one of our own errors.
+
+A target is a function of bytes; ``allowed`` are the exceptions that are answers. ``strategy`` draws bytes that look
+like what the parser expects, so that most of them get past the first character. ``scripts/fuzz`` runs these for as long
+as wanted; ``test_fuzz.py`` runs them a little and replays the corpus.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from mooring.api.codec import decode
+from mooring.api.core import Node, Pod
+from mooring.api.manifests import parse_manifests
+from mooring.api.meta import LabelSelector
+from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
+from mooring.api.selectors import compile_selector
+from mooring.client.kinds import PODS
+from mooring.config.duration import parse_duration
+from mooring.config.load import load_config, read_document
+from mooring.config.policy import convert_policy, is_policy
+from mooring.controlplane import protobuf
+from mooring.controlplane.patch import JSON, MERGE, patched
+from mooring.controlplane.selectors import parse_fields, parse_labels
+from mooring.engine.build import build
+from mooring.errors import MooringError
+from mooring.extender import wire
+from mooring.state.cluster import Cluster
+
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    run: Callable[[bytes], object]
+    strategy: st.SearchStrategy[bytes]
+    allowed: tuple[type[BaseException], ...] = (MooringError,)
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _words(*words: str) -> st.SearchStrategy[str]:
+    """Texts glued from pieces that the grammar knows and a few that it does not."""
+    pieces = st.sampled_from(words) | st.text(max_size=4) | st.integers().map(str)
+    return st.lists(pieces, max_size=12).map("".join)
+
+
+def _utf8(strategy: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
+    return strategy.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=40)
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+
+
+def _json(*keys: str, leaves: st.SearchStrategy[Any] = SCALARS, max_leaves: int = 12) -> st.SearchStrategy[Any]:
+    """Values whose objects mostly have keys that are known."""
+    key = st.sampled_from(keys) | st.text(max_size=5)
+    return st.recursive(
+        leaves | st.sampled_from(keys),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(key, inner, max_size=5),
+        max_leaves=max_leaves,
+    )
+
+
+# ---- quantities, durations, selectors ----------------------------------------------------------------------------
+
+
+def quantity(data: bytes) -> object:
+    value = parse_quantity(data.decode("utf-8", "replace"))
+    return ceil_value(value), ceil_milli(value)
+
+
+def duration(data: bytes) -> object:
+    return parse_duration(data.decode("utf-8", "replace"))
+
+
+def selector(data: bytes) -> object:
+    text = data.decode("utf-8", "replace")
+    parsed = parse_labels(text)
+    return parsed, parse_fields(text, frozenset(("metadata.name", "spec.nodeName")), "Pod")
+
+
+_selector_decoder = msgspec.json.Decoder(LabelSelector)
+
+
+def label_selector(data: bytes) -> object:
+    return compile_selector(_selector_decoder.decode(data)).matches({"app": "web", "tier": "1"})
+
+
+# ---- configuration and manifests ---------------------------------------------------------------------------------
+
+
+def config(data: bytes) -> object:
+    return load_config(data, source="fuzz.yaml")
+
+
+def policy(data: bytes) -> object:
+    document = read_document(data)
+    return convert_policy(document) if is_policy(document) else None
+
+
+def manifests(data: bytes) -> object:
+    return parse_manifests(data, "fuzz.yaml")
+
+
+CONFIG_KEYS = (
+    "apiVersion", "kind", "profiles", "schedulerName", "plugins", "pluginConfig", "score", "filter", "multiPoint",
+    "enabled", "disabled", "name", "weight", "args", "extenders", "urlPrefix", "tlsConfig", "leaderElection",
+    "leaseDuration", "parallelism", "percentageOfNodesToScore", "podMaxBackoffSeconds", "NodeResourcesFit",
+    "scoringStrategy", "resources", "type", "shape", "*",
+)  # fmt: skip
+POLICY_KEYS = ("kind", "predicates", "priorities", "name", "weight", "argument", "labelPreference", "extenders",
+               "serviceAffinity", "labels", "hardPodAffinitySymmetricWeight", "EqualPriority")  # fmt: skip
+
+
+SELECTOR_KEYS = ("matchLabels", "matchExpressions", "key", "operator", "values", "In", "NotIn", "Exists", "app")
+
+
+def _policies() -> st.SearchStrategy[bytes]:
+    body = st.dictionaries(st.sampled_from(POLICY_KEYS), _json(*POLICY_KEYS))
+    return body.map(lambda value: _encoded({"kind": "Policy", "apiVersion": "v1", **value}))
+
+
+def _configs() -> st.SearchStrategy[bytes]:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    body = st.dictionaries(st.sampled_from(CONFIG_KEYS[2:]), _json(*CONFIG_KEYS), max_size=5)
+    documents = body.map(lambda value: _encoded({**head, **value}))
+    yaml = _words(
+        "apiVersion: ", "kind: ", "\n", "  ", "- ", "{", "}", "[", "]", "&a ", "*a", "!!str ", "|\n", "---", "1e3"
+    )
+    return documents | _utf8(yaml)
+
+
+# ---- objects from the API server ---------------------------------------------------------------------------------
+
+
+OBJECT_KEYS = (
+    "apiVersion", "kind", "metadata", "name", "namespace", "uid", "labels", "annotations", "ownerReferences", "spec",
+    "status", "containers", "initContainers", "resources", "requests", "limits", "cpu", "memory", "nodeSelector",
+    "affinity", "nodeAffinity", "podAffinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
+    "nodeSelectorTerms", "matchExpressions", "matchLabels", "key", "operator", "values", "tolerations", "effect",
+    "topologySpreadConstraints", "maxSkew", "topologyKey", "volumes", "persistentVolumeClaim", "ports", "hostPort",
+    "allocatable", "capacity", "taints", "images", "conditions", "priority", "overhead", "In", "Gt", "NoSchedule",
+)  # fmt: skip
+
+
+def _pod_like(**more: str) -> st.SearchStrategy[dict[str, Any]]:
+    inner = st.dictionaries(st.sampled_from(OBJECT_KEYS), _json(*OBJECT_KEYS), max_size=6)
+    meta = st.fixed_dictionaries({"name": st.just("web"), "namespace": st.just("default"), "uid": st.just("u")})
+    fixed = {key: st.just(value) for key, value in ({"apiVersion": "v1", **more} if more else {}).items()}
+    return st.fixed_dictionaries({"metadata": meta, **fixed}, optional={"spec": inner, "status": inner})
+
+
+def _events() -> st.SearchStrategy[bytes]:
+    return _pod_like().map(lambda value: _encoded({"type": "ADDED", "object": value})) | st.binary(max_size=60)
+
+
+def scheduled_pod(data: bytes) -> object:
+    """A pod and a node out of one document: whatever decodes can be counted and decided about, without an exception."""
+    try:
+        pod = decode(Pod, data)
+        node = decode(Node, data)
+    except (MooringError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if not node.metadata.name:
+        return None
+    cluster = Cluster()
+    built = build(_default(), cluster)
+    cluster.put(node)
+    pod.spec.node_name = ""
+    (profile,) = built.profiles.values()
+    return built.engine.decide(cluster.info(pod), profile).outcome
+
+
+def _default() -> Any:
+    from mooring.config.load import default_config
+
+    return default_config()
+
+
+def watch_line(data: bytes) -> object:
+    assert PODS.decode_event is not None
+    return PODS.decode_event(data)
+
+
+def protobuf_body(data: bytes) -> object:
+    return protobuf.to_json(b"k8s\x00" + data)
+
+
+# ---- patches and extenders ---------------------------------------------------------------------------------------
+
+
+def _patch_target(content_type: str) -> Callable[[bytes], object]:
+    def run(data: bytes) -> object:
+        container = {"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}
+        obj = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "labels": {"a": "b"}, "finalizers": ["x"]},
+            "spec": {"containers": [container], "tolerations": [{"key": "k"}]},
+        }
+        return patched(content_type, "core.v1.Pod", obj, data)
+
+    return run
+
+
+PATCH_KEYS = (
+    "metadata",
+    "labels",
+    "finalizers",
+    "spec",
+    "containers",
+    "name",
+    "env",
+    "tolerations",
+    "$patch",
+    "delete",
+    "replace",
+    "$setElementOrder/containers",
+    "$deleteFromPrimitiveList/finalizers",
+    "$retainKeys",
+)
+POINTERS = (
+    "",
+    "/",
+    "/metadata/labels/a",
+    "/spec/containers/0",
+    "/spec/containers/-",
+    "/spec/containers/1",
+    "/a~1b",
+    "/~",
+    "/spec/containers/0/env/0/value",
+    "/metadata/finalizers/00",
+    "/spec/containers/-1",
+)
+
+
+def _json_patches() -> st.SearchStrategy[bytes]:
+    operation = st.fixed_dictionaries(
+        {},
+        optional={
+            "op": st.sampled_from(("add", "remove", "replace", "move", "copy", "test")) | SCALARS,
+            "path": st.sampled_from(POINTERS) | SCALARS,
+            "from": st.sampled_from(POINTERS) | SCALARS,
+            "value": _json(*PATCH_KEYS),
+        },
+    )
+    return (st.lists(operation, max_size=5) | SCALARS).map(_encoded)
+
+
+def extender_answer(data: bytes) -> object:
+    answers: list[object] = []
+    readers: tuple[Callable[[bytes], object], ...] = (
+        wire.read_filter_answer,
+        wire.read_priorities,
+        wire.read_preemption_answer,
+        wire.read_binding_answer,
+    )
+    for read in readers:
+        try:
+            answers.append(read(data))
+        except MooringError:
+            answers.append(None)
+    return answers
+
+
+EXTENDER_KEYS = (
+    "nodes",
+    "Nodes",
+    "NodeNames",
+    "failedNodes",
+    "FailedAndUnresolvableNodes",
+    "Error",
+    "items",
+    "metadata",
+    "Host",
+    "Score",
+    "NodeNameToMetaVictims",
+    "Pods",
+    "UID",
+    "NumPDBViolations",
+)
+
+QUANTITY_PARTS = ("1", ".", "e", "E", "-", "+", "Ki", "Mi", "m", "n", "u", "k", "99999999")
+SELECTOR_PARTS = (
+    "app",
+    "=",
+    "==",
+    "!=",
+    "!",
+    "(",
+    ")",
+    ",",
+    "a.b/c",
+    ">",
+    "<",
+    "\\",
+    "metadata.name",
+    " in ",
+    " notin ",
+)
+MALFORMED_JSON = (MooringError, msgspec.MsgspecError, UnicodeDecodeError)
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target(
+            "quantity",
+            quantity,
+            _utf8(_words(*QUANTITY_PARTS)),
+        ),
+        Target("duration", duration, _utf8(_words("1", ".", "h", "m", "s", "ms", "us", "µs", "ns", "-", "+"))),
+        Target(
+            "selector",
+            selector,
+            _utf8(
+                _words(
+                    *["app", "=", "==", "!=", "!", "(", ")", ",", "a.b/c", ">", "<", "\\", "metadata.name"],
+                    " in ",
+                    " notin ",
+                )
+            ),
+        ),
+        Target(
+            "label-selector",
+            label_selector,
+            _json(*SELECTOR_KEYS).map(_encoded),
+            MALFORMED_JSON,
+        ),
+        Target("config", config, _configs()),
+        Target("policy", policy, _policies()),
+        Target("manifests", manifests, _pod_like(kind="Pod").map(_encoded) | _configs()),
+        Target("pod", scheduled_pod, _pod_like().map(_encoded)),
+        Target("watch", watch_line, _events(), MALFORMED_JSON),
+        Target("protobuf", protobuf_body, st.binary(max_size=200)),
+        Target("json-patch", _patch_target(JSON), _json_patches()),
+        Target("merge-patch", _patch_target(MERGE), _json(*PATCH_KEYS).map(_encoded)),
+        Target("strategic-patch", _patch_target(STRATEGIC), _json(*PATCH_KEYS).map(_encoded)),
+        Target("extender", extender_answer, _json(*EXTENDER_KEYS).map(_encoded) | st.binary(max_size=60)),
+    )
+}
+
+
+def check(target: Target, data: bytes) -> None:
+    """Run one input; an exception that is not an answer comes out."""
+    with contextlib.suppress(*target.allowed):
+        target.run(data)
