@@ -226,3 +226,14 @@ def test_trap_12_pod_level_requests_count_on_the_node_but_not_for_the_pod_itself
     assert scored(world(), make_pod(cpu="1", spec=resources), how) == 75
     there = make_pod("x", node="a", cpu="1", spec=resources)
     assert scored(world(there), make_pod(cpu=0), how) == 50
+
+
+def test_more_resources_than_a_number_has_bits():
+    wanted = {f"example.com/r{i:02d}": "1" for i in range(70)}
+    cluster = make_cluster(make_node("poor"), make_node("half", allocatable=dict.fromkeys(list(wanted)[:35], "1")))
+    statuses = filter_statuses(
+        NodeResourcesFit(NodeResourcesFitArgs(), make_handle(cluster)), cluster, make_pod(requests=wanted)
+    )
+    assert statuses["poor"].reasons == tuple(f"Insufficient {name}" for name in wanted)
+    assert statuses["half"].reasons == tuple(f"Insufficient {name}" for name in list(wanted)[35:])
+    assert {status.code for status in statuses.values()} == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}

@@ -484,7 +484,10 @@ def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
 def pre_enqueue(profile: Profile, pod: PodInfo) -> Status:
     """Ask the profile's PreEnqueue plugins in order; the first that objects holds the pod back."""
     for plugin in profile.pre_enqueue:
-        status = plugin.pre_enqueue(pod.pod)
+        try:
+            status = guarded(plugin.name, 'running PreEnqueue plugin "{}": {}', plugin.pre_enqueue, pod.pod)
+        except CycleError as error:
+            return error.status
         if not status.is_success:
             return status.by(plugin.name)
     return SUCCESS

@@ -34,7 +34,8 @@ MAX_NODE_SCORE = 100
 class Reads(IntEnum):
     """What a node's verdict or score depends on, from least to most. Less is faster: see each line.
 
-    A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER).
+    A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER). Up to ROW a plugin is
+    asked about all nodes, also about those that others refuse: it must not fail on any of them.
     """
 
     # Up to ROW a verdict's numbers must mean the same for all pods of one template.

@@ -232,9 +232,15 @@ class Profile:
                 return Status(Code.ERROR, (f'running Reserve plugin "{plugin.name}": {status.message}',), plugin.name)
         return SUCCESS
 
-    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+    def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[str]:
+        """Undo all reservations, the last first; what a plugin raises here is returned, and the others go on."""
+        problems = []
         for plugin in reversed(self.reserve):
-            plugin.unreserve(state, pod, node_name)
+            try:
+                guarded(plugin.name, 'running Unreserve plugin "{}": {}', plugin.unreserve, state, pod, node_name)
+            except CycleError as error:
+                problems.append(error.status.message)
+        return problems
 
 
 def judge(

@@ -200,8 +200,11 @@ class DryRun:
         try:
             outcome = self._filters.judge(state, self._pod, fork)
         except CycleError as error:
-            for trial in trials:
-                self._fail(trial.row, error.status)
+            if len(trials) == 1:
+                self._fail(trials[0].row, error.status)
+                return
+            for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
+                yield from self._try(np.array([trial.row]))
             return
         for i in np.flatnonzero(~outcome.feasible).tolist():
             self._statuses[trials[i].row] = outcome.status_at(i)

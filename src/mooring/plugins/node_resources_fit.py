@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
@@ -26,6 +27,7 @@ from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
 UNRESOLVABLE_BIT = 1 << 62
+MAX_IN_BITS = 60  # resources; one more bit is for the number of pods
 TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
@@ -45,6 +47,8 @@ class NodeResourcesFit:
         if problems:  # upstream, too, checks these arguments only when the plugin is made
             raise ConfigError(*problems)
         self._handle = handle
+        self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
+        self._phrases: dict[int, Status] = {}
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
@@ -83,11 +87,26 @@ class NodeResourcesFit:
         for i, name in enumerate(names):
             if name not in BASIC and self._handle.devices.backs(name):
                 short[i] &= allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
+        unresolvable = (short & (amounts > allocatable)).any(axis=0)
+        if len(names) > MAX_IN_BITS:
+            return self._many(np.vstack((unresolvable, too_many, short)), names)
         bits = too_many.astype(np.int64)
         for i in range(len(names)):
             bits[short[i]] |= 2 << i
-        bits[(short & (amounts > allocatable)).any(axis=0)] |= UNRESOLVABLE_BIT
+        bits[unresolvable] |= UNRESOLVABLE_BIT
         return Verdict(bits, lambda number: _phrase(number, names)) if bits.any() else None
+
+    def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
+        """More resources than a number has bits: every combination that occurs gets a number of its own."""
+        if not marks.any():
+            return None
+        ids = np.zeros(marks.shape[1], np.int64)
+        for i in np.flatnonzero(marks.any(axis=0)).tolist():
+            column = tuple(marks[:, i].tolist())
+            number = self._combinations.setdefault((names, column), len(self._combinations) + 1)
+            ids[i] = number
+            self._phrases[number] = _status(column, names)
+        return Verdict(ids, self._phrases.__getitem__)
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:
         """What the pod asks for that is checked here, the basic resources first."""
@@ -184,10 +203,15 @@ class NodeResourcesFit:
 
 
 def _phrase(bits: int, names: tuple[str, ...]) -> Status:
-    reasons = [f"Insufficient {name}" for i, name in enumerate(names) if bits >> (i + 1) & 1]
-    if bits & 1:
-        reasons.insert(0, TOO_MANY_PODS)
-    unresolvable = bool(bits & UNRESOLVABLE_BIT)
+    marks = (bool(bits & UNRESOLVABLE_BIT), *(bool(bits >> i & 1) for i in range(len(names) + 1)))
+    return _status(marks, names)
+
+
+def _status(marks: tuple[bool, ...], names: tuple[str, ...]) -> Status:
+    """``marks``: unresolvable, too many pods, and whether each of the named resources is short."""
+    unresolvable, too_many, *short = marks
+    reasons = [TOO_MANY_PODS] if too_many else []
+    reasons += [f"Insufficient {name}" for name, is_short in zip(names, short, strict=True) if is_short]
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE, tuple(reasons))
 
 
