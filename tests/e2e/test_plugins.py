@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import pytest
@@ -113,6 +114,15 @@ async def test_a_waiting_pod_that_is_deleted_frees_its_node(world):
         await world.delete("Pod", "first")
         await world.pod("second")
         assert await world.bound("second") == "a"
+
+
+async def test_a_pod_that_waits_does_not_hold_up_the_end(world):
+    await world.node("a")
+    async with world.scheduler(enabled("Doorkeeper"), with_plugins(Doorkeeper)) as live:
+        await world.pod("first", labels={"door": "600"})
+        await waiting(world, live)
+        assert await asyncio.wait_for(live.scheduler.finish(60.0), 5)
+    assert not (await world.get("Pod", "first"))["spec"].get("nodeName")
 
 
 async def test_a_waiting_victim_is_preempted_without_being_deleted(world):

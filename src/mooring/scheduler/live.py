@@ -55,7 +55,7 @@ class LiveScheduler:
 
     async def stop(self, *, drain_s: float = 0.0) -> bool:
         """Let bindings under way finish, then stop watching and writing; false if bindings had to be given up."""
-        is_done = await self.scheduler.drain(drain_s)
+        is_done = await self.scheduler.finish(drain_s)
         if not is_done:
             await self.scheduler.abort()
         self.scheduler.close()

@@ -50,6 +50,7 @@ class PreemptionExecutor:
         *,
         nominated_pods: Callable[[str], Iterable[PodInfo]],
         activate: Callable[[Iterable[Pod]], None],
+        is_gated: Callable[[Pod], bool],
         spawn: Callable[[Awaitable[None]], object],
     ) -> None:
         self._writer = writer
@@ -61,6 +62,7 @@ class PreemptionExecutor:
         self._clock = clock
         self._nominated_pods = nominated_pods
         self._activate = activate
+        self._is_gated = is_gated
         self._spawn = spawn
         self._running: dict[str, str] = {}  # preemptor's uid -> key of the last victim once only that one is left
 
@@ -97,9 +99,19 @@ class PreemptionExecutor:
             # Upstream's label says success in any case.
             self._metrics.preemption_goroutines_duration.labels("success").observe(self._clock.monotonic() - started)
             self._metrics.preemption_goroutines_execution.labels("success").inc()
-            if not is_done:
+            if not is_done or self._came_too_late(preemptor, victims):
                 self._activate([preemptor])
         log.v(2).info("Async Preemption finished completely", preemptor=preemptor.key, node=node_name)
+
+    def _came_too_late(self, preemptor: Pod, victims: Sequence[PodInfo]) -> bool:
+        """Whether all victims are gone while the preemptor was still held back, so that no event will wake it.
+
+        Upstream leaves it to the five-minute sweep; it takes a victim that somebody else deletes at the same time.
+        """
+        if not self._is_gated(preemptor):
+            return False
+        known = (self._pods.get(victim.pod.key) for victim in victims)
+        return not any(pod is not None and pod.uid == victim.uid for pod, victim in zip(known, victims, strict=True))
 
     async def _clear_nominations(self, preemptor: Pod, node_name: str) -> bool:
         """Less important pods that were promised the node are promised it no more."""

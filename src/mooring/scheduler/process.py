@@ -30,8 +30,8 @@ from mooring.scheduler.settings import Settings, load_configuration
 
 log = logging.getLogger("mooring.scheduler")
 
-DRAIN_S = 30.0
-"""How long bindings under way may take after SIGTERM."""
+DRAIN_S = 20.0
+"""How long bindings under way may take after SIGTERM; after 30 seconds a kubelet would kill us."""
 OK, FAILED = 0, 1
 
 
@@ -150,7 +150,7 @@ class SchedulerProcess:
             self._is_leading = False
             # Who stops on purpose finishes what it began, and holds the lease meanwhile; who lost the lease must not.
             if self._is_stopping:
-                await live.scheduler.drain(DRAIN_S)
+                await live.scheduler.finish(DRAIN_S)
             else:
                 await live.scheduler.abort()
 

@@ -52,6 +52,7 @@ from mooring.scheduler.binding import BindingCycle, PreBinding
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.log_entry import log_entry
 from mooring.scheduler.meters import Meters
+from mooring.scheduler.preemption_executor import PLUGIN as PREEMPTION
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
 from mooring.scheduler.status_patch import Patch, pod_scheduled, status_patch
 from mooring.scheduler.turnstile import Turnstile
@@ -142,6 +143,7 @@ class Scheduler:
             self._clock,
             nominated_pods=nominator.nominated_pods,
             activate=lambda pods: self._turnstile(self.queue.activate, pods),
+            is_gated=self._is_gated_by_preemption,
             spawn=self._spawn,
         )
         self._built = self._build(config, None)
@@ -293,6 +295,12 @@ class Scheduler:
             await asyncio.wait(set(self._tasks), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         return True
 
+    async def finish(self, timeout_s: float) -> bool:
+        """End cleanly: what is being written is waited for, pods that wait on permit are left to whoever comes next."""
+        for waiting in self.waiting_pods.all():
+            waiting.abandon()
+        return await self.drain(timeout_s)
+
     async def abort(self) -> None:
         """Stop everything under way at once: the lease is lost, and somebody else may be binding the same pods."""
         self._is_aborted = True
@@ -389,7 +397,7 @@ class Scheduler:
         return self.cluster.pod(pod.uid) is not None
 
     def _refused(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
-        if decision.is_fit_error and any(plugin.name == "DefaultPreemption" for plugin in profile.post_filter):
+        if decision.is_fit_error and any(plugin.name == PREEMPTION for plugin in profile.post_filter):
             self.options.metrics.preemption_attempts.inc()
         if decision.victims and decision.nominated_node:
             self.preemptions.start(decision.pod, decision.nominated_node, decision.victims)
@@ -424,6 +432,10 @@ class Scheduler:
             self.queue.activate(list(activated.values()))
             activated.clear()
         self._spawn(self.binding.run(placement))
+
+    def _is_gated_by_preemption(self, pod: Pod) -> bool:
+        info = self.queue.get(pod.key)
+        return info is not None and info.uid == pod.uid and info.gating_plugin == PREEMPTION
 
     def _undo(self, placement: Placement) -> None:
         plugin_calls.unreserve(placement)

@@ -43,6 +43,12 @@ class WaitingPod:
         """Make room for a more important pod; unlike a refusal this does not make the pod unschedulable."""
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
+    def abandon(self) -> None:
+        """Nobody will hear the verdict: the process ends."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._verdict.cancel()
+
     async def verdict(self) -> Status:
         return await self._verdict
 

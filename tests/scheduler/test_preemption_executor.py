@@ -1,0 +1,149 @@
+"""Evictions: who is told what, in which order, and when the preemptor may come again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mooring.api.core import Pod, PodStatus
+from mooring.api.meta import ObjectMeta
+from mooring.client.errors import NotFound, ServerError
+from mooring.clock import VirtualClock
+from mooring.observe.metrics import SchedulerMetrics
+from mooring.scheduler.preemption_executor import PreemptionExecutor
+from mooring.scheduler.waiting_pods import WaitingPods
+from mooring.state.cluster import Cluster
+
+
+def make(name, priority=0, nominated="", terminating=False):
+    meta = ObjectMeta(name=name, namespace="d", uid=f"uid-{name}", deletion_timestamp="now" if terminating else None)
+    pod = Pod(metadata=meta, status=PodStatus(nominated_node_name=nominated))
+    pod.spec.priority = priority
+    pod.spec.scheduler_name = "default-scheduler"
+    return Cluster().info(pod)
+
+
+class Stage:
+    """An executor with everything around it made of paper."""
+
+    def __init__(self, *victims, failures=None, nominated=(), gated=False):
+        self.sent, self.events, self.activated, self.tasks = [], [], [], []
+        self.failures = failures or {}
+        self.pods = {victim.pod.key: victim.pod for victim in victims}
+        self.waiting = WaitingPods()
+        self.pre_binding = {}
+        self.victims = victims
+        self.executor = PreemptionExecutor(
+            self,
+            SimpleNamespace(record=lambda about, **more: self.events.append((about.name, more["note"]))),
+            self.waiting,
+            self.pre_binding,
+            self.pods,
+            SchedulerMetrics(),
+            VirtualClock(0),
+            nominated_pods=lambda node: nominated,
+            activate=lambda pods: self.activated.extend(pod.name for pod in pods),
+            is_gated=lambda pod: gated,
+            spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
+        )
+
+    async def patch_pod_status(self, namespace, name, patch):
+        await self._send("patch", name)
+
+    async def delete_pod(self, pod):
+        await self._send("delete", pod.name)
+
+    async def _send(self, verb, name):
+        self.sent.append((verb, name))
+        await asyncio.sleep(0)
+        failure = self.failures.get((verb, name))
+        if failure is not None:
+            raise failure
+
+    async def run(self):
+        self.executor.start(make("preemptor", 100), "a", self.victims)
+        await asyncio.gather(*self.tasks)
+
+
+async def test_the_last_victim_comes_last_and_each_is_told():
+    stage = Stage(make("one"), make("two"), make("three"))
+    await stage.run()
+    assert stage.sent[-2:] == [("patch", "three"), ("delete", "three")]
+    assert {name for _, name in stage.sent[:-2]} == {"one", "two"}
+    assert [name for name, _ in stage.events][-1] == "three"
+    assert stage.events[0][1] == "Preempted by pod uid-preemptor on node a"
+    assert stage.activated == []
+
+
+async def test_victims_that_are_going_already_are_left_alone():
+    stage = Stage(make("one", terminating=True))
+    await stage.run()
+    assert stage.sent == [] and stage.tasks == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "sent"),
+    [pytest.param("patch", 1, id="at the patch"), pytest.param("delete", 2, id="at the delete")],
+)
+async def test_a_victim_that_is_gone_is_no_failure_and_no_event(verb, sent):
+    stage = Stage(make("one"), failures={(verb, "one"): NotFound("gone", code=404)})
+    await stage.run()
+    assert (len(stage.sent), stage.events, stage.activated) == (sent, [], [])
+
+
+async def test_a_failure_spares_the_last_victim_and_brings_the_preemptor_back():
+    stage = Stage(make("one"), make("two"), failures={("delete", "one"): ServerError("x", code=500)})
+    await stage.run()
+    assert {name for _, name in stage.sent} == {"one"}
+    assert stage.activated == ["preemptor"]
+
+
+async def test_nominations_of_less_important_pods_are_taken_back_first():
+    stage = Stage(make("one"), nominated=[make("low", 1, "a"), make("equal", 100, "a"), make("told", 1)])
+    await stage.run()
+    assert stage.sent[0] == ("patch", "low")
+    assert {name for _, name in stage.sent} == {"low", "one"}
+
+
+async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
+    stage = Stage(make("one"), make("two"))
+    stage.executor.start(make("preemptor", 100), "a", stage.victims)
+    assert stage.executor.is_running("uid-preemptor")
+    for _ in range(50):
+        if ("patch", "two") in stage.sent:
+            break
+        await asyncio.sleep(0)
+    assert ("patch", "two") in stage.sent
+    assert stage.executor.is_running("uid-preemptor")
+    del stage.pods["d/two"]
+    assert not stage.executor.is_running("uid-preemptor")
+    await asyncio.gather(*stage.tasks)
+    assert not stage.executor.is_running("uid-preemptor")
+
+
+@pytest.mark.parametrize(
+    ("gone", "gated", "activated"),
+    [
+        pytest.param(True, True, ["preemptor"], id="nothing else will wake it"),
+        pytest.param(True, False, [], id="it was woken in time"),
+        pytest.param(False, True, [], id="the victim's end will wake it"),
+    ],
+)
+async def test_a_preemptor_whose_victims_went_too_early_is_tried_again(gone, gated, activated):
+    stage = Stage(make("one"), gated=gated)
+    if gone:
+        stage.pods.clear()
+    await stage.run()
+    assert stage.activated == activated
+
+
+async def test_a_victim_that_waits_on_permit_is_stopped_in_memory():
+    victim = make("one")
+    stage = Stage(victim)
+    waiting = stage.waiting.add(victim, "a", {"P": 60.0})
+    await stage.run()
+    assert stage.sent == []
+    assert stage.events[0][1].endswith("on node a (in kube-scheduler memory).")
+    assert (await waiting.verdict()).message == "preempted"
