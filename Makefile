@@ -1,22 +1,33 @@
 # Two commands do everything on a fresh machine: `make start` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
+, := ,
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: start test check bench parity clean
+.PHONY: start test check bench parity docs soak fuzz release clean
 .DEFAULT_GOAL := start
 
-# uv is used where it is there (it is faster); plain venv and pip do otherwise.
-$(STAMP): pyproject.toml
+# $(call install,EXTRAS): uv is used where it is there (it is faster); plain venv and pip do otherwise.
+define install
 	@if [ ! -x $(BIN)/python ]; then \
 	  if command -v uv >/dev/null 2>&1; then uv venv --seed --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi; \
 	fi
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[dev]'; \
-	 else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'; fi
+	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[$(1)]'; \
+	 else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]'; fi
 	@touch $@
+endef
 
-start: $(STAMP)  ## schedule a first pod and say why it went where it went
+# A scheduler needs less than its tests do: the first start does not wait for them.
+$(RUNTIME): pyproject.toml
+	$(call install,dra$(,)fast)
+
+$(STAMP): pyproject.toml
+	$(call install,dev)
+	@touch $(RUNTIME)
+
+start: $(RUNTIME)  ## schedule a first pod and say why it went where it went
 	@$(BIN)/mooring start
 
 check: $(STAMP)  ## formatting, lint, types, layers
@@ -33,6 +44,18 @@ bench: $(STAMP)  ## a few minutes of measurements, as a table
 
 parity: $(STAMP)  ## replay the recorded corpus and write docs/parity.md
 	$(BIN)/python scripts/parity.py
+
+docs: $(STAMP)  ## build the documentation into build/site; broken links fail
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+soak: $(STAMP)  ## an hour of churn and faults on the embedded control plane (MINUTES=3 for less)
+	$(BIN)/mooring bench soak --minutes $(or $(MINUTES),60)
+
+fuzz: $(STAMP)  ## feed the parsers nonsense, 60 seconds each
+	$(BIN)/python scripts/fuzz --seconds 60
+
+release: $(STAMP)  ## wheel, sdist, SBOM and checksums in dist/
+	PYTHON=$(BIN)/python scripts/release
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

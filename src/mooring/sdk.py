@@ -41,6 +41,7 @@ import numpy as np
 
 from mooring.api.core import Node, Pod, Taint
 from mooring.errors import ConfigError, PluginError
+from mooring.extender import sdk as extender
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
@@ -82,6 +83,7 @@ __all__ = [
     "Reserve",
     "Status",
     "error",
+    "extender",
     "on",
     "only_nodes",
     "scaled",
