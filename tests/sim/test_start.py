@@ -108,3 +108,14 @@ def test_stories_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_example_still_explains_two_pods(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["start", "--example"]) == 0
     assert "A cluster of 5 nodes" in capsys.readouterr().out
+
+
+def test_a_reader_who_has_seen_enough_ends_it(tmp_path: Path) -> None:
+    process = _start("--keep", "--scenario", "zone-spread", home=tmp_path)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=40) == 130
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert list(tmp_path.iterdir()) == []

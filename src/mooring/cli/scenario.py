@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,15 @@ class Telling:
 
 
 def _line(text: str) -> None:
-    click.echo(text)
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
+    try:
+        click.echo(text)
+        if not sys.stdout.isatty():
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us has seen enough. This is called from deep inside, where an error would only cost a pod its
+        # attempt: end as at Ctrl-C instead.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.raise_signal(signal.SIGINT)
 
 
 def telling_options(command: Any) -> Any:

@@ -14,7 +14,7 @@ async def scenario(cluster: ScenarioCluster) -> None:
     cluster.say("nine nodes, and none of them takes pods")
     await cluster.create(pod("pod1", image="registry.k8s.io/pause:3.5"))
     await cluster.expect_pod("pod1", pending="9 node(s) were unschedulable")
-    await cluster.advance(1)
+    await cluster.advance(0.3)
     cluster.say("a tenth node appears")
     await cluster.create(node("node10"))
     await cluster.expect_pod("pod1", node="node10")
