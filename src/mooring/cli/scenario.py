@@ -32,10 +32,11 @@ class Telling:
 
         level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
         colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and self.output == "text"
-        return Settings(level=level, as_json=self.output == "json", colored=colored, write=_line)
+        return Settings(level=level, as_json=self.output == "json", colored=colored, write=print_line)
 
 
-def _line(text: str) -> None:
+def print_line(text: str = "") -> None:
+    """Print a line at once; a reader who has gone ends the story."""
     try:
         click.echo(text)
         if not sys.stdout.isatty():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.scenario import Telling, telling_options
+from mooring.cli.scenario import Telling, print_line, telling_options
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -126,25 +126,25 @@ class _Shown:
 
     def up(self, world: Any) -> None:
         if self._is_text and hasattr(world, "plane"):
-            click.echo(f"The API server listens at {world.plane.url}. In another terminal:")
-            click.echo(f"    kubectl --kubeconfig {self._kubeconfig} get pods -A -o wide -w")
-            click.echo()
+            print_line(f"The API server listens at {world.plane.url}. In another terminal:")
+            print_line(f"    kubectl --kubeconfig {self._kubeconfig} get pods -A -o wide -w")
+            print_line()
 
     def ended(self, result: Result | None) -> None:
         if not self._is_text:
             return
-        click.echo()
+        print_line()
         if result is not None:
-            click.echo(
+            print_line(
                 f"As expected: {result.expectations} expectations held."
                 if result.held
                 else f"NOT as expected: {result.failure}"
             )
         if self.stays:
-            click.echo(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
-            click.echo("    create deployment web --image=nginx --replicas=3")
+            print_line(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
+            print_line("    create deployment web --image=nginx --replicas=3")
         else:
-            click.echo("More: mooring scenario list; a cluster that stays: mooring start --keep")
+            print_line("More: mooring scenario list; a cluster that stays: mooring start --keep")
 
 
 def _embedded(
@@ -194,7 +194,7 @@ async def _work(
             for i in range(1, nodes + 1):
                 await world.cluster.apply(node(f"node{i}"))
         if scenario is not None and may_skip and await world.cluster.list("nodes"):
-            click.echo("The cluster is as it was when it was last stopped; a story is played where you name one.")
+            print_line("The cluster is as it was when it was last stopped; a story is played where you name one.")
         elif scenario is not None:
             result = await world.play(scenario)
         show.ended(result)
