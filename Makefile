@@ -46,7 +46,7 @@ parity: $(STAMP)  ## replay the recorded corpus and write docs/parity.md
 	$(BIN)/python scripts/parity.py
 
 docs: $(STAMP)  ## build the documentation into build/site; broken links fail
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 soak: $(STAMP)  ## an hour of churn and faults on the embedded control plane (MINUTES=3 for less)
 	$(BIN)/mooring bench soak --minutes $(or $(MINUTES),60)

@@ -1,0 +1,258 @@
+"""The reference pages, made from the code: what the command line, the types, plugins and metrics say themselves.
+
+The documentation's build calls these functions; nothing they return is kept in the repository, so nothing can grow old.
+
+    python scripts/docs_pages.py            print the names of the pages
+    python scripts/docs_pages.py NAME       print one of them
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+HELP_WIDTH = 100
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a bar or a newline in a cell would end it."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+# ---- the command line --------------------------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    from mooring.cli.main import cli
+
+    parts = [
+        "# Command line",
+        "",
+        "Every command as its `--help` prints it. Exit code 0: yes, done. 1: the answer is no, or it failed. "
+        "2: bad usage or input.",
+    ]
+    for path, text in _helps(cli, ("mooring",)):
+        parts += ["", f"{'#' * min(len(path) + 1, 4)} {' '.join(path)}", "", "```text", text.rstrip(), "```"]
+    return "\n".join(parts) + "\n"
+
+
+def _helps(command: click.Command, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], str]]:
+    context = click.Context(command, info_name=" ".join(path), max_content_width=HELP_WIDTH, terminal_width=HELP_WIDTH)
+    yield path, _own_help(path) or command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None and not found.hidden:
+                yield from _helps(found, (*path, name))
+
+
+def _own_help(path: tuple[str, ...]) -> str:
+    """``mooring run`` reads its flags as kube-scheduler does, not with click."""
+    if path != ("mooring", "run"):
+        return ""
+    from mooring.cli.run import EXAMPLE
+    from mooring.scheduler.flags import help_text
+
+    return help_text(EXAMPLE, width=HELP_WIDTH)
+
+
+# ---- the configuration -------------------------------------------------------------------------------------------
+
+
+def configuration() -> str:
+    from mooring.config import types
+
+    order: list[type[msgspec.Struct]] = []
+    _collect(types.KubeSchedulerConfiguration, order)
+    arguments = [types.ARGS_TYPES[name] for name in sorted(types.ARGS_TYPES)]
+    inner: list[type[msgspec.Struct]] = []
+    for args in arguments:
+        _collect(args, inner)
+    parts = [
+        "# Configuration",
+        "",
+        f"A file with `apiVersion: {types.API_VERSION}` and `kind: {types.KIND}`, given as "
+        "`mooring run --config FILE`. `mooring config check FILE` says whether it is valid and what runs where; "
+        "`mooring config defaults` prints it with everything filled in.",
+        "",
+    ]
+    parts += [_struct(kind) for kind in order]
+    parts += ["## Arguments of plugins", "", "In a profile's `pluginConfig`, each with the plugin's `name`.", ""]
+    parts += [_struct(kind, "###") for kind in inner if kind not in order]
+    return "\n".join(parts)
+
+
+def _collect(kind: type[msgspec.Struct], found: list[type[msgspec.Struct]]) -> None:
+    if kind in found:
+        return
+    found.append(kind)
+    for hint in typing.get_type_hints(kind).values():
+        for inner in _structs_in(hint):
+            if inner.__module__ == "mooring.config.types":
+                _collect(inner, found)
+
+
+def _structs_in(hint: Any) -> Iterable[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _structs_in(argument)
+
+
+def _struct(kind: type[msgspec.Struct], heading: str = "##") -> str:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    rows = [
+        (f"`{field.encode_name}`", _type_name(hints[field.name]), _default(field, hints[field.name]))
+        for field in msgspec.structs.fields(kind)
+    ]
+    says = "" if _is_inherited(kind) else inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("``", "`")
+    return f"{heading} {kind.__name__}\n\n{says}\n\n{table(('field', 'type', 'default'), rows)}"
+
+
+def _is_inherited(kind: type) -> bool:
+    return "__doc__" not in vars(kind) or not kind.__doc__
+
+
+def _type_name(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Annotated:
+        base, *metadata = typing.get_args(hint)
+        is_duration = any((getattr(meta, "extra", None) or {}).get("wire") == "duration" for meta in metadata)
+        return "duration" if is_duration else _type_name(base)
+    arguments = [argument for argument in typing.get_args(hint) if argument is not type(None)]
+    if typing.get_origin(hint) is list:
+        return f"list of {_type_name(arguments[0])}"
+    if arguments:
+        return " or ".join(_type_name(argument) for argument in arguments)
+    names = {str: "text", int: "integer", float: "number", bool: "boolean", bytes: "base64", Any: "anything"}
+    if hint in names:
+        return names[hint]
+    name = getattr(hint, "__name__", str(hint))
+    return f"[{name}](#{name.lower()})" if getattr(hint, "__module__", "") == "mooring.config.types" else name
+
+
+def _default(field: Any, hint: Any) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+        return "" if isinstance(value, msgspec.Struct) or not value else f"`{msgspec.json.encode(value).decode()}`"
+    value = field.default
+    if value is None or value is msgspec.NODEFAULT or value in ("", b""):
+        return ""
+    if _type_name(hint) == "duration":
+        from mooring.config.duration import format_duration
+
+        return f"`{format_duration(value)}`"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+# ---- plugins -----------------------------------------------------------------------------------------------------
+
+
+def plugins() -> str:
+    from mooring.config.load import default_config
+    from mooring.config.types import EXTENSION_POINTS, plugin_set
+    from mooring.framework.registry import points_of
+    from mooring.plugins.in_tree import IN_TREE, OPTIONAL
+
+    (profile,) = default_config().profiles
+    weights = {plugin.name: plugin.weight or 1 for plugin in plugin_set(profile.plugins, "multiPoint").enabled}
+
+    def row(plugin: type) -> tuple[str, ...]:
+        points = [point for point in EXTENSION_POINTS if point in points_of(plugin)]
+        name = plugin.__name__
+        weight = str(weights.get(name, "")) if "score" in points else ""
+        return f"**{name}**", two_sentences(plugin), ", ".join(points), weight
+
+    head = ("plugin", "what it decides", "extension points", "weight")
+    return "\n".join(
+        [
+            "# Plugins",
+            "",
+            "kube-scheduler's plugins, in the order in which the default profile runs them. The texts are the plugins' "
+            "own first sentences; their files in `src/mooring/plugins/` say the rest.",
+            "",
+            table(head, [row(plugin) for plugin in IN_TREE]),
+            "## Not in kube-scheduler",
+            "",
+            "They are there for whoever names them in a profile.",
+            "",
+            table(head[:3], [row(plugin)[:3] for plugin in OPTIONAL]),
+        ]
+    )
+
+
+def two_sentences(plugin: type) -> str:
+    """The first sentence of the plugin's file and the first of its class."""
+    module = inspect.cleandoc(sys.modules[plugin.__module__].__doc__ or "").split("\n")[0]
+    module = _first_sentence(module.removeprefix(f"{plugin.__name__}: "))
+    own = inspect.cleandoc(plugin.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    if module.split(None, 1)[0].islower():
+        module = module[:1].upper() + module[1:]  # but nodeSelector is written so
+    return f"{module} {_first_sentence(own)}".replace("``", "`")
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?]) (?=[A-Z`])", text)[0]
+
+
+# ---- metrics, features, endpoints --------------------------------------------------------------------------------
+
+
+def metrics() -> str:
+    from mooring.observe.metrics import SchedulerMetrics
+
+    families = SchedulerMetrics().registry._families.values()
+    rows = []
+    for family in sorted(families, key=lambda family: family.name):
+        stability, _, says = family.help_text.partition("] ")
+        labels = ", ".join(f"`{label}`" for label in family.label_names)
+        rows.append((f"`{family.name}`", family.kind, labels, stability.strip("["), says))
+    return (
+        "# Metrics\n\nServed at `/metrics` under kube-scheduler's names; its dashboards and alerts go on working. "
+        "`/metrics/resources` adds `kube_pod_resource_request` and `kube_pod_resource_limit` for every pod.\n\n"
+        + table(("name", "kind", "labels", "stability", "what it says"), rows)
+    )
+
+
+def features() -> str:
+    from mooring.config.features import DEFAULT_FEATURES, GATES
+
+    rows = [
+        (f"`{name}`", gate.stage.value, "on" if DEFAULT_FEATURES[name] else "off")
+        for name, gate in sorted(GATES.items())
+    ]
+    return "# Feature gates\n\nSet with `--feature-gates=Name=true,…`; the defaults are those of 1.36.\n\n" + table(
+        ("gate", "stage", "default"), rows
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": command_line,
+    "reference/configuration.md": configuration,
+    "reference/plugins.md": plugins,
+    "reference/metrics.md": metrics,
+    "reference/features.md": features,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        print("\n".join(PAGES))
+        return 0
+    if arguments[0] not in PAGES:
+        print(f"docs_pages: no page {arguments[0]}; there are {', '.join(PAGES)}", file=sys.stderr)
+        return 2
+    sys.stdout.write(PAGES[arguments[0]]())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
