@@ -50,7 +50,8 @@ def soak(minutes: float, nodes: int, rate: float, seed: int, leader_every_s: flo
             to.print(f"{elapsed / 60:5.1f} min  {report.pods_bound:,} pods bound", end="\r")
 
     if not logging.getLogger().isEnabledFor(logging.INFO):
-        logging.getLogger("mooring").setLevel(logging.CRITICAL)  # refused requests are what this is about
+        for name in ("mooring", "aiohttp"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # refused requests are what this is about
     report = asyncio.run(
         soaking.soak(minutes * 60, nodes=nodes, rate=rate, seed=seed, leader_every_s=leader_every_s, progress=progress)
     )
