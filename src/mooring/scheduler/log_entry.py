@@ -8,7 +8,7 @@ from mooring.api.times import format_micro_time
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
 
-MAX_NODES = 20
+MAX_NODES = 5
 """How many nodes' scores and reasons a line holds; the best first."""
 
 
