@@ -61,7 +61,7 @@ def telling_options(command: Any) -> Any:
     )(command)
 
 
-@click.group()
+@click.group(epilog="Example: mooring scenario run --virtual-time preemption")
 def scenario() -> None:
     """Play stories about a cluster, in real or in virtual time."""
 
