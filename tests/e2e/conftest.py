@@ -31,6 +31,7 @@ COLLECTIONS = {
     "PersistentVolumeClaim": "/api/v1/namespaces/default/persistentvolumeclaims",
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodGroup": "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",

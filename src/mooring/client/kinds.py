@@ -15,7 +15,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
+from mooring.api.workloads import PodDisruptionBudget, PodGroup, ReplicaSet, StatefulSet
 from mooring.client.informer import PODS_FIELD_SELECTOR
 from mooring.client.sharing import PodSharing
 from mooring.client.watch import ResourceKind, typed_kind
@@ -38,6 +38,10 @@ VOLUME_ATTACHMENTS = typed_kind("volumeattachments", "storage.k8s.io/v1", Volume
 RESOURCE_CLAIMS = typed_kind("resourceclaims", "resource.k8s.io/v1", ResourceClaim)
 RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSlice)
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
+POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", PodGroup)
+
+# Watched only where a plugin needs them: by plugin name.
+EXTRA_KINDS: dict[str, tuple[ResourceKind[Any], ...]] = {"Coscheduling": (POD_GROUPS,)}
 
 SCHEDULER_KINDS: tuple[ResourceKind[Any], ...] = (
     NODES,

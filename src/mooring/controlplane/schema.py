@@ -1,4 +1,5 @@
-"""What the fields of API types are: names, types, list and patch semantics, read from ``types.txt``.
+"""What the fields of API types are: names, types, list and patch semantics, read from ``types.txt``
+(Kubernetes' own, generated) and ``types_custom.txt`` (what others define, by hand).
 
 One table serves strict decoding, strategic merge patch, server-side apply, OpenAPI and protocol buffers, so
 that they cannot disagree.
@@ -80,7 +81,8 @@ def types() -> dict[str, Type]:
     """All types by their short name, for example ``core.v1.PodSpec``."""
     found: dict[str, Type] = {}
     current = Type("", False)
-    text = resources.files("mooring.controlplane").joinpath("types.txt").read_text()
+    files = resources.files("mooring.controlplane")
+    text = files.joinpath("types.txt").read_text() + files.joinpath("types_custom.txt").read_text()
     for line in text.splitlines():
         if line.startswith("#"):
             continue

@@ -21,6 +21,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.workloads import PodGroup
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.queue.events import (
     ASSIGNED_POD_ADD,
@@ -45,6 +46,7 @@ RESOURCES: dict[type[Object], EventResource] = {
     ResourceClaim: EventResource.RESOURCE_CLAIM,
     ResourceSlice: EventResource.RESOURCE_SLICE,
     DeviceClass: EventResource.DEVICE_CLASS,
+    PodGroup: EventResource.POD_GROUP,
 }
 """The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
 
@@ -71,7 +73,7 @@ class EventHandlers:
         *,
         reject_waiting_pod: RejectWaitingPod = _nobody_waits,
         declared_features: bool = True,  # the gate NodeDeclaredFeatures
-        gang_scheduling: bool = False,  # the gate GangScheduling
+        gang_scheduling: bool = False,  # whether a new pod can complete another one's group
         pods: dict[str, Pod] | None = None,
     ) -> None:
         self.pods: dict[str, Pod] = {} if pods is None else pods

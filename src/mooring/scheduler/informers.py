@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.client.errors import NotFound
 from mooring.client.informer import InformerSet
-from mooring.client.kinds import NODES, PODS, SCHEDULER_KINDS
+from mooring.client.kinds import EXTRA_KINDS, NODES, PODS, SCHEDULER_KINDS
 from mooring.client.rest import RestClient
 from mooring.client.watch import PAGE_SIZE, ResourceKind
 from mooring.errors import ApiError
@@ -30,12 +30,16 @@ class Listener(Protocol):
     def delete(self, obj: Object) -> None: ...
 
 
-def connect(informers: InformerSet, listener: Listener, *, raw: RawObjects | None = None) -> None:
+def connect(
+    informers: InformerSet, listener: Listener, *, raw: RawObjects | None = None, plugins: Iterable[str] = ()
+) -> None:
     """Have every kind that the scheduler needs watched, and the listener told.
 
-    ``raw`` keeps pods and nodes as they come, for extenders that want them whole.
+    ``plugins`` are those in use: some want kinds of their own. ``raw`` keeps pods and nodes as they come, for
+    extenders that want them whole.
     """
-    for kind in SCHEDULER_KINDS:
+    extra = (kind for plugin in plugins for kind in EXTRA_KINDS.get(plugin, ()))
+    for kind in dict.fromkeys((*SCHEDULER_KINDS, *extra)):
         if raw is not None and kind in (PODS, NODES):
             kept = replace(kind, decode=raw.decoder(Pod if kind is PODS else Node), decode_event=None, share=None)
             informers.add(kept).add_handler(listener.put, listener.update, _after(listener.delete, raw.forget))

@@ -42,7 +42,7 @@ class LiveScheduler:
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
         )
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
-        connect(self.informers, self.scheduler, raw=raw)
+        connect(self.informers, self.scheduler, raw=raw, plugins=self.scheduler.plugin_names)
 
     async def start(self) -> None:
         """Begin to watch and to write events."""

@@ -172,7 +172,7 @@ class Scheduler:
             self.queue,
             reject_waiting_pod=self.waiting_pods.reject_deleted,
             declared_features=options.features["NodeDeclaredFeatures"],
-            gang_scheduling=options.features["GangScheduling"],
+            gang_scheduling="Coscheduling" in self.plugin_names,
             pods=self.pods,
         )
         self.meters.follow(self.queue, self.cluster)
@@ -182,6 +182,11 @@ class Scheduler:
     @property
     def profiles(self) -> dict[str, Profile]:
         return self._built.profiles
+
+    @property
+    def plugin_names(self) -> set[str]:
+        """The plugins of all profiles."""
+        return {name for profile in self.profiles.values() for name in profile.plugins}
 
     def _queue_options(self, config: KubeSchedulerConfiguration) -> QueueOptions:
         features = self.options.features
@@ -203,6 +208,7 @@ class Scheduler:
             handle.writer = self._writer
             handle.preemptions = self.preemptions
             handle.waiting_pods = self.waiting_pods
+            handle.pods = self.pods
             handle.pick = self.options.rng.randrange
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is promised to pods that are being bound
