@@ -20,7 +20,7 @@ from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import PostFilterResult, Reads, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError, FilterOutcome, Profile, guarded, judge
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.answered_rows import AnsweredRows
 from mooring.state.cluster import Cluster
@@ -144,6 +144,13 @@ class Engine:
         if info is not None and batch is not None and batch.row != info.row:
             batch.move(info.row)
 
+    def _tell(self, profile: Profile, point: str, status: Status, started: float) -> float:
+        """Let the profile's observer know how long a point took, and return the time for the next one."""
+        now = self.clock.monotonic()
+        if profile.observer is not None:
+            profile.observer.extension_point(point, CODE_NAMES[status.code], now - started)
+        return now
+
     # ---- search ------------------------------------------------------------------------------------------------
 
     def _find(
@@ -158,7 +165,12 @@ class Engine:
         detail: bool,
     ) -> Found:
         table = nodes.table
+        observer = profile.observer
+        started = 0.0 if observer is None else self.clock.monotonic()
         pre = profile.run_pre_filter(state, pod, nodes)
+        if observer is not None:
+            started = self._tell(profile, "PreFilter", pre.status, started)
+            observer.evaluated("PreFilter", profile.asked("PreFilter", state.skip_filter), 1)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return Found(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
@@ -182,6 +194,9 @@ class Engine:
         looked_at = nodes if index is None else nodes.subset(index)
         outcome = self._filter(pod, profile, state, looked_at, detail=detail)
         self.judge_with_nominated(pod, profile, state, looked_at, outcome)
+        if observer is not None:
+            self._tell(profile, "Filter", SUCCESS if outcome.feasible.any() else Status.unschedulable(), started)
+            observer.evaluated("Filter", profile.active_filters(state), len(looked_at))
         rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
         rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent)
@@ -364,7 +379,9 @@ class Engine:
         if not profile.post_filter:
             decision.nominated_node = ""
             return
+        started = self.clock.monotonic()
         result = self._post_filter(decision, profile, nodes, found.statuses)
+        self._tell(profile, "PostFilter", result.status, started)
         decision.post_filter_message = result.status.message
         decision.nominated_node = result.nominated_node
         decision.victims = result.victims
@@ -403,8 +420,16 @@ class Engine:
         feasible = nodes if len(rows) == len(table) and _is_in_order(rows) else NodeRows(table, rows)
         if found.nodes is not None:
             feasible = found.nodes
+        observer = profile.observer
+        started = 0.0 if observer is None else self.clock.monotonic()
         profile.run_pre_score(state, pod, feasible)
+        if observer is not None:
+            started = self._tell(profile, "PreScore", SUCCESS, started)
+            observer.evaluated("PreScore", profile.asked("PreScore", state.skip_score), 1)
         by_plugin, totals = self._score(pod, profile, state, feasible, detail=detail)
+        if observer is not None:
+            self._tell(profile, "Score", SUCCESS, started)
+            observer.evaluated("Score", profile.score_plan(state).active, len(feasible))
         if self.extenders is not None:
             return self._choose_with_extenders(self.extenders, decision, feasible, by_plugin, totals)
         if not profile.score:

@@ -29,6 +29,7 @@ from mooring.framework.interfaces import (
     ScorePlugin,
     Scores,
 )
+from mooring.framework.observer import CycleObserver
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -113,11 +114,13 @@ class Profile:
     bind: list[BindPlugin]
     post_bind: list[PostBindPlugin]
     plugins: dict[str, Any]  # all of them by name
+    observer: CycleObserver | None = None
     # Worked out once, because asking a Protocol whether an object fits it is slow.
     normalizers: dict[str, Callable[..., Scores]] = field(init=False)
     extensions: list[Any] = field(init=False)  # pre-filters that want to hear of pods added or removed in thought
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
+    _asked: dict[tuple[str, frozenset[str]], list[Any]] = field(init=False, default_factory=dict)
     plugins_that_sign: list[Any] = field(init=False)  # those that filter or score: they know what makes two pods equal
 
     def __post_init__(self) -> None:
@@ -186,6 +189,15 @@ class Profile:
             active = [plugin for plugin in self.filter if plugin.name not in key]
             plan = self._filter_plans[key] = FilterPlan(active, [p for p in active if is_cacheable(p.filter_reads, p)])
         return plan
+
+    def asked(self, point: str, skipped: set[str]) -> list[Any]:
+        """The plugins of a point that did not bow out; the same list for the same skips."""
+        key = (point, frozenset(skipped))
+        found = self._asked.get(key)
+        if found is None:
+            plugins: list[Any] = list(self.pre_filter if point == "PreFilter" else self.pre_score)
+            found = self._asked[key] = [plugin for plugin in plugins if plugin.name not in skipped]
+        return found
 
     def score_plan(self, state: CycleState) -> ScorePlan:
         key = frozenset(state.skip_score)

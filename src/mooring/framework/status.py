@@ -18,6 +18,17 @@ class Code(IntEnum):
     PENDING = 6  # no, and the pod need not do penance in backoff
 
 
+CODE_NAMES = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.SKIP: "Skip",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.PENDING: "Pending",
+}
+"""How metrics and texts call the codes."""
+
 REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 

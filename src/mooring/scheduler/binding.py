@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from mooring.clock import Clock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.interfaces import PreBindPlugin
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import Placement
 from mooring.scheduler.meters import Meters
-from mooring.scheduler.plugin_calls import CODE_NAMES
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 

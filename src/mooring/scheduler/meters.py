@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
 from mooring.observe.registry import CounterChild, GaugeChild, HistogramChild
@@ -14,7 +15,7 @@ from mooring.state.cluster import Cluster
 class ProfileMeters:
     """The metrics of one profile."""
 
-    __slots__ = ("_attempts", "_durations", "_metrics", "_name", "_points")
+    __slots__ = ("_attempts", "_durations", "_evaluated", "_metrics", "_name", "_points")
 
     def __init__(self, metrics: SchedulerMetrics, name: str) -> None:
         self._metrics = metrics
@@ -22,6 +23,8 @@ class ProfileMeters:
         self._attempts: dict[str, CounterChild] = {}
         self._durations: dict[str, HistogramChild] = {}
         self._points: dict[tuple[str, str], HistogramChild] = {}
+        # By point and list of plugins: counted here, and spread over the plugins when somebody looks.
+        self._evaluated: dict[tuple[str, int], tuple[Sequence[Any], list[int]]] = {}
 
     def attempt(self, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
@@ -39,6 +42,26 @@ class ProfileMeters:
             child = self._metrics.framework_extension_point_duration.labels(point, status, self._name)
             self._points[key] = child
         child.observe(seconds)
+
+    def forget(self) -> None:
+        self._attempts.clear()
+        self._durations.clear()
+        self._points.clear()
+        self._evaluated.clear()
+
+    def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
+        known = self._evaluated.get((point, id(plugins)))
+        if known is None:
+            known = self._evaluated[point, id(plugins)] = (plugins, [0])
+        known[1][0] += times
+
+    def spread_evaluations(self) -> None:
+        """Give every plugin its share of what was counted since the last time."""
+        for (point, _), (plugins, times) in self._evaluated.items():
+            for entry in plugins if times[0] else ():
+                plugin = entry[0] if isinstance(entry, tuple) else entry
+                self._metrics.plugin_evaluation.labels(plugin.name, point, self._name).inc(times[0])
+            times[0] = 0
 
 
 class Meters:
@@ -86,6 +109,8 @@ class Meters:
             assumed = sum(pod.assumed for pod in pods)
             for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", assumed)):
                 self.metrics.cache_size.labels(kind).set(count)
+            for profile in self._profiles.values():
+                profile.spread_evaluations()
 
         self.metrics.on_render(refresh)
 
@@ -97,7 +122,8 @@ class Meters:
     def reset(self) -> None:
         """Forget all counts; children that were bound to them are of no more use."""
         self.metrics.reset()
-        self._profiles.clear()
+        for profile in self._profiles.values():  # engines hold on to them
+            profile.forget()
         self._incoming.clear()
         self._unschedulable.clear()
         self._in_flight.clear()

@@ -8,7 +8,7 @@ import logging
 from mooring.framework.extender import ExtenderError
 from mooring.framework.interfaces import PreBindPlugin, PreFlight
 from mooring.framework.runtime import CycleError
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.scheduler.attempt import Placement
 
 log = logging.getLogger("mooring.scheduler")
@@ -135,18 +135,6 @@ def post_bind(placement: Placement) -> None:
             plugin.post_bind(placement.decision.state, placement.pod, placement.node_name)
         except Exception:
             log.exception("PostBind failed plugin=%s pod=%s", plugin.name, placement.info.key)
-
-
-CODE_NAMES = {
-    Code.SUCCESS: "Success",
-    Code.ERROR: "Error",
-    Code.SKIP: "Skip",
-    Code.UNSCHEDULABLE: "Unschedulable",
-    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
-    Code.WAIT: "Wait",
-    Code.PENDING: "Pending",
-}
-"""Upstream's words for the codes, in texts and metrics."""
 
 
 def _what(error: Exception) -> str:

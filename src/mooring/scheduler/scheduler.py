@@ -213,7 +213,7 @@ class Scheduler:
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is promised to pods that are being bound
 
-        return build(
+        built = build(
             config,
             self.cluster,
             clock=self._clock,
@@ -224,6 +224,9 @@ class Scheduler:
             extenders=self.options.extenders(config),
             ask_all=ask_together,
         )
+        for name, profile in built.profiles.items():
+            profile.observer = self.meters.profile(name)
+        return built
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
         """Go on with another configuration, or raise ConfigError and go on with the old one.
