@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import runpy
@@ -12,6 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -109,6 +113,28 @@ def test_a_command_in_the_documentation_works(page, command):
     may_say_no = arguments[:1] == ["explain"]
     assert done.returncode in ((0, 1) if may_say_no else (0,)), f"{page}: {command}: {done.stderr}"
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.e2e
+async def test_the_last_resort_binds_a_schedulers_pod_by_hand(tmp_path):
+    """When no scheduler is left to place the scheduler: the commands in replace.md, with the real kubectl."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    text = (DOCS / "run" / "replace.md").read_text()
+    (script,) = [
+        block for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if "Binding" in block
+    ]
+    async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig") as plane:
+        plane.api.create(NODES, "", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1"}})
+        metadata = {"name": "mooring-x", "labels": {"app.kubernetes.io/name": "mooring"}}
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        plane.api.create(PODS, "kube-system", {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "kubeconfig")}
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec("bash", "-ec", script, env=environment, stdout=pipe, stderr=pipe)
+        _, errors = await asyncio.wait_for(process.communicate(), 60)
+        assert process.returncode == 0, errors.decode()
+        assert plane.api.get(PODS, "kube-system", "mooring-x").object()["spec"]["nodeName"] == "worker-1"
 
 
 @pytest.mark.parametrize("page", OWN, ids=lambda page: str(page.relative_to(DOCS)))

@@ -32,8 +32,9 @@ REPLICAS = 2
 SAMPLE_S = 5.0
 SETTLE_S = 90.0
 MAX_SLOPE_MIB_PER_MIN = 0.5
-SLOPE_FROM_MIN = 10.0  # in a shorter run caches are still filling, and the slope is only reported
+SLOPE_FROM_MIN = 30.0  # in a shorter run caches and histories are still filling, and the slope is only reported
 EVENT_TTL_S = 60.0
+HISTORY = 1000  # what the API server remembers of each kind: soon full, or its filling would look like a leak
 
 
 @dataclass
@@ -106,7 +107,9 @@ async def soak(
     with tempfile.TemporaryDirectory(prefix="mooring-soak-") as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         faults = Faults()
-        async with ControlPlane(kubeconfig_path=kubeconfig, faults=faults, event_ttl_s=EVENT_TTL_S) as plane:
+        async with ControlPlane(
+            kubeconfig_path=kubeconfig, faults=faults, event_ttl_s=EVENT_TTL_S, history=HISTORY
+        ) as plane:
             await _shake(plane, faults, kubeconfig, report, nodes, rate, leader_every_s, progress)
     await asyncio.sleep(0.5)  # connections that are being closed
     left = asyncio.all_tasks() - before - {asyncio.current_task()}

@@ -65,6 +65,8 @@ class Audit:
             del self._placed[uid]
             if not is_over:
                 self._tell(f"pod {entry.key} was moved from {before.node} to {node}")
+        if event.type == DELETED:
+            self._was_bound.discard(uid)  # a uid never comes back
         if is_over or not node or uid in self._placed:
             return
         if uid in self._was_bound:
