@@ -261,7 +261,7 @@ class Engine:
         plan = profile.filter_plan(state)
         if nodes.index is not None or not self._shares:
             return profile.run_filters(state, pod, nodes, plan.active)
-        columns = self._cache_of(profile).filters(state, pod, nodes, plan.cached)
+        columns = self._cache_of(profile).filters(state, pod, nodes, plan)
         verdicts = {plugin.name: verdict for plugin, verdict in zip(plan.cached, columns.verdicts, strict=True)}
         outcome = FilterOutcome([], columns.feasible.copy())
         for plugin in plan.active:
@@ -292,12 +292,11 @@ class Engine:
 
         What fails with them counts before what fails without: their verdict is put first.
         """
+        nominated = self.nominator.nominated_nodes()
+        if not nominated:
+            return
         promised: dict[int, list[PodInfo]] = {}  # by position among these rows
-        for name in self.nominator.nominated_nodes():
-            info = nodes.table.nodes.get(name)
-            position = -1 if info is None or info.row < 0 else nodes.position_of(info.row)
-            if position < 0:
-                continue
+        for position, name in nodes.find(nominated):
             others = [
                 other
                 for other in self.nominator.nominated_pods(name)
@@ -459,7 +458,7 @@ class Engine:
         kept: dict[str, Scores] = {}
         zero: set[str] = set()
         if self._shares and feasible.has_images:  # not for nodes that an extender sent back
-            columns = self._cache_of(profile).scores(state, pod, feasible.table, plan.cached)
+            columns = self._cache_of(profile).scores(state, pod, feasible.table, plan)
             kept = {plugin.name: raw for (plugin, _), raw in zip(plan.cached, columns.raw, strict=True)}
             zero = {plugin.name for (plugin, _), is_zero in zip(plan.cached, columns.is_zero, strict=True) if is_zero}
             totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]

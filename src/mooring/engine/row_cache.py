@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.interfaces import MAX_NODE_SCORE, FilterPlugin, Reads, ScorePlugin, Scores
-from mooring.framework.runtime import CycleError, guarded, judge
+from mooring.framework.runtime import CycleError, FilterPlan, ScorePlan, guarded, judge
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -105,22 +105,22 @@ class RowCache:
 
     def admits(self, shape: PodShape) -> bool:
         """Whether this template has been seen before: what comes only once is not worth keeping."""
-        known = shape.id in self._seen
-        self._seen[shape.id] = None
+        known = shape.placement_id in self._seen
+        self._seen[shape.placement_id] = None
         if known:
-            self._seen.move_to_end(shape.id)
+            self._seen.move_to_end(shape.placement_id)
         elif len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
         return known
 
     # ---- filters -----------------------------------------------------------------------------------------------
 
-    def filters(
-        self, state: CycleState, pod: PodInfo, nodes: NodeRows, plugins: Sequence[FilterPlugin]
-    ) -> FilterColumns:
-        """Verdicts of these (cacheable) plugins on all nodes, up to date. Do not change what is returned."""
+    def filters(self, state: CycleState, pod: PodInfo, nodes: NodeRows, plan: FilterPlan) -> FilterColumns:
+        """Verdicts of the plan's cacheable plugins on all nodes, up to date. Do not change what is returned."""
+        plugins = plan.cached
         table = nodes.table
-        key = (pod.shape.id, id(plugins))  # plans live as long as their profile, and so does this cache
+        # Plans live as long as their profile, and so does this cache.
+        key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plugins))
         columns = self._filters.get(key)
         token = _tokens(plugins)
         if columns is None:
@@ -196,11 +196,10 @@ class RowCache:
 
     # ---- scores ------------------------------------------------------------------------------------------------
 
-    def scores(
-        self, state: CycleState, pod: PodInfo, table: NodeTable, plugins: Sequence[tuple[ScorePlugin, int]]
-    ) -> ScoreColumns:
-        """Raw scores of these (cacheable) plugins on all nodes, up to date. Do not change what is returned."""
-        key = (pod.shape.id, id(plugins))
+    def scores(self, state: CycleState, pod: PodInfo, table: NodeTable, plan: ScorePlan) -> ScoreColumns:
+        """Raw scores of the plan's cacheable plugins on all nodes, up to date. Do not change what is returned."""
+        plugins = plan.cached
+        key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plugins))
         columns = self._scores.get(key)
         token = _tokens([plugin for plugin, _ in plugins])
         if columns is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,8 +27,8 @@ class Nominator(Protocol):
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]: ...
 
-    def nominated_nodes(self) -> Iterable[str]:
-        """Names of all nodes that some pod is nominated to."""
+    def nominated_nodes(self) -> Collection[str]:
+        """Names of all nodes that some pod is nominated to: something that answers ``in`` quickly."""
 
 
 class NoNominations:
@@ -37,7 +37,7 @@ class NoNominations:
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return ()
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         return ()
 
 

@@ -35,7 +35,8 @@ class Reads(IntEnum):
     """What a node's verdict or score depends on, from least to most. Less is faster: see each line.
 
     A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER). Up to ROW a plugin is
-    asked about all nodes, also about those that others refuse: it must not fail on any of them.
+    asked about all nodes, also about those that others refuse: it must not fail on any of them. A plugin that reads
+    neither volumes nor claims may say so (``looks_past_volumes = True``): pods that differ only there share answers.
     """
 
     # Up to ROW a verdict's numbers must mean the same for all pods of one template.

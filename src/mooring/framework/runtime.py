@@ -87,12 +87,18 @@ def is_cacheable(reads: Reads, plugin: object) -> bool:
 class FilterPlan:
     active: list[FilterPlugin]
     cached: list[FilterPlugin]  # those of them whose verdicts a template's pods share
+    past_volumes: bool  # none of the cached ones looks at volumes or claims
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePlan:
     active: list[tuple[ScorePlugin, int]]
     cached: list[tuple[ScorePlugin, int]]
+    past_volumes: bool
+
+
+def _look_past_volumes(plugins: Iterable[object]) -> bool:
+    return all(getattr(plugin, "looks_past_volumes", False) for plugin in plugins)
 
 
 @dataclass(slots=True)
@@ -187,7 +193,8 @@ class Profile:
         plan = self._filter_plans.get(key)
         if plan is None:
             active = [plugin for plugin in self.filter if plugin.name not in key]
-            plan = self._filter_plans[key] = FilterPlan(active, [p for p in active if is_cacheable(p.filter_reads, p)])
+            cached = [plugin for plugin in active if is_cacheable(plugin.filter_reads, plugin)]
+            plan = self._filter_plans[key] = FilterPlan(active, cached, _look_past_volumes(cached))
         return plan
 
     def asked(self, point: str, skipped: set[str]) -> list[Any]:
@@ -205,7 +212,8 @@ class Profile:
         if plan is None:
             active = [(plugin, weight) for plugin, weight in self.score if plugin.name not in key]
             cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
-            plan = self._score_plans[key] = ScorePlan(active, cached)
+            past_volumes = _look_past_volumes(plugin for plugin, _ in cached)
+            plan = self._score_plans[key] = ScorePlan(active, cached, past_volumes)
         return plan
 
     # ---- filter ------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from mooring.state.pod_info import PodInfo
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
+MIN_CHUNK = 32
 CHUNK = 512  # nodes tried at once where one node's pods cannot matter to another
 
 Rows = NDArray[np.int64]
@@ -170,11 +171,16 @@ class DryRun:
         wanted = min(len(rows), max(len(rows) * self._args.min_candidate_nodes_percentage // 100,
                                     self._args.min_candidate_nodes_absolute))  # fmt: skip
         rows = np.roll(rows, -self._handle.pick(len(rows)))
-        size = CHUNK if self._filters.is_local(self._state) else 1
+        is_local = self._filters.is_local(self._state)
         clean: list[Candidate] = []
         violating: list[Candidate] = []
-        for start in range(0, len(rows), size):
-            for candidate in self._try(rows[start : start + size]):
+        start = 0
+        while start < len(rows):
+            # No more at once than are still wanted: nodes beyond that would be tried for nothing.
+            size = min(CHUNK, max(wanted - len(clean) - len(violating), MIN_CHUNK)) if is_local else 1
+            chunk = rows[start : start + size]
+            start += size
+            for candidate in self._try(chunk):
                 found = violating if candidate.pdb_violations else clean
                 if len(found) < wanted:
                     found.append(candidate)

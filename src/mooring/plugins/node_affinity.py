@@ -33,6 +33,7 @@ class NodeAffinity:
 
     name: ClassVar[str] = "NodeAffinity"
     filter_reads: ClassVar[Reads] = Reads.NODE
+    looks_past_volumes: ClassVar[bool] = True
     score_reads: ClassVar[Reads] = Reads.NODE
     normalizes_evenly: ClassVar[bool] = True
 

@@ -37,6 +37,7 @@ class NodeDeclaredFeatures:
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     filter_reads: ClassVar[Reads] = Reads.NODE
+    looks_past_volumes: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

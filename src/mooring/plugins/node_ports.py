@@ -24,6 +24,7 @@ class NodePorts:
 
     name: ClassVar[str] = "NodePorts"
     filter_reads: ClassVar[Reads] = Reads.ROW
+    looks_past_volumes: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster

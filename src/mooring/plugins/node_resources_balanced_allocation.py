@@ -23,6 +23,7 @@ class NodeResourcesBalancedAllocation:
     """
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    looks_past_volumes: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle

@@ -41,6 +41,7 @@ class NodeResourcesFit:
 
     name: ClassVar[str] = "NodeResourcesFit"
     filter_reads: ClassVar[Reads] = Reads.RESOURCES
+    looks_past_volumes: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args)

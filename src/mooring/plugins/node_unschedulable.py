@@ -25,6 +25,7 @@ class NodeUnschedulable:
 
     name: ClassVar[str] = "NodeUnschedulable"
     filter_reads: ClassVar[Reads] = Reads.NODE
+    looks_past_volumes: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

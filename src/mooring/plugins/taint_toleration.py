@@ -32,6 +32,7 @@ class TaintToleration:
 
     name: ClassVar[str] = "TaintToleration"
     filter_reads: ClassVar[Reads] = Reads.NODE
+    looks_past_volumes: ClassVar[bool] = True
     score_reads: ClassVar[Reads] = Reads.NODE
     normalizes_evenly: ClassVar[bool] = True
 

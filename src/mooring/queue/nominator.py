@@ -6,7 +6,7 @@ in memory first, and written to the API server afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from mooring.api.core import Pod
 from mooring.state.pod_info import PodInfo
@@ -33,7 +33,7 @@ class QueueNominator:
             return ()
         return [info for key in promised.values() if (info := self._waiting(key)) is not None]
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         return [name for name in self._by_node if name]
 
     def node_of(self, uid: str) -> str | None:

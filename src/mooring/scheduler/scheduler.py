@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,7 +98,7 @@ class _LateNominator:
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return self.queue.nominated_pods(node_name)
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         return self.queue.nominated_nodes()
 
 

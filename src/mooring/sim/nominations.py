@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mooring.state.pod_info import PodInfo
 
@@ -22,5 +22,5 @@ class Nominations:
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return [pod for node, pod in self._by_uid.values() if node == node_name]
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         return {node for node, _ in self._by_uid.values()}

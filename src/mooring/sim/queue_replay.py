@@ -6,7 +6,7 @@ scheduler; the clock jumps to whatever is due next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -40,7 +40,7 @@ class LateNominator:
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return () if self.queue is None else self.queue.nominator.nominated_pods(node_name)
 
-    def nominated_nodes(self) -> Iterable[str]:
+    def nominated_nodes(self) -> Collection[str]:
         return () if self.queue is None else self.queue.nominator.nominated_nodes()
 
 

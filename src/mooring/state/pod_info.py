@@ -8,6 +8,7 @@ rule derives from a shape is thus derived once, however many pods share it.
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from mooring.state.requests import (
     CPU,
     NON_ZERO,
     Amounts,
+    is_scalar_name,
     is_sidecar,
     non_zero_requests,
     pod_requests,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _encode = msgspec.json.Encoder().encode
 HostPort = tuple[str, str, int]  # ip, protocol, port
+MAX_PLACEMENTS = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,10 @@ class PodShape:
 
     _ids: ClassVar[itertools.count[int]] = itertools.count(1)
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, placement_id: int = 0) -> None:
         self.id = next(self._ids)
+        # Shared by shapes that differ only in volumes and claims: what decides about labels, taints, ports, resources.
+        self.placement_id = placement_id or self.id
         self.spec: PodSpec = pod.spec
         self.problem = ""
         self._pod = pod
@@ -120,6 +125,11 @@ class PodShape:
         self.has_pod_affinity = affinity is not None and (
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
+
+    @cached_property
+    def scalar_requests(self) -> dict[str, int]:
+        """What is asked for besides cpu, memory and ephemeral storage."""
+        return {name: amount for name, amount in self.requests.items() if is_scalar_name(name) and amount}
 
     @cached_property
     def volumes(self) -> tuple[Volume, ...]:
@@ -237,6 +247,8 @@ class PodInterner:
 
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._placements: OrderedDict[bytes, int] = OrderedDict()
+        self._placement_ids = itertools.count(1)
         self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
             WeakValueDictionary()
         )
@@ -248,10 +260,19 @@ class PodInterner:
         key = _shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = PodShape(pod)
+            shape = self._shapes[key] = PodShape(pod, self._placement_id(pod))
         elif shape.spec is not pod.spec:
             _share(pod.spec, shape.spec)
         return shape
+
+    def _placement_id(self, pod: Pod) -> int:
+        key = _shape_key(pod, with_volumes=False)
+        found = self._placements.get(key)
+        if found is None:
+            found = self._placements[key] = next(self._placement_ids)
+            if len(self._placements) > MAX_PLACEMENTS:
+                self._placements.popitem(last=False)
+        return found
 
     def pod_class(self, pod: Pod) -> PodClass:
         meta = pod.metadata
@@ -277,7 +298,7 @@ def _share(spec: PodSpec, like: PodSpec) -> None:
     spec.resources = like.resources
 
 
-def _shape_key(pod: Pod) -> bytes:
+def _shape_key(pod: Pod, *, with_volumes: bool = True) -> bytes:
     """Serialise what a shape is made from. Irrelevant volumes are left out: each pod names its own token volume."""
     spec, status = pod.spec, pod.status
     resized: tuple[object, ...] = ()
@@ -299,8 +320,8 @@ def _shape_key(pod: Pod) -> bytes:
             spec.topology_spread_constraints,
             spec.overhead,
             spec.resources,
-            [volume for volume in spec.volumes if volume.is_relevant()],
-            spec.resource_claims,
+            [volume for volume in spec.volumes if volume.is_relevant()] if with_volumes else (),
+            spec.resource_claims if with_volumes else (),
             spec.host_network,
             spec.host_users,
             resized,

@@ -64,6 +64,7 @@ CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
+NOTHING_TO_DO = Attempt()  # of a pod without claims; never changed
 BINDING_TIMEOUT_S = 600.0
 
 
@@ -144,6 +145,9 @@ class DynamicResources:
         return None if pod.shape.spec.resource_claims else ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        if not pod.shape.spec.resource_claims and not pod.shape.scalar_requests:
+            state.write(KEY, NOTHING_TO_DO)
+            return SKIP
         state.write(KEY, Attempt())  # PostFilter tells "nothing to do" from "never asked"
         attempt = Attempt()
         try:
