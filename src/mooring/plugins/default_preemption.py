@@ -160,6 +160,7 @@ class DryRun:
         self._pod = pod
         self._nodes = nodes
         self._now = handle.clock.now()
+        self._is_local = handle.filters.is_local(state)  # what happens on one node cannot matter to another
         self._budgets = Budgets(handle.cluster.objects.all(PodDisruptionBudget))
         self._statuses: dict[int, Status] = {}  # by row, of the nodes that were tried in vain
         self.errors: list[str] = []
@@ -171,13 +172,12 @@ class DryRun:
         wanted = min(len(rows), max(len(rows) * self._args.min_candidate_nodes_percentage // 100,
                                     self._args.min_candidate_nodes_absolute))  # fmt: skip
         rows = np.roll(rows, -self._handle.pick(len(rows)))
-        is_local = self._filters.is_local(self._state)
         clean: list[Candidate] = []
         violating: list[Candidate] = []
         start = 0
         while start < len(rows):
             # No more at once than are still wanted: nodes beyond that would be tried for nothing.
-            size = min(CHUNK, max(wanted - len(clean) - len(violating), MIN_CHUNK)) if is_local else 1
+            size = min(CHUNK, max(wanted - len(clean) - len(violating), MIN_CHUNK)) if self._is_local else 1
             chunk = rows[start : start + size]
             start += size
             for candidate in self._try(chunk):
@@ -251,6 +251,8 @@ class DryRun:
 
     def _move(self, state: CycleState, fork: ForkedRows, moves: list[tuple[int, PodInfo]], sign: int) -> None:
         fork.move_pods(moves, sign)
+        if self._is_local:
+            return  # no pre-filter counts pods
         change = self._filters.add_pod if sign > 0 else self._filters.remove_pod
         for i, pod in moves:
             change(state, self._pod, pod, fork.infos[i])

@@ -187,20 +187,20 @@ class NodeRows:
 class ForkedRows(NodeRows):
     """The same rows under a hypothesis: pods can be taken away and added, and only this copy notices."""
 
-    __slots__ = ("_non_zero", "_pod_count", "_pods", "_ports", "_requested")
+    __slots__ = ("_moves", "_non_zero", "_pod_count", "_ports", "_requested")
 
     def __init__(self, base: NodeRows) -> None:
         super().__init__(base.table, base.rows)
         self._requested: NDArray[np.int64] = base.table.requested[:, self.index]  # [resource, node]
         self._non_zero: NDArray[np.int64] = base.table.non_zero_requested[:, self.index]  # [cpu | memory, node]
         self._pod_count: NDArray[np.int64] = base.table.pod_count[self.index]  # [node]
-        self._pods: dict[int, dict[str, PodInfo]] = {}  # only of the nodes whose pods were changed
+        self._moves: dict[int, list[tuple[PodInfo, int]]] = {}  # by node, what was added (1) or taken away (-1)
         self._ports: dict[int, set[HostPort]] = {}  # only of the nodes whose taken ports were changed
         if isinstance(base, ForkedRows):
             self._requested = base._requested.copy()
             self._non_zero = base._non_zero.copy()
             self._pod_count = base._pod_count.copy()
-            self._pods = {i: dict(pods) for i, pods in base._pods.items()}
+            self._moves = {i: list(moves) for i, moves in base._moves.items()}
             self._ports = {i: set(ports) for i, ports in base._ports.items()}
 
     def requested(self, resource: str) -> NDArray[np.int64]:
@@ -231,12 +231,21 @@ class ForkedRows(NodeRows):
         return self._pod_count
 
     def pods(self, i: int) -> Iterable[PodInfo]:
-        changed = self._pods.get(i)
-        return self.infos[i].pods.values() if changed is None else changed.values()
+        pods: Iterable[PodInfo] = self.infos[i].pods.values()
+        moves = self._moves.get(i)
+        if moves is None:
+            return pods
+        left = {pod.uid: pod for pod in pods}
+        for pod, sign in moves:
+            if sign > 0:
+                left[pod.uid] = pod
+            else:
+                left.pop(pod.uid, None)
+        return left.values()
 
     @property
     def hypothetical(self) -> Iterable[int]:
-        return self._pods.keys()
+        return self._moves.keys()
 
     def subset(self, positions: Rows) -> ForkedRows:
         picked = ForkedRows(NodeRows(self.table, self.rows[positions]))
@@ -244,7 +253,7 @@ class ForkedRows(NodeRows):
         picked._non_zero = self._non_zero[:, positions]
         picked._pod_count = self._pod_count[positions]
         moved = list(enumerate(positions.tolist()))
-        picked._pods = {new: dict(self._pods[old]) for new, old in moved if old in self._pods}
+        picked._moves = {new: list(self._moves[old]) for new, old in moved if old in self._moves}
         picked._ports = {new: set(self._ports[old]) for new, old in moved if old in self._ports}
         return picked
 
@@ -258,21 +267,20 @@ class ForkedRows(NodeRows):
     # ---- the hypothesis ----------------------------------------------------------------------------------------
 
     def add_pod(self, i: int, pod: PodInfo) -> None:
-        self._put(i, pod)
+        self._move(i, pod, 1)
         self._count(i, pod, 1)
 
     def remove_pod(self, i: int, pod: PodInfo) -> None:
-        self._take_out(i, pod)
+        if all(other.uid != pod.uid for other in self.pods(i)):
+            raise KeyError(pod.uid)
+        self._move(i, pod, -1)
         self._count(i, pod, -1)
 
     def move_pods(self, moves: Iterable[tuple[int, PodInfo]], sign: int) -> None:
         """Add (1) or take away (-1) many pods at once, counting each shape once for all nodes."""
         by_shape: dict[PodShape, list[int]] = {}
         for i, pod in moves:
-            if sign > 0:
-                self._put(i, pod)
-            else:
-                self._take_out(i, pod)
+            self._move(i, pod, sign)
             by_shape.setdefault(pod.shape, []).append(i)
         n = len(self)
         for shape, positions in by_shape.items():
@@ -283,21 +291,17 @@ class ForkedRows(NodeRows):
             self._non_zero[1] += many * shape.non_zero_memory
             self._pod_count += many
 
-    def _put(self, i: int, pod: PodInfo) -> None:
-        self._change(i)[pod.uid] = pod
+    def _move(self, i: int, pod: PodInfo, sign: int) -> None:
+        moves = self._moves.get(i)
+        if moves is None:
+            moves = self._moves[i] = []
+        moves.append((pod, sign))
         if pod.shape.host_ports:
-            self._ports.setdefault(i, set(self.infos[i].host_ports)).update(pod.shape.host_ports)
-
-    def _take_out(self, i: int, pod: PodInfo) -> None:
-        del self._change(i)[pod.uid]
-        if pod.shape.host_ports:
-            self._ports.setdefault(i, set(self.infos[i].host_ports)).difference_update(pod.shape.host_ports)
-
-    def _change(self, i: int) -> dict[str, PodInfo]:
-        pods = self._pods.get(i)
-        if pods is None:
-            pods = self._pods[i] = dict(self.infos[i].pods)
-        return pods
+            taken = self._ports.setdefault(i, set(self.infos[i].host_ports))
+            if sign > 0:
+                taken.update(pod.shape.host_ports)
+            else:
+                taken.difference_update(pod.shape.host_ports)
 
     def _count(self, i: int, pod: PodInfo, sign: int) -> None:
         shape = pod.shape

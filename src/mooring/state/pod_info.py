@@ -220,23 +220,17 @@ class PodClass:
 class PodInfo:
     """A pod with its shape and class; on a node it also knows where."""
 
-    __slots__ = ("assumed", "cls", "node", "pod", "shape", "terms")
+    __slots__ = ("assumed", "cls", "node", "pod", "priority", "shape", "terms", "uid")
 
     def __init__(self, pod: Pod, shape: PodShape, cls: PodClass) -> None:
         self.pod = pod
         self.shape = shape
         self.cls = cls
+        self.uid = pod.metadata.uid
+        self.priority = pod.spec.priority or 0
         self.node: NodeInfo | None = None
         self.assumed = False
         self.terms: AffinityTerms = NO_TERMS  # set when it is counted on a node
-
-    @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
-
-    @property
-    def priority(self) -> int:
-        return self.pod.spec.priority or 0
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.key})"
