@@ -67,6 +67,7 @@ class Engine:
         self._batches: dict[str, Batch] = {}
         self._batchable: dict[str, bool] = {}
         self._cycle = 0
+        self._promises: tuple[tuple[int, str], dict[int, list[PodInfo]]] = ((-1, ""), {})
         self._next_start = 0
 
     def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True) -> Decision:
@@ -292,37 +293,47 @@ class Engine:
 
         What fails with them counts before what fails without: their verdict is put first.
         """
-        nominated = self.nominator.nominated_nodes()
-        if not nominated:
+        promises = self._promises_to_others(pod)
+        if not promises:
             return
-        promised: dict[int, list[PodInfo]] = {}  # by position among these rows
-        for position, name in nodes.find(nominated):
-            others = [
-                other
-                for other in self.nominator.nominated_pods(name)
-                if other.priority >= pod.priority and other.uid != pod.uid
-            ]
-            if others:
-                promised[position] = others
+        promised = {i: promises[row] for i, row in enumerate(nodes.rows.tolist()) if row in promises}
         if not promised:
             return
         # Where one node's pods cannot matter to another, all are tried at once.
         is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in profile.active_filters(state))
         groups = [list(promised)] if is_local else [[position] for position in promised]
-        failed: dict[int, Status] = {}
+        first: list[tuple[str, Verdict]] = []
         for positions in groups:
             fork, thought = nodes.subset(np.array(positions)).fork(), state.clone()
             moves = [(i, other) for i, position in enumerate(positions) for other in promised[position]]
             fork.move_pods(moves, 1)
-            for i, other in moves:
+            for i, other in moves if not is_local else ():
                 profile.add_pod(thought, pod, other, fork.infos[i])
             tried = profile.run_filters(thought, pod, fork)
-            failed.update((positions[i], tried.status_at(i)) for i in np.flatnonzero(~tried.feasible).tolist())
-        if failed:
-            ids = np.zeros(len(nodes), np.int64)
-            ids[list(failed)] = np.array(list(failed)) + 1
-            outcome.verdicts.insert(0, ("", Verdict(ids, lambda number: failed[number - 1])))
-            outcome.feasible[list(failed)] = False
+            for name, verdict in tried.verdicts:
+                ids = np.zeros(len(nodes), np.int64)
+                ids[positions] = verdict.ids
+                first.append((name, Verdict(ids, verdict.status_of)))
+            outcome.feasible[positions] &= tried.feasible
+        outcome.verdicts[:0] = first
+
+    def _promises_to_others(self, pod: PodInfo) -> dict[int, list[PodInfo]]:
+        """By table row, the pods that count for this one; the same for the whole cycle, however often it is asked."""
+        if self._promises[0] != (self._cycle, pod.uid):
+            found: dict[int, list[PodInfo]] = {}
+            for name in self.nominator.nominated_nodes():
+                info = self.cluster.table.nodes.get(name)
+                if info is None or info.row < 0:
+                    continue
+                others = [
+                    other
+                    for other in self.nominator.nominated_pods(name)
+                    if other.priority >= pod.priority and other.uid != pod.uid
+                ]
+                if others:
+                    found[info.row] = others
+            self._promises = ((self._cycle, pod.uid), found)
+        return self._promises[1]
 
     def _limit(
         self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome

@@ -31,6 +31,7 @@ class NodeStatuses:
         self._infos = table.infos
         self._verdicts = tuple(verdicts)  # each as long as ``rows``
         self._rows = rows  # table rows that were looked at; None: all of them
+        self._groups: list[tuple[Status, NDArray[np.int64]]] | None = None
         self.absent = absent  # what holds for the rows that were not looked at
 
     @staticmethod
@@ -92,7 +93,12 @@ class NodeStatuses:
         return self.absent if info is None or info.row < 0 else self.at(info.row)
 
     def groups(self) -> list[tuple[Status, NDArray[np.int64]]]:
-        """(status, table rows) for every distinct refusal."""
+        """(status, table rows) for every distinct refusal; worked out once."""
+        if self._groups is None:
+            self._groups = self._group()
+        return self._groups
+
+    def _group(self) -> list[tuple[Status, NDArray[np.int64]]]:
         found: dict[Status, list[NDArray[np.int64]]] = {}
         for name, verdict, ids in self.first_failures():
             for number in np.unique(ids[ids != 0]).tolist():

@@ -7,7 +7,7 @@ change. A rule reads both in the same way and cannot tell which it got.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,18 +69,6 @@ class NodeRows:
     def has_images(self) -> bool:
         """Whether the table's image states hold for these nodes."""
         return True
-
-    def find(self, names: Collection[str]) -> Iterator[tuple[int, str]]:
-        """(position, name) of those of these nodes that are named; looks through whichever are fewer."""
-        if self.index is None:
-            for name in names:
-                info = self.table.nodes.get(name)
-                if info is not None and info.row >= 0:
-                    yield info.row, name
-        else:
-            for position, info in enumerate(self.infos):
-                if info.name in names:
-                    yield position, info.name
 
     def subset(self, positions: Rows) -> NodeRows:
         """These of the rows, by position among them."""
