@@ -282,8 +282,8 @@ def judge(
         verdict: Verdict | None = Verdict(ids, part.status_of)
     else:
         verdict = guarded(plugin.name, text, plugin.filter, state, pod, nodes)
-    if verdict is None:
-        return None
+    if verdict is None or verdict.only_refuses:
+        return verdict
     relevant = verdict.ids if in_running is None else verdict.ids[in_running()]
     for number in np.unique(relevant[relevant != 0]).tolist():
         status = verdict.status_of(number)

@@ -18,11 +18,12 @@ class Verdict:
     Texts are made only when somebody reads them.
     """
 
-    __slots__ = ("_phrase", "ids")
+    __slots__ = ("_phrase", "ids", "only_refuses")
 
-    def __init__(self, ids: Ids, phrase: Callable[[int], Status]) -> None:
+    def __init__(self, ids: Ids, phrase: Callable[[int], Status], *, only_refuses: bool = False) -> None:
         self.ids = ids
         self._phrase = phrase
+        self.only_refuses = only_refuses  # no number stands for a failure: nobody needs to look for one
 
     def status_of(self, number: int) -> Status:
         return SUCCESS if number == 0 else self._phrase(number)
@@ -30,11 +31,12 @@ class Verdict:
     @staticmethod
     def where(rejected: NDArray[np.bool_], status: Status) -> Verdict:
         """One status for all nodes that are rejected."""
-        return Verdict(rejected.astype(np.int64), lambda _: status)
+        return Verdict(rejected.astype(np.int64), lambda _: status, only_refuses=status.is_rejected)
 
     @staticmethod
     def choose(ids: Ids, statuses: Sequence[Status] | Mapping[int, Status]) -> Verdict:
         """``ids`` are 1-based positions in ``statuses`` (or keys of a mapping); 0 passes."""
         if isinstance(statuses, Mapping):
             return Verdict(ids, statuses.__getitem__)
-        return Verdict(ids, lambda number: statuses[number - 1])
+        only_refuses = all(status.is_rejected for status in statuses)
+        return Verdict(ids, lambda number: statuses[number - 1], only_refuses=only_refuses)

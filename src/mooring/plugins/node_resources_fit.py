@@ -95,7 +95,7 @@ class NodeResourcesFit:
         for i in range(len(names)):
             bits[short[i]] |= 2 << i
         bits[unresolvable] |= UNRESOLVABLE_BIT
-        return Verdict(bits, lambda number: _phrase(number, names)) if bits.any() else None
+        return Verdict(bits, lambda number: _phrase(number, names), only_refuses=True) if bits.any() else None
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
         """More resources than a number has bits: every combination that occurs gets a number of its own."""
@@ -107,7 +107,7 @@ class NodeResourcesFit:
             number = self._combinations.setdefault((names, column), len(self._combinations) + 1)
             ids[i] = number
             self._phrases[number] = _status(column, names)
-        return Verdict(ids, self._phrases.__getitem__)
+        return Verdict(ids, self._phrases.__getitem__, only_refuses=True)
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:
         """What the pod asks for that is checked here, the basic resources first."""

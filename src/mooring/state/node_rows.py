@@ -27,13 +27,14 @@ CPU_AND_MEMORY: Rows = np.array([0, 1])
 class NodeRows:
     """Rows of the table: all of them (``index`` is None) or those listed. Arrays are read-only by agreement."""
 
-    __slots__ = ("_all", "_infos", "index", "table")
+    __slots__ = ("_all", "_gathered", "_infos", "index", "table")
 
     def __init__(self, table: NodeTable, index: Rows | None = None) -> None:
         self.table = table
         self.index = index
         self._all = table.infos  # as laid out now: a later layout makes a new list
         self._infos: Sequence[NodeInfo] | None = None
+        self._gathered: dict[tuple[str, ...], NDArray[np.int64]] = {}  # several plugins of a cycle ask for the same
 
     def __len__(self) -> int:
         return len(self._all) if self.index is None else len(self.index)
@@ -94,8 +95,11 @@ class NodeRows:
 
     def allocatable_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
         """[resource, node] for several resources at once."""
-        indices = self.table.indices(resources)  # first: a new resource makes the table's arrays anew
-        return self._matrix(self.table.allocatable, indices)
+        known = self._gathered.get(resources)
+        if known is None:
+            indices = self.table.indices(resources)  # first: a new resource makes the table's arrays anew
+            known = self._gathered[resources] = self._matrix(self.table.allocatable, indices)
+        return known
 
     def requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
         indices = self.table.indices(resources)
