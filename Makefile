@@ -40,7 +40,8 @@ test: check  ## everything CI runs
 	$(BIN)/pytest -n auto
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
-	$(BIN)/mooring bench decide
+	$(BIN)/mooring bench decide --pods 500
+	$(BIN)/mooring bench perf
 
 parity: $(STAMP)  ## replay the recorded corpus and write docs/parity.md
 	$(BIN)/python scripts/parity.py

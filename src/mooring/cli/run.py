@@ -10,7 +10,7 @@ from mooring import __version__
 from mooring.errors import UsageError
 
 EXAMPLE = """\
-Examples:
+Example:
   mooring run --kubeconfig ~/.kube/config --leader-elect=false -v 2
   mooring run --config scheduler.yaml --plugin my_plugins.py --decision-log decisions.jsonl
 A second scheduler beside the cluster's own: give its profile another schedulerName, and pods that name."""
@@ -23,7 +23,12 @@ A second scheduler beside the cluster's own: give its profile another schedulerN
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(arguments: tuple[str, ...]) -> int:
-    """Run as a scheduler of a cluster: kube-scheduler's configuration, flags, events, metrics and endpoints."""
+    """Run as a scheduler of a cluster: kube-scheduler's configuration, flags, events, metrics and endpoints.
+
+    \b
+    Example:
+      mooring run --kubeconfig ~/.kube/config --leader-elect=false -v 2
+    """
     from mooring.scheduler.flags import help_text, parse_flags
 
     flags = parse_flags(arguments)
