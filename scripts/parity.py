@@ -49,6 +49,21 @@ DELIBERATE = """\
   give back), mooring takes the first, or what a seeded generator from outside says.
 - **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
   kube-scheduler.
+
+On a live cluster:
+
+- **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound after all.
+- **A pod that is gone or bound elsewhere** gets no status patch, and pods that waited for its place are woken at once;
+  kube-scheduler leaves the latter to the sweep every five minutes. So it is with a preemptor whose victims went early.
+- **Claims are patched** with their uid and resourceVersion, and volumes read before they are written, because mooring
+  keeps only the fields that scheduling reads; kube-scheduler writes whole objects.
+- **Times are monotonic** in the queue: a clock that jumps neither frees nor holds pods. PreEnqueue plugins run in the
+  configured order, the one that held the pod first; kube-scheduler's order is random.
+- **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
+  usage ends with exit code 2 (kube-scheduler: 1).
+- **Requests are JSON**; kube-scheduler's default is protocol buffers. `plugin_execution_duration_seconds`,
+  `queueing_hint_execution_duration_seconds`, `event_handling_duration_seconds` and the metrics of batching and of device
+  binding conditions are served but not filled yet.
 """
 
 
