@@ -52,7 +52,7 @@ DELIBERATE = """\
 
 On a live cluster:
 
-- **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound after all.
+- **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound.
 - **A pod that is gone or bound elsewhere** gets no status patch, and pods that waited for its place are woken at once;
   kube-scheduler leaves the latter to the sweep every five minutes. So it is with a preemptor whose victims went early.
 - **Claims are patched** with their uid and resourceVersion, and volumes read before they are written, because mooring
@@ -62,7 +62,7 @@ On a live cluster:
 - **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
   usage ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers. `plugin_execution_duration_seconds`,
-  `queueing_hint_execution_duration_seconds`, `event_handling_duration_seconds` and the metrics of batching and of device
+  `queueing_hint_execution_duration_seconds`, `event_handling_duration_seconds` and the metrics of batching and device
   binding conditions are served but not filled yet.
 """
 
