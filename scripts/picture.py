@@ -1,7 +1,7 @@
 """Draws docs/images/start.svg: a terminal in which `mooring start --example` has really been run.
 
-    python scripts/picture.py            draw it
-    python scripts/picture.py --check    fail if the text in the picture is not what the command prints today
+python scripts/picture.py            draw it
+python scripts/picture.py --check    fail if the text in the picture is not what the command prints today
 """
 
 from __future__ import annotations
