@@ -48,7 +48,7 @@ DELIBERATE = """\
 - **Where kube-scheduler draws a random number** (the first node that preemption tries, one of several idle claims to
   give back), mooring takes the first, or what a seeded generator from outside says.
 - **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
-  kube-scheduler.
+  kube-scheduler. So does one that hangs, after `--plugin-timeout`.
 
 On a live cluster:
 
@@ -62,8 +62,8 @@ On a live cluster:
 - **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
   usage ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers. `plugin_execution_duration_seconds`,
-  `queueing_hint_execution_duration_seconds`, `event_handling_duration_seconds` and the metrics of batching and device
-  binding conditions are served but not filled yet.
+  `event_handling_duration_seconds` and the metrics of batching and of device binding conditions are served but not
+  filled yet.
 """
 
 

@@ -67,7 +67,7 @@ class ProfileMeters:
 class Meters:
     """All metrics of the loop; the queue's recorder, too."""
 
-    wants_hint_durations = False
+    wants_hint_durations = True
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self.metrics = metrics
@@ -76,6 +76,7 @@ class Meters:
         self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
         self._in_flight: dict[str, GaugeChild] = {}
         self._sli: dict[int, HistogramChild] = {}
+        self._hints: dict[tuple[str, str, str], HistogramChild] = {}
         self.algorithm: Callable[[float], None] = metrics.scheduling_algorithm_duration.observe
         self.bindings = metrics.goroutines.labels("binding")
 
@@ -128,6 +129,7 @@ class Meters:
         self._unschedulable.clear()
         self._in_flight.clear()
         self._sli.clear()
+        self._hints.clear()
         self.bindings = self.metrics.goroutines.labels("binding")
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
@@ -151,4 +153,8 @@ class Meters:
         child.inc(change)
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        self.metrics.queueing_hint_execution_duration.labels(plugin, event, hint).observe(seconds)
+        key = (plugin, event, hint)
+        child = self._hints.get(key)
+        if child is None:
+            child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(*key)
+        child.observe(seconds)

@@ -74,6 +74,7 @@ class SchedulerProcess:
             registry=settings.registry,
             pod_max_in_unschedulable_pods_s=settings.flags.seconds("pod-max-in-unschedulable-pods-duration"),
             decision_log=decision_log,
+            plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
             metrics=metrics,
         )
         live = LiveScheduler(clients.main, settings.config, options, tune_gc=True)

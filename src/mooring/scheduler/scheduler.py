@@ -55,6 +55,7 @@ from mooring.scheduler.meters import Meters
 from mooring.scheduler.preemption_executor import PLUGIN as PREEMPTION
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
 from mooring.scheduler.status_patch import Patch, pod_scheduled, status_patch
+from mooring.scheduler.time_limits import limit_plugins
 from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
@@ -85,6 +86,7 @@ class Options:
         config.extenders
     )
     decision_log: DecisionLog | None = None
+    plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
@@ -226,6 +228,7 @@ class Scheduler:
         )
         for name, profile in built.profiles.items():
             profile.observer = self.meters.profile(name)
+            limit_plugins(profile, self.options.plugin_timeout_s)
         return built
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
