@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from mooring.config.load import config_from_dict
 from mooring.config.profile import expand_all
 
-GOLDEN = Path(os.environ.get("MOORING_GOLDEN", Path(__file__).parents[3] / "shared" / "golden"))
+GOLDEN = Path(__file__).parents[1] / "parity" / "golden"
 
 
 def _configs() -> dict[str, dict[str, Any]]:
@@ -30,7 +29,6 @@ def _configs() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parity
-@pytest.mark.skipif(not GOLDEN.is_dir(), reason="no recorded cases here (set MOORING_GOLDEN)")
 def test_every_recorded_configuration_loads() -> None:
     configs = _configs()
     assert configs
