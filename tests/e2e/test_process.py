@@ -220,7 +220,7 @@ async def test_endpoints_and_the_queue_of_a_running_scheduler(world, tmp_path):
         pytest.param(["--config", "nowhere"], "nowhere: no such file or directory", id="no configuration"),
         pytest.param(["--leader-elekt"], "unknown flag: --leader-elekt; did you mean --leader-elect?", id="a typo"),
         pytest.param(["--vmodule", "x=2"], "--vmodule=x=2 is not supported", id="a flag that cannot be had"),
-        pytest.param(["--plugin", "no_such_module:X"], "--plugin no_such_module:X: cannot import", id="no plugin"),
+        pytest.param(["--plugin", "no_such_module:X"], "--plugin: plugin no_such_module:X", id="no plugin"),
         pytest.param(["--feature-gates", "Nonsense=true"], "unrecognized feature gate: Nonsense", id="no such gate"),
         pytest.param(["--logging-format", "xml"], "--logging-format: 'xml'; it should be text or json", id="no format"),
     ],

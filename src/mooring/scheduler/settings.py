@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -12,11 +13,12 @@ from mooring.config.features import Features, parse_feature_gates
 from mooring.config.load import default_config, load_config_file
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
-from mooring.errors import ConfigError, UsageError
+from mooring.errors import ConfigError, PluginError, UsageError
+from mooring.framework.plugin_loading import load_installed, load_plugins
 from mooring.framework.registry import Registry
+from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.flags import Flags, openssl_ciphers
 from mooring.scheduler.leader_election import LeaderElectionSettings
-from mooring.scheduler.plugin_loading import load_registry
 from mooring.scheduler.serving_tls import TlsFiles, self_signed
 
 PAIR_NAME = "kube-scheduler"
@@ -77,10 +79,20 @@ def load_settings(flags: Flags) -> Settings:
     """Read the configuration file, or take the flags that stand for one."""
     features = parse_feature_gates([flags.text("feature-gates")])
     config, warnings = load_configuration(flags, features)
-    registry = load_registry(flags.words("plugin"))
-    settings = Settings(flags, features, config, registry, warnings)
+    registry, problems = load_registry(flags.words("plugin"))
+    settings = Settings(flags, features, config, registry, (*warnings, *problems))
     _ = settings.leader_election  # durations that do not fit together are refused here
     return settings
+
+
+def load_registry(references: Iterable[str]) -> tuple[Registry, list[str]]:
+    """The plugins that come with mooring, those named, and the installed ones with what is wrong with some of them."""
+    registry = in_tree_registry()
+    try:
+        load_plugins(references, registry)
+    except PluginError as error:
+        raise UsageError(f"--plugin: {error}") from None
+    return registry, load_installed(registry)
 
 
 def load_configuration(flags: Flags, features: Features) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
