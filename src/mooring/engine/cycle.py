@@ -496,7 +496,8 @@ class Engine:
             if normalize is not None:
                 raw = guarded(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
             if normalize is not None or name not in kept:
-                check_range(name, raw)
+                if not getattr(plugin, "scores_in_range", False):
+                    check_range(name, raw)
                 totals += raw * weight
             if detail:
                 by_plugin[name] = raw * weight

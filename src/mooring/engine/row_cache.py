@@ -267,7 +267,7 @@ def _score(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeRows
     scores = guarded(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
     if scores is None:
         return np.zeros(len(nodes), np.int64)
-    if not hasattr(plugin, "normalize"):
+    if not hasattr(plugin, "normalize") and not getattr(plugin, "scores_in_range", False):
         check_range(plugin.name, scores)
     return scores
 

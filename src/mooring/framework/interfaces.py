@@ -128,7 +128,10 @@ class ScorePlugin(Plugin, Protocol):
     def score_reads(self) -> Reads: ...
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
-        """A number per node, larger is better; 0 to 100 unless ``normalize`` brings it there. None: 0 everywhere."""
+        """A number per node, larger is better; 0 to 100 unless ``normalize`` brings it there. None: 0 everywhere.
+
+        A class whose arithmetic cannot leave that range may say ``scores_in_range = True`` and is not checked.
+        """
 
 
 @runtime_checkable

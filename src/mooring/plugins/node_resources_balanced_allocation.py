@@ -24,6 +24,7 @@ class NodeResourcesBalancedAllocation:
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     looks_past_volumes: ClassVar[bool] = True
+    scores_in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle

@@ -42,6 +42,7 @@ class NodeResourcesFit:
     name: ClassVar[str] = "NodeResourcesFit"
     filter_reads: ClassVar[Reads] = Reads.RESOURCES
     looks_past_volumes: ClassVar[bool] = True
+    scores_in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args)

@@ -35,6 +35,7 @@ class TaintToleration:
     looks_past_volumes: ClassVar[bool] = True
     score_reads: ClassVar[Reads] = Reads.NODE
     normalizes_evenly: ClassVar[bool] = True
+    scores_in_range: ClassVar[bool] = True
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass
