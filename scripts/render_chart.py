@@ -92,7 +92,7 @@ class Renderer:
             case "include":
                 return self.render(self.defines[arguments[0]], arguments[1])
             case "toYaml":
-                return yaml.safe_dump(arguments[0], sort_keys=False).rstrip("\n")
+                return yaml.safe_dump(arguments[0]).rstrip("\n")
             case "quote":
                 return json.dumps(_text(arguments[0]))
             case "default":
@@ -124,13 +124,26 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def merged(defaults: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The chart's values with one's own over them, as Helm does it: maps are merged, lists replaced, null removes."""
+    found = dict(defaults)
+    for key, value in own.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, dict) and isinstance(found.get(key), dict):
+            found[key] = merged(found[key], value)
+        else:
+            found[key] = value
+    return found
+
+
 def render_chart(
     chart: Path, *, release: str = "mooring", namespace: str = "kube-system", values: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """All objects of a chart, as ``helm template`` would print them."""
     described = yaml.safe_load((chart / "Chart.yaml").read_text())
     dot = {
-        "Values": {**yaml.safe_load((chart / "values.yaml").read_text()), **(values or {})},
+        "Values": merged(yaml.safe_load((chart / "values.yaml").read_text()), values or {}),
         "Release": {"Name": release, "Namespace": namespace},
         "Chart": {"Name": described["name"], "Version": described["version"], "AppVersion": described["appVersion"]},
     }
@@ -148,11 +161,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--release", default="mooring", help="the release's name (default: mooring)")
     parser.add_argument("--namespace", default="kube-system", help="the release's namespace (default: kube-system)")
-    parser.add_argument("--values", type=Path, help="a YAML file that replaces top-level values")
+    parser.add_argument("--values", type=Path, help="a YAML file with values of your own")
     arguments = parser.parse_args()
-    values = yaml.safe_load(arguments.values.read_text()) if arguments.values else None
     chart = Path(__file__).parents[1] / "deploy" / "chart" / "mooring"
-    objects = render_chart(chart, release=arguments.release, namespace=arguments.namespace, values=values)
+    try:
+        values = yaml.safe_load(arguments.values.read_text()) if arguments.values else None
+        if not isinstance(values, dict | None):
+            raise ValueError(f"a map is needed, found {type(values).__name__}")
+        objects = render_chart(chart, release=arguments.release, namespace=arguments.namespace, values=values)
+    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
+        where = arguments.values or "values.yaml"
+        what = f"no value {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        print(f"render_chart: {where}: {what}", file=sys.stderr)
+        return 2
     yaml.safe_dump_all(objects, sys.stdout, sort_keys=False)
     return 0
 

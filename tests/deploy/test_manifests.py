@@ -159,6 +159,70 @@ def test_the_chart_is_rendered_from_the_command_line():
     assert deployment["metadata"]["namespace"] == "elsewhere"
 
 
+def test_the_charts_roles_follow_the_lease_that_its_configuration_names(render_chart):
+    lease = {"resourceNamespace": "leases", "resourceName": "kube-scheduler"}
+    found = render_chart(release="r", namespace="infra", values={"config": {"leaderElection": lease}})
+    config = yaml.safe_load(next(o for o in found if o["kind"] == "ConfigMap")["data"]["scheduler.yaml"])
+    assert config["leaderElection"] == {"leaderElect": True, **lease}
+    role, binding = (next(o for o in found if o["kind"] == kind) for kind in ("Role", "RoleBinding"))
+    assert (role["metadata"]["namespace"], binding["metadata"]["namespace"]) == ("leases", "leases")
+    assert role["rules"][1]["resourceNames"] == ["kube-scheduler"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "r", "namespace": "infra"}]
+
+
+VALUES: list[Any] = [
+    pytest.param({}, id="as it comes"),
+    pytest.param({"resources": {"requests": {"cpu": "1"}}, "networkPolicy": {"enabled": False}}, id="parts of maps"),
+    pytest.param({"resources": {"limits": None}, "nodeSelector": {"pool": "a"}}, id="a value removed, a key added"),
+    pytest.param(
+        {
+            "image": {"repository": "registry.example.com/a/mooring", "tag": "9"},
+            "replicas": 3,
+            "extraArgs": ["--plugin=/plugins/mine.py", '--feature-gates="A=true"'],
+            "tolerations": [{"key": "a", "operator": "Exists"}],
+            "serviceMonitor": {"enabled": True},
+            "config": {"leaderElection": {"resourceName": "kube-scheduler"}, "profiles": [{"schedulerName": "x"}]},
+        },
+        id="everything else",
+    ),
+]
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+@pytest.mark.parametrize("values", VALUES)
+def test_helm_renders_the_chart_as_we_do(render_chart, values, tmp_path):
+    file, chart = tmp_path / "values.yaml", str(ROOT / "deploy" / "chart" / "mooring")
+    file.write_text(yaml.safe_dump(values))
+    options = ["--namespace", "infra", "--values", str(file), "--kube-version", "1.36.0"]
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    for command in (["helm", "lint", "--strict", chart, *options], ["helm", "template", "r", chart, *options]):
+        done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def by_name(objects: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(o["kind"], o["metadata"]["name"]): o for o in objects}
+
+    helm = [o for o in yaml.safe_load_all(done.stdout) if o is not None]
+    assert by_name(helm) == by_name(render_chart(release="r", namespace="infra", values=values))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        pytest.param("- a", "a map is needed, found list", id="a list"),
+        pytest.param("image: {tag: null}", "no value 'tag'", id="a value removed that a template needs"),
+        pytest.param("a: [", "while parsing", id="no YAML"),
+    ],
+)
+def test_values_that_cannot_be_rendered_cost_one_line(text, what, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    command = [sys.executable, str(ROOT / "scripts" / "render_chart.py"), "--values", str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert done.stderr.startswith(f"render_chart: {file}: {what}")
+
+
 def test_every_manifest_says_the_version_of_the_package():
     from mooring import __version__
 
