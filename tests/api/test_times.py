@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from mooring.api.times import format_micro_time, format_time, parse_time
@@ -31,3 +33,19 @@ def test_format() -> None:
     assert format_time(1767268800.9) == "2026-01-01T12:00:00Z"
     assert format_micro_time(1767268800.25) == "2026-01-01T12:00:00.250000Z"
     assert parse_time(format_time(1767268800)) == 1767268800
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(1767268800.0, id="a whole second"),
+        pytest.param(1767268800.9999996, id="rounded up into the next second"),
+        pytest.param(1767268800.9999994, id="just not rounded up"),
+        pytest.param(1767268800.000001, id="a microsecond"),
+        pytest.param(1767268859.9999999, id="rounded up into the next minute"),
+        pytest.param(0.1, id="soon after the epoch"),
+    ],
+)
+def test_microseconds_are_rounded_as_the_standard_library_does(seconds: float) -> None:
+    want = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert format_micro_time(seconds) == want

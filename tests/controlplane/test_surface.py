@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from mooring.controlplane.durations import human_duration
 from mooring.controlplane.kinds import KINDS, PODS, STORED, Kind, by_resource, group_versions
 from mooring.controlplane.pod_printer import pod_ready, pod_status
 from mooring.controlplane.printers import columns_of
+from mooring.controlplane.rest import _random_uid
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.status import StatusError
 
@@ -197,6 +199,43 @@ def test_field_selectors_know_their_kind() -> None:
     assert found.terms == (("metadata.name", True, "a,b"), ("spec.nodeName", False, "n"))
     with pytest.raises(StatusError):
         selectors.parse_fields("spec.nodeName=n", fields.supported(by_resource("configmaps")), "ConfigMap")
+
+
+def test_fields_of_events_are_selectable_though_the_store_does_not_keep_them() -> None:
+    plane = ControlPlane(use_tls=False)
+    event = {"metadata": {"name": "e"}, "involvedObject": {"name": "p", "kind": "Pod"}, "reason": "Scheduled"}
+    entry = plane.api.create(by_resource("events"), "default", event)
+    assert entry.fields is None
+    assert [entry.field(name) for name in ("involvedObject.name", "reason", "metadata.name", "involvedObject.uid")] == [
+        "p",
+        "Scheduled",
+        "e",
+        "",
+    ]
+
+
+def test_uids_are_random_uuids() -> None:
+    uids = {uuid.UUID(_random_uid()) for _ in range(100)}
+    assert len(uids) == 100
+    assert all(uid.version == 4 and uid.variant == uuid.RFC_4122 for uid in uids)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"metadata": {"name": None, "labels": {"a": None}}, "spec": None}, id="fields and map values"),
+        pytest.param({"spec": {"containers": [None, {"name": "c", "args": [None, "x"]}]}}, id="items of lists"),
+        pytest.param({"spec": {"containers": [{"resources": {"limits": {"cpu": None}}}]}}, id="a quantity"),
+        pytest.param({"metadata": {"managedFields": [{"fieldsV1": {"f:a": None}}]}}, id="free form is left alone"),
+        pytest.param({"metadata": {"annotations": {"a": "null"}}}, id="only a word"),
+    ],
+)
+def test_nulls_are_dropped_as_the_long_way_drops_them(body: dict[str, Any]) -> None:
+    encoded = json.dumps(body).encode()
+    quick, unknown = schema.decode("core.v1.Pod", encoded, "Pod", "v1")
+    slow = json.loads(encoded)
+    assert unknown == schema.normalize("core.v1.Pod", slow, "Pod", "v1") == []
+    assert quick == slow
 
 
 def test_objects_made_in_the_process_need_no_type_and_stay_the_servers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -19,9 +20,19 @@ def parse_time(text: str) -> float:
 
 def format_time(seconds: float) -> str:
     """Whole seconds, UTC: the form of metav1.Time."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _format_second(int(seconds)) + "Z"
 
 
 def format_micro_time(seconds: float) -> str:
     """Microseconds, UTC: the form of metav1.MicroTime."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    whole = math.floor(seconds)
+    micros = round((seconds - whole) * 1e6)
+    if micros == 1_000_000:
+        whole, micros = whole + 1, 0
+    return f"{_format_second(whole)}.{micros:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _format_second(second: int) -> str:
+    """Most timestamps are of the second that just passed, and ``strftime`` is slow."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")

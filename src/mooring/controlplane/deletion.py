@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mooring.controlplane import meta, status
+from mooring.api.times import format_time
+from mooring.controlplane import status
 from mooring.controlplane.kinds import NAMESPACES, PODS, Kind
 from mooring.controlplane.store import Entry, Object
 
@@ -52,7 +53,7 @@ def delete(api: Api, kind: Kind, entry: Entry, options: Mapping[str, Any], dry_r
         grace_s = min(grace_s, known_s)
     elif metadata.get("generation"):
         metadata["generation"] += 1
-    metadata["deletionTimestamp"] = meta.format_time(api.clock.now() + grace_s)
+    metadata["deletionTimestamp"] = format_time(api.clock.now() + grace_s)
     metadata["deletionGracePeriodSeconds"] = grace_s
     if finalizers:
         metadata["finalizers"] = finalizers

@@ -10,15 +10,20 @@ from mooring.controlplane.kinds import Kind
 _ALWAYS = ("metadata.name", "metadata.namespace")
 _POD_SPEC = ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
 _POD_STATUS = ("phase", "podIP", "nominatedNodeName")
+_POD_SPEC_PATHS = [(name, f"spec.{name}") for name in _POD_SPEC]
+_POD_STATUS_PATHS = [(name, f"status.{name}") for name in _POD_STATUS]
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
 def _pod(obj: Mapping[str, Any]) -> dict[str, str]:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    found = {f"spec.{name}": spec[name] for name in _POD_SPEC if spec.get(name)}
-    for name in _POD_STATUS:
-        if status.get(name):
-            found[f"status.{name}"] = status[name]
+    found = {}
+    for name, path in _POD_SPEC_PATHS:
+        if value := spec.get(name):
+            found[path] = value
+    for name, path in _POD_STATUS_PATHS:
+        if value := status.get(name):
+            found[path] = value
     found["spec.hostNetwork"] = "true" if spec.get("hostNetwork") else "false"
     return found
 
@@ -78,6 +83,10 @@ _EXTRA: Final[dict[str, tuple[Extract, tuple[str, ...]]]] = {
     "jobs.batch": (_job, ("status.successful",)),
     "resourceslices.resource.k8s.io": (_slice, ("spec.nodeName", "spec.driver")),
 }
+
+
+ON_DEMAND: Final = frozenset(["events"])
+"""Kinds of which there are many and whose fields few ask for: they are read from the object each time."""
 
 
 def supported(kind: Kind) -> frozenset[str]:

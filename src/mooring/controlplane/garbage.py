@@ -11,7 +11,8 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 
-from mooring.controlplane import deletion, meta
+from mooring.api.times import format_time
+from mooring.controlplane import deletion
 from mooring.controlplane.kinds import NAMESPACES, STORED, Kind, by_resource
 from mooring.controlplane.rest import Api
 from mooring.controlplane.status import StatusError
@@ -200,7 +201,7 @@ class GarbageCollector:
 
 def expire_events(api: Api, older_than_s: float) -> int:
     """Delete Events whose time is over, as etcd's leases do upstream; returns how many."""
-    limit = meta.format_time(api.clock.now() - older_than_s)
+    limit = format_time(api.clock.now() - older_than_s)
     expired = [entry for entry in api.store.iterate(EVENTS) if _last_change(entry.object()) < limit]
     for entry in expired:
         api.delete(EVENTS, entry.namespace, entry.name)

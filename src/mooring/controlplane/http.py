@@ -38,6 +38,28 @@ BOOKMARK_INTERVAL_S = 30.0
 MAX_WATCH_S = 3600.0
 
 
+class Reply:
+    """An answer before it is HTTP: whoever asks from within the process needs no more."""
+
+    __slots__ = ("body", "code", "content_type", "headers", "is_last")
+
+    def __init__(self, body: bytes, code: int = 200, content_type: str = JSON) -> None:
+        self.body = body
+        self.code = code
+        self.content_type = content_type
+        self.headers: list[tuple[str, str]] = []
+        self.is_last = False
+        """Whether the connection is closed after this."""
+
+    def to_http(self) -> web.Response:
+        response = web.Response(body=self.body, status=self.code, headers={"Content-Type": self.content_type})
+        for name, value in self.headers:
+            response.headers.add(name, value)
+        if self.is_last:
+            response.force_close()
+        return response
+
+
 class Call:
     """One request, decoded as far as every handler needs it."""
 
@@ -78,6 +100,11 @@ class Server:
     # Entry point
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request over HTTP; a watch has been sent when this returns."""
+        reply = await self.reply(request)
+        return reply.to_http() if isinstance(reply, Reply) else reply
+
+    async def reply(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
         """Answer one request; whatever goes wrong is a Status, and only a bug is a 500."""
         try:
             return await self._answer(request)
@@ -89,7 +116,7 @@ class Server:
             log.exception("unexpected error while serving %s %s", request.method, request.path[:200])
             return _failure(StatusError(500, "InternalError", "Internal error occurred: see the server's log"))
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> Reply | web.StreamResponse:
         path, parameters = routes.split(request.raw_path)
         authorization = request.headers.get("Authorization", "")
         if path in OPEN_PATHS and not authorization:
@@ -99,28 +126,31 @@ class Server:
         if self.faults is not None:
             await self.faults.before(request, path)
         call = Call(request, path, parameters, user)
-        if path.startswith(("/api/", "/apis/")) and path.count("/") > 2:
-            special = self._discovery(call)
-            return special if special is not None else await self._resource(call)
-        return self._static(call)
+        depth = path.count("/")
+        if depth <= 2 or not path.startswith(("/api/", "/apis/")):
+            return self._static(call)
+        if depth > 3 and path[-1] != "/":  # too deep for discovery
+            return await self._resource(call)
+        special = self._discovery(call)
+        return special if special is not None else await self._resource(call)
 
     # Everything that is not a resource
 
-    def _static(self, call: Call) -> web.StreamResponse:
+    def _static(self, call: Call) -> Reply:
         path = call.path.rstrip("/") or "/"
         if call.method not in ("GET", "HEAD"):
             raise status.method_not_allowed()
         if path not in OPEN_PATHS:
             self.access.authorize(Attributes(call.user.name, call.user.groups, "get", path=path))
         if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
-            return web.Response(text="ok")
+            return Reply(b"ok", content_type="text/plain; charset=utf-8")
         if path == "/version":
             return _json(discovery.version())
         if path.startswith("/openapi/v3"):
             found = openapi.document(path)
             if found is None:
                 raise status.path_not_found()
-            return web.Response(body=found, content_type=JSON)
+            return Reply(found)
         if (found_discovery := self._discovery(call)) is not None:
             return found_discovery
         if path == "/":
@@ -129,14 +159,16 @@ class Server:
             )
         raise status.path_not_found()
 
-    def _discovery(self, call: Call) -> web.StreamResponse | None:
+    def _discovery(self, call: Call) -> Reply | None:
         path = call.path.rstrip("/")
         parts = path.strip("/").split("/")
         found: Object | None = None
         if path in ("/api", "/apis") and call.accept.form == "APIGroupDiscoveryList":
             body = _encode(discovery.aggregated(core=path == "/api"))
             kind = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-            return web.Response(body=body, headers={"Content-Type": kind, "Vary": "Accept"})
+            reply = Reply(body, content_type=kind)
+            reply.headers.append(("Vary", "Accept"))
+            return reply
         if path == "/api":
             found = discovery.core_versions(call.request.host)
         elif path == "/apis":
@@ -157,7 +189,7 @@ class Server:
 
     # Resources
 
-    async def _resource(self, call: Call) -> web.StreamResponse:
+    async def _resource(self, call: Call) -> Reply | web.StreamResponse:
         route = routes.parse(call.path)
         verb = self._verb(call, route)
         kind = route.kind
@@ -180,13 +212,13 @@ class Server:
         if call.method != "GET":
             call.body = await _read_body(call.request)
             call.options = _options(call, verb)
-        response = self._dispatch(call, route, verb)
+        reply = self._dispatch(call, route, verb)
         if self._durable is not None and call.method != "GET":
             await self._durable()
         for warning in call.options.warnings[:16]:
             text = warning.replace("\\", "\\\\").replace('"', '\\"')
-            response.headers.add("Warning", f'299 - "{text[:400]}"')
-        return response
+            reply.headers.append(("Warning", f'299 - "{text[:400]}"'))
+        return reply
 
     @staticmethod
     def _verb(call: Call, route: Route) -> str:
@@ -212,7 +244,7 @@ class Server:
             raise status.method_not_allowed()
         return verb
 
-    def _dispatch(self, call: Call, route: Route, verb: str) -> web.Response:
+    def _dispatch(self, call: Call, route: Route, verb: str) -> Reply:
         if route.subresource not in ("", "status"):
             return self._subresource(call, route, verb)
         kind = route.kind
@@ -257,16 +289,16 @@ class Server:
             raise status.method_not_allowed()
         return route.namespace
 
-    def _show(self, call: Call, kind: Kind, entry: Entry, code: int = 200) -> web.Response:
+    def _show(self, call: Call, kind: Kind, entry: Entry, code: int = 200) -> Reply:
         if call.accept.form == "Table":
             body = table.of_entries(kind, [entry], call.parameters, str(entry.rv), now=self.api.clock.now())
         elif call.accept.form == "PartialObjectMetadata":
             body = _encode(partial(entry.object()))
         else:
             body = entry_body(kind, entry)
-        return web.Response(body=body, status=code, content_type=JSON)
+        return Reply(body, code)
 
-    def _deleted(self, call: Call, kind: Kind, entry: Entry, is_gone: bool) -> web.Response:
+    def _deleted(self, call: Call, kind: Kind, entry: Entry, is_gone: bool) -> Reply:
         if is_gone and not strategy_of(storage_of(kind)).returns_deleted:
             details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
             return _json(
@@ -280,7 +312,7 @@ class Server:
             )
         return self._show(call, kind, entry)
 
-    def _list(self, call: Call, route: Route) -> web.Response:
+    def _list(self, call: Call, route: Route) -> Reply:
         chosen = selection(route, call.parameters)
         page = chosen.page(self.api.store)
         if call.accept.form == "Table":
@@ -288,9 +320,9 @@ class Server:
         else:
             form = "partial" if call.accept.form == "PartialObjectMetadata" else ""
             body = list_body(route.kind, page, chosen, form)
-        return web.Response(body=body, content_type=JSON)
+        return Reply(body)
 
-    def _delete_collection(self, call: Call, route: Route) -> web.Response:
+    def _delete_collection(self, call: Call, route: Route) -> Reply:
         if route.kind.is_namespaced and not route.namespace:
             raise status.method_not_allowed()
         chosen = selection(route, call.parameters)
@@ -300,9 +332,9 @@ class Server:
             for entry in page.entries:
                 if self.api.store.entry(storage_of(route.kind), entry.key) is not None:
                     self.api.delete(route.kind, entry.namespace, entry.name, options)
-        return web.Response(body=list_body(route.kind, page, chosen), content_type=JSON)
+        return Reply(list_body(route.kind, page, chosen))
 
-    def _subresource(self, call: Call, route: Route, verb: str) -> web.Response:
+    def _subresource(self, call: Call, route: Route, verb: str) -> Reply:
         api, kind, ns, name, body = self.api, route.kind, route.namespace, route.name, call.body
         match route.subresource, verb:
             case "binding", "create":
@@ -433,17 +465,15 @@ def entry_body(kind: Kind, entry: Entry) -> bytes:
     return _encode(from_core(entry.object())) if kind.stored_as else entry.raw
 
 
-def _json(obj: Any, code: int = 200) -> web.Response:
-    return web.Response(body=_encode(obj), status=code, content_type=JSON)
+def _json(obj: Any, code: int = 200) -> Reply:
+    return Reply(_encode(obj), code)
 
 
-def _failure(error: StatusError) -> web.Response:
-    response = web.Response(
-        body=_encode(error.to_status()), status=error.code, content_type=JSON, headers=error.headers
-    )
-    if error.code in (401, 413):
-        response.force_close()
-    return response
+def _failure(error: StatusError) -> Reply:
+    reply = Reply(_encode(error.to_status()), error.code)
+    reply.headers.extend(error.headers.items())
+    reply.is_last = error.code in (401, 413)
+    return reply
 
 
 def _account_groups(namespace: str) -> tuple[str, ...]:
@@ -483,6 +513,8 @@ def _patch_type(call: Call) -> str:
 def _options(call: Call, verb: str) -> Options:
     parameters = call.parameters
     dry_run = parameters.get("dryRun", "")
+    if not parameters and verb != "patch":
+        return Options(manager=_agent(call))
     kind = f"{verb.capitalize()}Options" if verb in ("create", "update", "patch") else "DeleteOptions"
     if dry_run not in ("", "All"):
         raise status.invalid(kind, "meta.k8s.io", "", [status.unsupported("dryRun", dry_run, ["All"])])
@@ -495,8 +527,12 @@ def _options(call: Call, verb: str) -> Options:
         causes = [status.too_long("fieldManager", 128)]
         raise status.invalid(kind, "meta.k8s.io", "", causes)
     if not manager and _patch_is_not_apply(call):
-        manager = call.request.headers.get("User-Agent", "").partition("/")[0][:128]
+        manager = _agent(call)
     return Options(dry_run == "All", validation, manager, parameters.get("force") in ("true", "1"))
+
+
+def _agent(call: Call) -> str:
+    return call.request.headers.get("User-Agent", "").partition("/")[0][:128]
 
 
 def _patch_is_not_apply(call: Call) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -26,27 +26,25 @@ class Kind:
     """Whether a change of spec counts metadata.generation up."""
     stored_as: str = ""
     """For a second view of the same objects: the plural and group of the kind that stores them."""
+    api_version: str = field(init=False)
+    resource: str = field(init=False)
+    """``pods``, ``deployments.apps``: the name errors and selectors use."""
+    has_status: bool = field(init=False)
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __post_init__(self) -> None:
+        """Put together what every request asks for."""
+        set_once = object.__setattr__
+        set_once(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
+        set_once(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
+        set_once(self, "has_status", "status" in self.subresources)
 
     @property
     def singular(self) -> str:
         return self.kind.lower()
 
     @property
-    def resource(self) -> str:
-        """``pods``, ``deployments.apps``: the name errors and selectors use."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @property
     def is_stored(self) -> bool:
         return not self.stored_as and "list" in self.verbs
-
-    @property
-    def has_status(self) -> bool:
-        return "status" in self.subresources
 
 
 def _row(
@@ -168,6 +166,7 @@ KINDS: Final[tuple[Kind, ...]] = (
 )
 
 _BY_PATH: Final = {(kind.group, kind.version, kind.plural): kind for kind in KINDS}
+_BY_RESOURCE: Final = {kind.resource: kind for kind in KINDS if kind.version == "v1"}
 _BY_GROUP_KIND: Final = {(kind.group, kind.kind): kind for kind in KINDS}
 STORED: Final = tuple(kind for kind in KINDS if kind.is_stored)
 
@@ -183,8 +182,7 @@ def by_group_kind(group: str, kind: str) -> Kind | None:
 
 def by_resource(resource: str) -> Kind:
     """The kind of ``pods`` or ``deployments.apps``; a KeyError names a resource that is not served."""
-    plural, _, group = resource.partition(".")
-    return _BY_PATH[(group, "v1", plural)]
+    return _BY_RESOURCE[resource]
 
 
 def storage_of(kind: Kind) -> Kind:

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mooring.api.times import format_micro_time
 from mooring.controlplane import meta
 from mooring.controlplane.kinds import NODES, PODS, by_resource
 from mooring.controlplane.rest import Api
@@ -207,7 +208,7 @@ class Kubelets:
         self._lease_timer = self.timers.call_later(self._slice_s(), self._renew_some)
 
     def _renew(self, name: str) -> None:
-        now = meta.format_micro_time(self.api.clock.now())
+        now = format_micro_time(self.api.clock.now())
         entry = self.store.get(LEASES, LEASE_NAMESPACE, name)
         with contextlib.suppress(StatusError):
             if entry is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import Any
 
 from mooring.controlplane import selectors
@@ -35,20 +34,6 @@ LABEL_VALUE_RULE = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
-
-
-def format_time(seconds: float) -> str:
-    """Seconds since the epoch as the API writes them."""
-    return _format_second(int(seconds))
-
-
-@lru_cache(maxsize=64)
-def _format_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def format_micro_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> float | None:
@@ -92,6 +77,17 @@ def label_problems(field: str, labels: dict[str, str]) -> list[Cause]:
     return found
 
 
+def annotation_problems(annotations: dict[str, str]) -> list[Cause]:
+    found = [
+        invalid_value("metadata.annotations", key, QUALIFIED_RULE)
+        for key in annotations
+        if not selectors.is_label_key(key.lower())
+    ]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > 256 * 1024:
+        found.append(too_long("metadata.annotations", 262144))
+    return found
+
+
 def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> list[Cause]:
     found: list[Cause] = []
     name = metadata.get("name", "")
@@ -103,12 +99,8 @@ def validate(metadata: dict[str, Any], *, is_namespaced: bool, style: str) -> li
         found.append(required("metadata.namespace"))
     if metadata.get("labels"):
         found += label_problems("metadata.labels", metadata["labels"])
-    annotations = metadata.get("annotations") or {}
-    for key in annotations:
-        if not selectors.is_label_key(key.lower()):
-            found.append(invalid_value("metadata.annotations", key, QUALIFIED_RULE))
-    if sum(len(key) + len(value) for key, value in annotations.items()) > 256 * 1024:
-        found.append(too_long("metadata.annotations", 262144))
+    if annotations := metadata.get("annotations"):
+        found += annotation_problems(annotations)
     controllers = 0
     for i, reference in enumerate(metadata.get("ownerReferences") or ()):
         where = f"metadata.ownerReferences[{i}]"

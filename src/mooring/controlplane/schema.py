@@ -136,18 +136,20 @@ def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[s
     """
     try:
         _strict_decoder(type_name).decode(body)
-        clean = b"null" not in body
+        fits = True
     except msgspec.ValidationError:
-        clean = False
+        fits = False
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {_one_line(error)}") from None
     try:
         obj = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {_one_line(error)}") from None
-    if clean:
-        return obj, []
-    return obj, normalize(type_name, obj, kind, version)
+    if not fits:
+        return obj, normalize(type_name, obj, kind, version)
+    if b"null" in body:
+        _drop_nulls(types()[type_name], obj)
+    return obj, []
 
 
 def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[str]:
@@ -155,8 +157,9 @@ def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[
     try:
         body = msgspec.json.encode(obj)
         _strict_decoder(type_name).decode(body)
-        if b"null" not in body:
-            return []
+        if b"null" in body:
+            _drop_nulls(types()[type_name], obj)
+        return []
     except msgspec.ValidationError:
         pass
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError, TypeError) as error:
@@ -176,6 +179,34 @@ def normalize(type_name: str, obj: Any, kind: str, version: str) -> list[str]:
     except _Mismatch as error:
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: json: {error}') from None
     return unknown
+
+
+def _drop_nulls(described: Type, obj: dict[str, Any]) -> None:
+    """Drop nulls in place in an object that is known to be of the right shape."""
+    for key in [key for key, value in obj.items() if value is None]:
+        del obj[key]
+    for key, value in obj.items():
+        if isinstance(value, (dict, list)):
+            _drop_nulls_in(described.fields[key].type, value)
+
+
+def _drop_nulls_in(name: str, value: Any) -> None:
+    if name in SCALARS:
+        return
+    prefix, element = name[:2], name[2:]
+    if prefix == "[]":
+        value[:] = [_zero(element) if item is None else item for item in value]
+        items = value
+    elif prefix == "{}":
+        for key in [key for key, item in value.items() if item is None]:
+            value[key] = _zero(element)
+        items = list(value.values())
+    else:
+        _drop_nulls(types()[name], value)
+        return
+    if element not in SCALARS:
+        for item in items:
+            _drop_nulls_in(element, item)
 
 
 class _Mismatch(Exception):

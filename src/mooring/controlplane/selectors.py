@@ -193,8 +193,9 @@ class FieldSelector:
 
     terms: tuple[tuple[str, bool, str], ...] = ()
 
-    def matches(self, fields: Mapping[str, str]) -> bool:
-        return all((fields.get(name, "") == value) is equal for name, equal, value in self.terms)
+    def matches(self, field: Callable[[str], str]) -> bool:
+        """Whether all terms hold; ``field`` gives a field's value, empty where there is none."""
+        return all((field(name) == value) is equal for name, equal, value in self.terms)
 
     def exactly(self, name: str) -> str | None:
         """The value a field must have, where the selector pins one down."""

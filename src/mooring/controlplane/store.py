@@ -42,7 +42,7 @@ class Entry:
         self.labels: Mapping[str, str] = dict(labels) if labels else _NO_LABELS
         references = metadata.get("ownerReferences")
         self.owners: tuple[str, ...] = tuple(ref["uid"] for ref in references if ref.get("uid")) if references else ()
-        self.fields = fields.extract(kind.resource, obj)
+        self.fields = None if kind.resource in fields.ON_DEMAND else fields.extract(kind.resource, obj)
         self.raw: bytes = _encode(obj)
 
     @property
@@ -58,11 +58,16 @@ class Entry:
         obj: Object = _decode(self.raw)
         return obj
 
-    def field_values(self) -> dict[str, str]:
-        values = {"metadata.name": self.name, "metadata.namespace": self.namespace, "name": self.name}
-        if self.fields:
-            values.update(self.fields)
-        return values
+    def field(self, name: str) -> str:
+        """What a field selector sees under this name; empty where there is nothing."""
+        if name in ("metadata.name", "name"):
+            return self.name
+        if name == "metadata.namespace":
+            return self.namespace
+        values = self.fields
+        if values is None:
+            values = fields.extract(self.kind.resource, self.object())
+        return values.get(name, "") if values else ""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mooring.controlplane import disruption, meta, patch, schema, status
+from mooring.api.times import format_time
+from mooring.controlplane import disruption, patch, schema, status
 from mooring.controlplane.kinds import NAMESPACES, PODS, Kind
 from mooring.controlplane.pod_admission import copy_topology_labels
 from mooring.controlplane.rest import Api, Options
@@ -207,6 +208,6 @@ def request_token(api: Api, namespace: str, name: str, body: bytes, token: str) 
     expires_s = spec.setdefault("expirationSeconds", 3600)
     request["status"] = {
         "token": token,
-        "expirationTimestamp": meta.format_time(api.clock.now() + min(max(expires_s, 600), 2**31)),
+        "expirationTimestamp": format_time(api.clock.now() + min(max(expires_s, 600), 2**31)),
     }
     return request

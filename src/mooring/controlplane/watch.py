@@ -32,7 +32,7 @@ class Match:
             return False
         if self.labels.requirements and not self.labels.matches(entry.labels):
             return False
-        return not self.fields.terms or self.fields.matches(entry.field_values())
+        return not self.fields.terms or self.fields.matches(entry.field)
 
     def is_selective(self) -> bool:
         return bool(self.labels.requirements or self.fields.terms)

@@ -20,7 +20,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
 from mooring.controlplane import routes
-from mooring.controlplane.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S
+from mooring.controlplane.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S, Reply
 from mooring.controlplane.kinds import Kind, storage_of
 from mooring.controlplane.listing import selection, watch_options
 from mooring.controlplane.server import ControlPlane
@@ -104,12 +104,13 @@ class InProcessClient(RestClient):
         await asyncio.sleep(0)  # as with a socket, nobody gets an answer within their own turn
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
         request = cast(web.BaseRequest, _LocalRequest(method, path, headers, body))
-        response = cast(web.Response, await self._plane.server.handle(request))
-        found = {name.lower(): value for name, value in response.headers.items()}
-        data = response.body if isinstance(response.body, bytes) else b""
-        if not 200 <= response.status < 300:
-            raise error_of_answer(response.status, data, found, method=method, path=path)
-        return Answer(response.status, found, data)
+        reply = cast(Reply, await self._plane.server.reply(request))
+        found = {"content-type": reply.content_type}
+        for name, value in reply.headers:
+            found.setdefault(name.lower(), value)
+        if not 200 <= reply.code < 300:
+            raise error_of_answer(reply.code, reply.body, found, method=method, path=path)
+        return Answer(reply.code, found, reply.body)
 
     @contextlib.asynccontextmanager
     async def stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from mooring.controlplane import meta
+from mooring.api.times import format_time
 from mooring.controlplane.controllers.base import Controller, condition
 from mooring.controlplane.kinds import NODES, by_resource
 from mooring.controlplane.rest import Api
@@ -105,7 +105,7 @@ class NodeLifecycleController(Controller):
                 keys.append((key, "NoSchedule"))
         kept = [each for each in taints if each["key"] not in MANAGED or (each["key"], each["effect"]) in keys]
         known = {(each["key"], each["effect"]) for each in kept}
-        now = meta.format_time(self.api.clock.now())
+        now = format_time(self.api.clock.now())
         return kept + [
             {"key": key, "effect": effect, "timeAdded": now} for key, effect in keys if (key, effect) not in known
         ]
