@@ -1,27 +1,159 @@
-"""A short soak of the real thing, and whether its audit would notice."""
+"""A short soak of the real thing, and whether its checks would notice."""
 
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 
-from mooring.bench.soak import slope_per_minute, soak
+from mooring.bench.soak import Least, Report, Sample, judge_memory, soak
 from mooring.bench.soak_audit import Audit
+from mooring.bench.soak_churn import Churn
+from mooring.bench.soak_holdings import count_holdings, left_behind
+from mooring.bench.soak_memory import slope_per_minute
+from mooring.bench.soak_replicas import Leaders
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient
+from mooring.config.load import default_config
+from mooring.controlplane.faults import Faults
 from mooring.controlplane.kinds import NODES, PODS
 from mooring.controlplane.server import ControlPlane
+from mooring.observe.events import ObjectReference
+from mooring.scheduler.live import LiveScheduler
+from mooring.testing import make_node, make_pod
+
+FAULTS = {"cordon", "lose_node", "drop_watch", "expire_watch", "fail_binding", "fail_requests"}
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(200)
-async def test_twenty_seconds_of_trouble_lose_nothing(caplog):
+@pytest.mark.timeout(500)
+async def test_four_hundred_changes_with_faults_lose_nothing(caplog):
+    """It ends when enough has happened, not when a time is over: a slow machine takes longer and shows as much."""
     caplog.set_level(logging.CRITICAL, logger="mooring")
-    report = await soak(20.0, nodes=8, rate=30.0, seed=3, leader_every_s=6.0)
+    enough = Least(changes=430, leader_changes=2, pods_bound=50)
+    report = await soak(5.0, nodes=8, rate=30.0, seed=3, leader_every_s=3.0, least=enough)
     assert report.problems == []
     assert report.tasks_left == 0
-    assert report.pods_bound > 50
+    assert report.pods_bound >= 50
     assert report.leaders >= 2
-    assert report.done.keys() >= {"create", "delete", "evict", "cordon", "drop_watch", "fail_binding"}
+    assert report.done.keys() >= {"create", "delete", "evict"} | FAULTS
+    assert report.held_most["API server: watch history"] > 0
+
+
+@pytest.mark.parametrize(
+    ("reached", "missing"),
+    [
+        pytest.param((430, 2, 50), [], id="exactly enough"),
+        pytest.param((429, 2, 50), ["429 of 430 changes"], id="a change short"),
+        pytest.param((500, 0, 49), ["0 of 2 leader changes", "49 of 50 pods bound"], id="two things short"),
+    ],
+)
+def test_a_soak_goes_on_until_enough_has_happened(reached, missing):
+    assert Least(changes=430, leader_changes=2, pods_bound=50).missing(*reached) == missing
+
+
+def test_every_kind_of_fault_comes_however_the_dice_fall():
+    for seed in range(5):
+        churn = Churn(ControlPlane(garbage_collection=False), Faults(), random.Random(seed), 4, "lease")
+        churn.set_up()
+        for _ in range(churn.steps_for_all_faults):
+            churn.step()
+        assert churn.done.keys() >= FAULTS
+
+
+class _Replica:
+    def __init__(self, leads=False):
+        self.leads, self.terms, self.deposed = leads, 0, 0
+
+    def depose(self, *, by_theft=None):
+        self.deposed += 1
+        return True
+
+
+def test_a_leader_is_changed_only_when_there_is_one():
+    churn = Churn(ControlPlane(garbage_collection=False), Faults(), random.Random(1), 1, "lease")
+    one, two = _Replica(), _Replica()
+    leaders = Leaders([one, two], churn, random.Random(1))
+    assert not leaders.change()
+    two.leads = True
+    assert leaders.change()
+    assert (leaders.changes, one.deposed, two.deposed) == (1, 0, 1)
+
+
+@pytest.fixture
+def at_rest(world):
+    """A scheduler that knows the cluster and has nothing to do; it hears only what a test tells it."""
+    plane, _ = world
+    live = LiveScheduler(RestClient(ClientConfig("http://127.0.0.1:1")), default_config())
+    for name in ("a", "b"):
+        live.scheduler.put(make_node(name))
+    return plane, live
+
+
+def test_a_scheduler_at_rest_holds_what_the_api_server_has(at_rest):
+    plane, live = at_rest
+    _pod(plane, "x", "a")
+    live.scheduler.put(make_pod("x", node="a"))
+    assert left_behind(plane, live) == []
+
+
+@pytest.mark.parametrize(
+    ("happens", "what"),
+    [
+        pytest.param(
+            lambda live: live.scheduler.delete(make_node("b")), ["nodes: 1 instead of 2"], id="a node it forgot"
+        ),
+        pytest.param(
+            lambda live: live.scheduler.put(make_pod("x", node="a")),
+            ["pods: 1 instead of 0", "pods on nodes: 1 instead of 0"],
+            id="a pod that is gone",
+        ),
+        pytest.param(
+            lambda live: live.scheduler.put(make_pod("x")),
+            ["pods: 1 instead of 0", "pods in the queue: 1 instead of 0"],
+            id="a pod that waits",
+        ),
+        pytest.param(
+            lambda live: live.scheduler.cluster.assume(live.scheduler.cluster.info(make_pod("x")), "a"),
+            ["pods on nodes: 1 instead of 0", "pods assumed: 1 instead of 0"],
+            id="a pod assumed and never confirmed",
+        ),
+        pytest.param(
+            lambda live: (
+                live.scheduler.put(make_pod("x")),
+                live.scheduler.queue.pop(),
+                live.scheduler.put(make_node("c")),
+            ),
+            [
+                "nodes: 3 instead of 2",
+                "pods: 1 instead of 0",
+                "pods in flight: 1 instead of 0",
+                "events kept for pods in flight: 1 instead of 0",
+            ],
+            id="a pod in flight, and what it may want to know",
+        ),
+        pytest.param(
+            lambda live: live.recorder.record(
+                ObjectReference(name="x"), type="Normal", reason="Scheduled", action="Binding", note=""
+            ),
+            ["events to be written: 1 instead of 0"],
+            id="an event that nobody writes",
+        ),
+    ],
+)
+def test_what_a_scheduler_at_rest_should_not_hold_is_noticed(at_rest, happens, what):
+    plane, live = at_rest
+    happens(live)
+    assert left_behind(plane, live) == what
+
+
+async def test_what_is_held_is_counted_for_all_schedulers_together(at_rest):
+    plane, live = at_rest
+    held = count_holdings(plane, [live, live])
+    assert held["API server: other objects"] >= 2
+    assert held["API server: watch history"] >= 2
+    assert held["schedulers: nodes"] == 4
 
 
 @pytest.fixture
@@ -89,3 +221,31 @@ def test_a_pod_that_changes_its_node_is_noticed(world):
 )
 def test_the_slope_of_memory(samples, slope):
     assert slope_per_minute(samples) == pytest.approx(slope)
+
+
+def _samples(*memory, blocks=1000):
+    return [Sample(60.0 * i, mib, {"process: blocks of memory": blocks + i}) for i, mib in enumerate(memory)]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "memory", "problems"),
+    [
+        pytest.param(60, (100, 140, 150, 150, 150, 150), [], id="flat after a warm-up"),
+        pytest.param(60, (100, 101, 102, 103, 104, 105), ["memory grows by 1.00 MiB per minute"], id="it never ends"),
+        pytest.param(3, (100, 101, 102, 103, 104, 105), [], id="too short to say"),
+        pytest.param(60, (105, 104, 103, 102, 101, 100), [], id="it shrinks"),
+    ],
+)
+def test_memory_that_grows_in_the_second_half_of_a_long_run_is_a_problem(minutes, memory, problems):
+    report = Report(seconds=minutes * 60.0, seed=1)
+    judge_memory(_samples(*memory), report)
+    assert report.problems == problems
+    assert (report.memory_first_mib, report.memory_last_mib) == (memory[0], memory[-1])
+
+
+def test_what_was_held_in_the_middle_and_at_the_end_stands_beside_the_slope():
+    report = Report(seconds=180.0, seed=1)
+    judge_memory(_samples(100, 100, 100, 100), report)
+    name = "process: blocks of memory"
+    assert (report.held_middle[name], report.held_last[name], report.held_most[name]) == (1002, 1003, 1003)
+    assert report.blocks_slope_per_min == pytest.approx(1.0)

@@ -6,8 +6,6 @@ Afterwards: no pod lost, none bound twice, no node overfilled, no task left over
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
 import random
 import tempfile
 import time
@@ -18,23 +16,50 @@ from typing import Any
 
 from mooring.bench.soak_audit import Audit
 from mooring.bench.soak_churn import NAMESPACE, Churn
+from mooring.bench.soak_holdings import Holdings, count_holdings, left_behind
+from mooring.bench.soak_memory import resident_mib, slope_per_minute
+from mooring.bench.soak_replicas import Leaders, Replica
 from mooring.controlplane.controllers.manager import ControllerManager
 from mooring.controlplane.faults import Faults
 from mooring.controlplane.kinds import PODS
 from mooring.controlplane.kubelet import Kubelets
 from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.flags import parse_flags
-from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.settings import Settings, load_settings
 
 LEASE = "soak"
 REPLICAS = 2
 SAMPLE_S = 5.0
 SETTLE_S = 90.0
+REST_S = 60.0
+PATIENCE_S = 300.0
 MAX_SLOPE_MIB_PER_MIN = 0.5
 SLOPE_FROM_MIN = 30.0  # in a shorter run caches and histories are still filling, and the slope is only reported
 EVENT_TTL_S = 60.0
 HISTORY = 1000  # what the API server remembers of each kind: soon full, or its filling would look like a leak
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """What has to have happened before a soak may end: on a slow machine it takes longer, and shows as much."""
+
+    changes: int = 0
+    leader_changes: int = 0
+    pods_bound: int = 0
+
+    def missing(self, changes: int, leader_changes: int, pods_bound: int) -> list[str]:
+        reached = {"changes": changes, "leader changes": leader_changes, "pods bound": pods_bound}
+        wanted = {"changes": self.changes, "leader changes": self.leader_changes, "pods bound": self.pods_bound}
+        return [f"{reached[what]} of {least} {what}" for what, least in wanted.items() if reached[what] < least]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the process held at one moment."""
+
+    at_s: float
+    memory_mib: float
+    held: Holdings
 
 
 @dataclass
@@ -48,8 +73,13 @@ class Report:
     done: dict[str, int] = field(default_factory=dict)
     settled_s: float = 0.0
     memory_first_mib: float = 0.0
+    memory_middle_mib: float = 0.0
     memory_last_mib: float = 0.0
     memory_slope_mib_per_min: float = 0.0
+    blocks_slope_per_min: float = 0.0
+    held_middle: Holdings = field(default_factory=dict)
+    held_last: Holdings = field(default_factory=dict)
+    held_most: Holdings = field(default_factory=dict)
     tasks_left: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -57,39 +87,7 @@ class Report:
         return asdict(self)
 
 
-class _Replica:
-    """One scheduler process, started anew whenever it has ended."""
-
-    def __init__(self, settings: Settings, problems: list[str]) -> None:
-        self._settings = settings
-        self._problems = problems
-        self._process: SchedulerProcess | None = None
-        self.terms = 0
-
-    async def run(self) -> None:
-        """Be a replica until cancelled. Losing the lease (exit code 1) is part of the game."""
-        while True:
-            self._process = SchedulerProcess(self._settings, self._settings.client_config())
-            task = asyncio.create_task(self._process.run(signals=False))
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                self._process.stop()
-                await task
-                raise
-            except Exception as error:
-                self._problems.append(f"a scheduler ended with {type(error).__name__}: {error}")
-                await asyncio.sleep(1.0)
-            finally:
-                self.terms += self._process.ready.is_set()
-
-    @property
-    def leads(self) -> bool:
-        return self._process is not None and self._process.ready.is_set()
-
-    def stop_leading(self) -> None:
-        if self._process is not None:
-            self._process.stop()
+Progress = Callable[[float, Report], None]
 
 
 async def soak(
@@ -99,7 +97,8 @@ async def soak(
     rate: float = 20.0,
     seed: int = 1,
     leader_every_s: float = 30.0,
-    progress: Callable[[float, Report], None] = lambda elapsed, report: None,
+    least: Least | None = None,
+    progress: Progress = lambda elapsed, report: None,
 ) -> Report:
     """Shake a cluster for a while and say what was wrong afterwards."""
     report = Report(seconds, seed)
@@ -110,7 +109,8 @@ async def soak(
         async with ControlPlane(
             kubeconfig_path=kubeconfig, faults=faults, event_ttl_s=EVENT_TTL_S, history=HISTORY
         ) as plane:
-            await _shake(plane, faults, kubeconfig, report, nodes, rate, leader_every_s, progress)
+            shaking = _Shaking(plane, Churn(plane, faults, random.Random(seed), nodes, LEASE), report, progress)
+            await shaking.run(_settings(kubeconfig), rate, leader_every_s, least or Least())
     await asyncio.sleep(0.5)  # connections that are being closed
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     report.tasks_left = len(left)
@@ -120,55 +120,95 @@ async def soak(
     return report
 
 
-async def _shake(
-    plane: ControlPlane,
-    faults: Faults,
-    kubeconfig: Path,
-    report: Report,
-    nodes: int,
-    rate: float,
-    leader_every_s: float,
-    progress: Callable[[float, Report], None],
-) -> None:
-    rng = random.Random(report.seed)
-    loop = asyncio.get_running_loop()
-    kubelets, controllers = Kubelets(plane.api, loop), ControllerManager(plane.api, loop)
-    audit = Audit(plane.store)
-    churn = Churn(plane, faults, rng, nodes, LEASE)
-    audit.start()
-    kubelets.start()
-    controllers.start()
-    churn.set_up()
-    settings = _settings(kubeconfig)
-    replicas = [_Replica(settings, report.problems) for _ in range(REPLICAS)]
-    running = [asyncio.create_task(replica.run(), name="replica") for replica in replicas]
-    memory: list[tuple[float, float]] = []
-    started = time.monotonic()
-    try:
+class _Shaking:
+    """The time between the start of the control plane and its end."""
+
+    def __init__(self, plane: ControlPlane, churn: Churn, report: Report, progress: Progress) -> None:
+        self._plane, self._churn, self._report, self._progress = plane, churn, report, progress
+        self._rng = random.Random(report.seed + 1)
+        self._audit = Audit(plane.store)
+        self._replicas: list[Replica] = []
+        self._samples: list[Sample] = []
+
+    async def run(self, settings: Settings, rate: float, leader_every_s: float, least: Least) -> None:
+        plane, report = self._plane, self._report
+        loop = asyncio.get_running_loop()
+        kubelets, controllers = Kubelets(plane.api, loop), ControllerManager(plane.api, loop)
+        self._audit.start()
+        kubelets.start()
+        controllers.start()
+        self._churn.set_up()
+        self._replicas = [Replica(settings, report.problems) for _ in range(REPLICAS)]
+        running = [asyncio.create_task(replica.run(), name="replica") for replica in self._replicas]
+        leaders = Leaders(self._replicas, self._churn, self._rng)
+        try:
+            await self._shake(rate, leaders, leader_every_s, least)
+            report.settled_s = await self._settle()
+            report.problems += await self._come_to_rest()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            controllers.stop()
+            kubelets.stop()
+            self._audit.stop()
+        report.pods_bound, report.done = self._audit.bound, dict(sorted(self._churn.done.items()))
+        report.leaders = leaders.terms
+        report.problems += self._audit.problems
+        judge_memory(self._samples, report)
+
+    async def _shake(self, rate: float, leaders: Leaders, leader_every_s: float, least: Least) -> None:
+        report, rng = self._report, self._rng
         next_leader, next_sample = leader_every_s, SAMPLE_S
-        while (elapsed := time.monotonic() - started) < report.seconds:
-            churn.step(with_faults=True)
-            if elapsed >= next_leader:
-                next_leader += leader_every_s * rng.uniform(0.7, 1.3)
-                _change_leader(replicas, churn, rng)
+        started = time.monotonic()
+        while True:
+            elapsed = time.monotonic() - started
+            if elapsed >= report.seconds:
+                missing = least.missing(self._churn.steps, leaders.changes, self._audit.bound)
+                if not missing:
+                    return
+                if elapsed >= report.seconds + PATIENCE_S:
+                    report.problems.append(f"after {elapsed:.0f} s there were only {', '.join(missing)}")
+                    return
+            self._churn.step()
+            if elapsed >= next_leader and leaders.change():
+                next_leader = elapsed + leader_every_s * rng.uniform(0.7, 1.3)
             if elapsed >= next_sample:
-                next_sample += SAMPLE_S
-                memory.append((elapsed, resident_mib()))
-                report.pods_bound = audit.bound
-                progress(elapsed, report)
+                next_sample = elapsed + SAMPLE_S
+                self._sample(elapsed)
+                report.pods_bound, report.leaders = self._audit.bound, leaders.terms
+                self._progress(elapsed, report)
             await asyncio.sleep(rng.expovariate(rate))
-        report.settled_s = await _settle(plane, churn, audit, report)
-    finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        controllers.stop()
-        kubelets.stop()
-        audit.stop()
-    report.pods_bound, report.done = audit.bound, dict(sorted(churn.done.items()))
-    report.leaders = sum(replica.terms for replica in replicas)
-    report.problems += audit.problems
-    _judge_memory(memory, report)
+
+    def _sample(self, elapsed: float) -> None:
+        held = count_holdings(self._plane, [r.live for r in self._replicas if r.live is not None])
+        self._samples.append(Sample(elapsed, resident_mib(), held))
+        self._report.memory_last_mib = self._samples[-1].memory_mib
+
+    async def _settle(self) -> float:
+        """With room for all and no more faults every pod must find a node; how long that took."""
+        self._churn.calm(0.6)
+        store = self._plane.store
+        started = time.monotonic()
+        while time.monotonic() - started < SETTLE_S:
+            waiting = [e.key for e in store.iterate(PODS, NAMESPACE) if not (e.fields or {}).get("spec.nodeName")]
+            if not waiting:
+                return time.monotonic() - started
+            await asyncio.sleep(0.1)
+        self._report.problems.append(
+            f"{len(waiting)} pods found no node although there is room: {', '.join(waiting[:5])}"
+        )
+        return SETTLE_S
+
+    async def _come_to_rest(self) -> list[str]:
+        """With nothing left to do, both replicas must know what is there, and hold nothing else; what they still do."""
+        deadline = time.monotonic() + REST_S
+        while True:
+            schedulers = [replica.live for replica in self._replicas]
+            held = [["no scheduler is running"] if s is None else left_behind(self._plane, s) for s in schedulers]
+            if not any(held) or time.monotonic() >= deadline:
+                return [f"a replica at rest holds {', '.join(what)}" for what in held if what]
+            await asyncio.sleep(0.1)
 
 
 def _settings(kubeconfig: Path) -> Settings:
@@ -185,52 +225,19 @@ def _settings(kubeconfig: Path) -> Settings:
     return load_settings(parse_flags(flags))
 
 
-def _change_leader(replicas: list[_Replica], churn: Churn, rng: random.Random) -> None:
-    if rng.random() < 0.5:
-        churn.steal_lease()
-        return
-    for replica in replicas:
-        if replica.leads:
-            replica.stop_leading()
-            churn.done["stop_leader"] += 1
-
-
-async def _settle(plane: ControlPlane, churn: Churn, audit: Audit, report: Report) -> float:
-    """With room for all and no more faults every pod must find a node; how long that took."""
-    churn.calm(0.6)
-    started = time.monotonic()
-    while time.monotonic() - started < SETTLE_S:
-        waiting = [e.key for e in plane.store.iterate(PODS, NAMESPACE) if not (e.fields or {}).get("spec.nodeName")]
-        if not waiting:
-            return time.monotonic() - started
-        await asyncio.sleep(0.1)
-    report.problems.append(f"{len(waiting)} pods found no node although there is room: {', '.join(waiting[:5])}")
-    return SETTLE_S
-
-
-def resident_mib() -> float:
-    """The memory that this process holds, garbage aside."""
-    gc.unfreeze()  # a scheduler freezes what it has read; here it is restarted again and again
-    gc.collect()
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
-
-
-def slope_per_minute(samples: list[tuple[float, float]]) -> float:
-    """The line through (second, MiB) that fits best, in MiB per minute."""
-    if len(samples) < 2:
-        return 0.0
-    mean_x = sum(x for x, _ in samples) / len(samples)
-    mean_y = sum(y for _, y in samples) / len(samples)
-    spread = sum((x - mean_x) ** 2 for x, _ in samples)
-    return 60.0 * sum((x - mean_x) * (y - mean_y) for x, y in samples) / spread if spread else 0.0
-
-
-def _judge_memory(samples: list[tuple[float, float]], report: Report) -> None:
+def judge_memory(samples: list[Sample], report: Report) -> None:
+    """Warm-up is the first half; what is held in the second must not grow with time."""
     if not samples:
         return
-    report.memory_first_mib, report.memory_last_mib = samples[0][1], samples[-1][1]
     second_half = samples[len(samples) // 2 :]
-    report.memory_slope_mib_per_min = slope_per_minute(second_half)
+    middle, last = second_half[0], samples[-1]
+    report.memory_first_mib, report.memory_middle_mib = samples[0].memory_mib, middle.memory_mib
+    report.memory_last_mib = last.memory_mib
+    report.held_middle, report.held_last = middle.held, last.held
+    for sample in samples:
+        for name, count in sample.held.items():
+            report.held_most[name] = max(count, report.held_most.get(name, 0))
+    report.memory_slope_mib_per_min = slope_per_minute([(s.at_s, s.memory_mib) for s in second_half])
+    report.blocks_slope_per_min = slope_per_minute([(s.at_s, s.held["process: blocks of memory"]) for s in second_half])
     if report.seconds >= SLOPE_FROM_MIN * 60 and report.memory_slope_mib_per_min > MAX_SLOPE_MIB_PER_MIN:
         report.problems.append(f"memory grows by {report.memory_slope_mib_per_min:.2f} MiB per minute")

@@ -21,45 +21,63 @@ CPUS = ("100m", "250m", "500m", "1", "2")
 MEMORY = ("64Mi", "256Mi", "1Gi")
 NODE_AMOUNTS = {"cpu": "8", "memory": "16Gi", "pods": "30"}
 ZONE = "topology.kubernetes.io/zone"
-FAULT_SHARE = 0.05
+FAULT_EVERY = 20  # of so many steps one is a fault
 FULL = 0.9  # pods are made until they ask for this share of all CPUs, then as many go as come
 
 
 class Churn:
-    """Does one random thing at a time, from a seeded generator; ``done`` counts what."""
+    """Does one random thing at a time, from a seeded generator; ``done`` counts what.
+
+    Faults are dealt like cards: before one comes again more often than its share, all others have come.
+    """
 
     def __init__(self, plane: ControlPlane, faults: Faults, rng: random.Random, nodes: int, lease: str) -> None:
         self._api, self._hub, self._faults, self._rng = plane.api, plane.hub, faults, rng
         self._node_names = [f"node-{i:03d}" for i in range(nodes)]
         self._lease = lease
         self._count = 0
+        self.steps = 0
         self.done: Counter[str] = Counter()
-        pods: list[tuple[Callable[[], None], int]] = [(self._create, 50), (self._delete, 30), (self._evict, 6)]
-        self._common = pods
-        self._rare: list[tuple[Callable[[], None], int]] = [
-            (self._cordon, 6),
-            (self._lose_node, 3),
-            (self._drop_watch, 4),
-            (self._expire_watch, 2),
-            (self._fail_binding, 4),
-            (self._fail_requests, 2),
-        ]
+        self._common: dict[Callable[[], None], int] = {self._create: 50, self._delete: 30, self._evict: 6}
+        self._faulty: dict[Callable[[], None], int] = {
+            self._cordon: 6,
+            self._lose_node: 3,
+            self._drop_watch: 4,
+            self._expire_watch: 2,
+            self._fail_binding: 4,
+            self._fail_requests: 2,
+        }
+        self._deck: list[Callable[[], None]] = []
 
     def set_up(self) -> None:
         self._api.create(CLASSES, "", _object("scheduling.k8s.io/v1", "PriorityClass", "high", value=1000))
         for name in self._node_names:
             self._create_node(name)
 
-    def step(self, *, with_faults: bool) -> None:
+    @property
+    def steps_for_all_faults(self) -> int:
+        """After so many steps every kind of fault has come."""
+        return FAULT_EVERY * sum(self._faulty.values())
+
+    def step(self) -> None:
         """One thing happens; what the API server refuses (somebody was faster) simply does not."""
-        choices = self._rare if with_faults and self._rng.random() < FAULT_SHARE else self._common
-        act = self._rng.choices([c for c, _ in choices], [weight for _, weight in choices])[0]
+        self.steps += 1
+        if self.steps % FAULT_EVERY == 0:
+            act = self._deal()
+        else:
+            act = self._rng.choices(list(self._common), list(self._common.values()))[0]
         try:
             act()
         except StatusError as error:
             self.done[f"refused {error.code}"] += 1
         else:
             self.done[act.__name__.strip("_")] += 1
+
+    def _deal(self) -> Callable[[], None]:
+        if not self._deck:
+            self._deck = [act for act, times in self._faulty.items() for _ in range(times)]
+            self._rng.shuffle(self._deck)
+        return self._deck.pop()
 
     def calm(self, share: float) -> None:
         """End all faults, repair the nodes, and delete pods until the rest certainly has room."""
@@ -127,7 +145,9 @@ class Churn:
             if not obj["spec"].pop("unschedulable", False):
                 obj["spec"]["unschedulable"] = True
 
-        self._api.modify(NODES, "", self._rng.choice(self._node_names), change)
+        present = [entry.name for entry in self._api.store.iterate(NODES)]
+        if present:
+            self._api.modify(NODES, "", self._rng.choice(present), change)
 
     def _lose_node(self) -> None:
         """A node goes, and its pods with it; or one that went comes back."""
@@ -156,7 +176,7 @@ class Churn:
         if len(self._faults.rules) > 50:
             self._faults.rules[:] = [rule for rule in self._faults.rules if rule.times > 0]
 
-    def steal_lease(self) -> None:
+    def steal_lease(self) -> bool:
         """Somebody else writes the lease: whoever leads must notice and stop before the thief's time is over.
 
         The duration stays: a lease shorter than the leader's renewal deadline would allow two leaders by the rules.
@@ -169,8 +189,9 @@ class Churn:
             self._api.modify(LEASES, "kube-system", self._lease, change)
         except StatusError as error:
             self.done[f"refused {error.code}"] += 1
-        else:
-            self.done["steal_lease"] += 1
+            return False
+        self.done["steal_lease"] += 1
+        return True
 
 
 def hash_of(name: str) -> int:

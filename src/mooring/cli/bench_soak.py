@@ -14,6 +14,8 @@ from mooring.cli.output import console, emit, output_option, print_table
 if TYPE_CHECKING:
     from mooring.bench.soak import Report
 
+TELL_EVERY_S = 60.0
+
 
 @click.command()
 @click.option("--minutes", type=click.FloatRange(0.05, 1440), default=60.0, show_default=True, help="How long.")
@@ -44,19 +46,39 @@ def soak(minutes: float, nodes: int, rate: float, seed: int, leader_every_s: flo
     from mooring.bench import soak as soaking
 
     to = console(stderr=True)
+    told_at = 0.0
 
     def progress(elapsed: float, report: Report) -> None:
+        nonlocal told_at
         if sys.stderr.isatty():
-            to.print(f"{elapsed / 60:5.1f} min  {report.pods_bound:,} pods bound", end="\r")
+            to.print(_so_far(elapsed, report), end="\r")
+        elif elapsed - told_at >= TELL_EVERY_S:  # a log wants fewer lines than a terminal
+            told_at = elapsed
+            click.echo(_so_far(elapsed, report), err=True)
 
     if not logging.getLogger().isEnabledFor(logging.INFO):
         for name in ("mooring", "aiohttp"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # refused requests are what this is about
     report = asyncio.run(
-        soaking.soak(minutes * 60, nodes=nodes, rate=rate, seed=seed, leader_every_s=leader_every_s, progress=progress)
+        soaking.soak(
+            minutes * 60,
+            nodes=nodes,
+            rate=rate,
+            seed=seed,
+            leader_every_s=leader_every_s,
+            least=soaking.Least(leader_changes=int(minutes * 60 / leader_every_s / 3)),
+            progress=progress,
+        )
     )
     emit(report.to_dict(), output, lambda out: _draw(out, report))
     return 1 if report.problems else 0
+
+
+def _so_far(elapsed: float, report: Report) -> str:
+    return (
+        f"{elapsed / 60:5.1f} min  {report.pods_bound:,} pods bound by {report.leaders} leaders, "
+        f"{report.memory_last_mib:.0f} MiB"
+    )
 
 
 def _draw(out: Console, report: Report) -> None:
@@ -64,12 +86,22 @@ def _draw(out: Console, report: Report) -> None:
     out.print()
     out.print(f"{report.pods_bound:,} pods bound by {report.leaders} leaders in {report.seconds / 60:g} minutes")
     out.print(f"all pods had a node {report.settled_s:.1f} s after the last fault")
+    print_table(
+        out,
+        ("WHAT IS HELD", "AFTER WARM-UP", "AT THE END", "AT MOST"),
+        [
+            (name, f"{report.held_middle.get(name, 0):,}", f"{count:,}", f"{report.held_most[name]:,}")
+            for name, count in report.held_last.items()
+        ],
+    )
+    out.print()
     out.print(
-        f"memory {report.memory_first_mib:.0f} → {report.memory_last_mib:.0f} MiB, "
-        f"slope of the second half {report.memory_slope_mib_per_min:+.2f} MiB/min"
+        f"memory {report.memory_first_mib:.0f} → {report.memory_middle_mib:.0f} → {report.memory_last_mib:.0f} MiB, "
+        f"slope of the second half {report.memory_slope_mib_per_min:+.2f} MiB/min, "
+        f"{report.blocks_slope_per_min:+,.0f} blocks of memory/min"
     )
     out.print(f"tasks left over: {report.tasks_left}")
     for problem in report.problems:
         out.print(f"PROBLEM: {problem}", style="red")
     if not report.problems:
-        out.print("no pod lost, none bound twice, no node overfilled", style="green")
+        out.print("no pod lost, none bound twice, no node overfilled, nothing left behind", style="green")

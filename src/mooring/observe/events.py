@@ -254,6 +254,11 @@ class EventRecorder:
         """How many events wait to be written."""
         return len(self._queue) + self._busy
 
+    @property
+    def known(self) -> int:
+        """How many events are remembered, in case the same happens again."""
+        return len(self._cache)
+
     async def start(self) -> None:
         """Find out which API to write to, and start writing."""
         if isinstance(self._format, _EventsV1):

@@ -446,6 +446,15 @@ class SchedulingQueue:
         return uid in self._in_flight
 
     @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def in_flight_event_count(self) -> int:
+        """How many events are kept for pods in flight, should they come back refused."""
+        return self._in_flight.event_count
+
+    @property
     def has_ready(self) -> bool:
         """Report whether ``pop`` would return a pod."""
         return len(self._active) > 0 or (self.options.pop_from_backoff and self._backoff.has_early)

@@ -60,6 +60,7 @@ class SchedulerProcess:
         self._main: asyncio.Task[None] | None = None
         self.ready = asyncio.Event()  # decisions are being made
         self.server: EndpointServer | None = None
+        self.live: LiveScheduler | None = None
         self._lease_events: EventRecorder | None = None
         self._reloader: ConfigReloader | None = None
 
@@ -77,7 +78,7 @@ class SchedulerProcess:
             plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
             metrics=metrics,
         )
-        live = LiveScheduler(clients.main, settings.config, options, tune_gc=True)
+        live = self.live = LiveScheduler(clients.main, settings.config, options, tune_gc=True)
         elector = self._elector(clients.main, metrics)
         try:
             self.server = await self._serve(clients, live, elector)
