@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mooring import __version__
+from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
 from mooring.cli.output import console, emit, output_option, print_table
@@ -30,6 +31,7 @@ def bench() -> None:
     """
 
 
+bench.add_command(growth)
 bench.add_command(perf)
 bench.add_command(profile)
 bench.add_command(soak)

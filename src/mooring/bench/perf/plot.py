@@ -19,8 +19,8 @@ def throughput(results: Sequence[Result], subtitle: str = "") -> str:
     shown = [result for result in results if result.throughput.windows]
     seconds = max((len(result.throughput.windows) for result in shown), default=1)
     highest = max((max(result.throughput.windows) for result in shown), default=1.0)
-    step_y, top_y = _scale(max(highest, 1.0))
-    step_x, _ = _scale(max(float(seconds), 1.0))
+    step_y, top_y = scale(max(highest, 1.0))
+    step_x, _ = scale(max(float(seconds), 1.0))
     step_x = max(1.0, step_x)
     bottom = HEIGHT - 40.0
 
@@ -60,7 +60,7 @@ def throughput(results: Sequence[Result], subtitle: str = "") -> str:
     return svg.document(WIDTH, height, "Pods bound per second", body)
 
 
-def _scale(highest: float) -> tuple[float, float]:
+def scale(highest: float) -> tuple[float, float]:
     """A round step, and the multiple of it that has room for the highest value."""
     rough = highest / 5
     power = 10.0 ** math.floor(math.log10(rough))

@@ -51,6 +51,7 @@ def box(x: float, y: float, width: float, height: float, fill: str, title: str =
     return f"{start}><title>{escape(title)}</title></rect>" if title else f"{start}/>"
 
 
-def polyline(points: Iterable[tuple[float, float]], stroke: str) -> str:
+def polyline(points: Iterable[tuple[float, float]], stroke: str, dash: str = "") -> str:
     joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
-    return f'<polyline points="{joined}" fill="none" stroke={quoteattr(stroke)} stroke-width="2"/>'
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<polyline points="{joined}" fill="none" stroke={quoteattr(stroke)} stroke-width="2"{dashes}/>'

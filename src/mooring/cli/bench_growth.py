@@ -1,0 +1,214 @@
+"""``mooring bench growth``: what a decision costs on larger and larger clusters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mooring.cli.output import console, emit, output_option, print_table, to_json
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.bench.growth import Curve, Measured, Plan, Size
+
+NODES, PODS, BOTH = "nodes", "pods", "both"
+
+
+MOST = 1_000_000
+
+
+def _sizes(_: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """Numbers with commas between them."""
+    if value is None:
+        return None
+    least = 1 if param.name == NODES else 0
+    parts = value.split(",")
+    for part in parts:
+        if not part.strip().isdecimal() or not least <= int(part) <= MOST:
+            raise UsageError(f"--{param.name}: {part!r} is not a number from {least} to {MOST}; write 500,1000")
+    return tuple(int(part) for part in parts)
+
+
+@click.command()
+@click.option("--by", type=click.Choice([BOTH, NODES, PODS]), default=BOTH, show_default=True, help="What grows.")
+@click.option("--nodes", callback=_sizes, metavar="N,N,...", help="Numbers of nodes.  [default: 500 to 20,000]")
+@click.option("--pods", callback=_sizes, metavar="N,N,...", help="Numbers of running pods.  [default: 0 to 200,000]")
+@click.option(
+    "--pods-per-node", type=click.IntRange(0, 100), default=10, show_default=True, help="Running pods when nodes grow."
+)
+@click.option(
+    "--fixed-nodes", type=click.IntRange(1), default=5000, show_default=True, help="Nodes when running pods grow."
+)
+@click.option("--kind", "kinds", multiple=True, help="What pods ask for; repeat for several.  [default: all kinds]")
+@click.option(
+    "--decisions", type=click.IntRange(20), default=450, show_default=True, help="Decisions per kind and size."
+)
+@click.option(
+    "--resume", type=click.Path(path_type=Path), help="An earlier --save: sizes in it are not measured again."
+)
+@click.option("--plot", type=click.Path(path_type=Path), help="Write the curves to this SVG file.")
+@click.option("--save", type=click.Path(path_type=Path), help="Also write the results as JSON, after each size.")
+@output_option()
+def growth(
+    by: str,
+    nodes: tuple[int, ...] | None,
+    pods: tuple[int, ...] | None,
+    pods_per_node: int,
+    fixed_nodes: int,
+    kinds: tuple[str, ...],
+    decisions: int,
+    resume: Path | None,
+    plot: Path | None,
+    save: Path | None,
+    output: str,
+) -> None:
+    """Measure how the cost of a decision grows with nodes and with running pods.
+
+    Costs are CPU time, every feasible node scored: for pods of one template, where caches help, and for a template
+    each, where none does. The power says how a cost grows: 0 is flat, 1 is linear. Each size has a process of its own,
+    which also says what a node and a running pod take in memory.
+
+    \b
+    Example:
+      mooring bench growth --save growth.json --plot growth.svg
+      mooring bench growth --by pods --kind spread
+      mooring bench growth --resume growth.json --plot growth.svg
+    """
+    from mooring.bench import growth as growing
+    from mooring.bench import growth_plot
+    from mooring.bench.perf import report
+
+    unknown = [kind for kind in kinds if kind not in growing.KINDS]
+    if unknown:
+        raise UsageError(f"--kind: no kind {unknown[0]!r}; there are {', '.join(growing.KINDS)}")
+    for path in (plot, save):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageError(f"{path}: no such directory")
+    plan = growing.Plan(
+        nodes=() if by == PODS else nodes or growing.NODE_SIZES,
+        pods=() if by == NODES else pods or growing.POD_SIZES,
+        pods_per_node=pods_per_node,
+        fixed_nodes=fixed_nodes,
+    )
+    chosen = kinds or tuple(growing.KINDS)
+    about = report.about()
+    known = growing.read(resume) if resume is not None else []
+    found = {each.size: each for each in known if _has_all(each, chosen)}
+
+    def value() -> dict[str, object]:
+        return growing.document(_in_order(found, plan), plan, about)
+
+    with _progress() as show:
+        sizes = [size for size in plan.sizes() if size not in found]
+        for i, size in enumerate(sizes):
+            advance = partial(show, f"{i + 1}/{len(sizes)} {size}")
+            advance(0, 1)
+            found[size] = growing.run(size, chosen, decisions, progress=advance)
+            if save is not None:
+                save.write_text(to_json(value()) + "\n", encoding="utf-8")
+    if save is not None and not sizes:
+        save.write_text(to_json(value()) + "\n", encoding="utf-8")
+    measured = _in_order(found, plan)
+    curves = growing.curves(measured, plan)
+    if plot is not None:
+        plot.write_text(growth_plot.growth(curves, report.about_line(about)), encoding="utf-8")
+
+    def draw(out: Console) -> None:
+        for what, title in ((NODES, "nodes"), (PODS, "running pods")):
+            shown = [curve for curve in curves if curve.by == what]
+            if shown:
+                _draw_curves(out, title, shown)
+        _draw_memory(out, measured, growing.memory(measured))
+        out.print(report.about_line(about), style="dim")
+
+    emit(value(), output, draw)
+
+
+def _has_all(measured: Measured, kinds: Sequence[str]) -> bool:
+    return {(cost.kind, cost.alike) for cost in measured.costs} >= {
+        (k, alike) for k in kinds for alike in (True, False)
+    }
+
+
+def _in_order(found: dict[Size, Measured], plan: Plan) -> list[Measured]:
+    return [found[size] for size in plan.sizes() if size in found]
+
+
+def _draw_curves(out: Console, title: str, curves: Sequence[Curve]) -> None:
+    sizes = sorted({size for curve in curves for size in curve.sizes})
+    columns = ["pods", "alike", *(f"{size:,} {title if i == 0 else ''}".strip() for i, size in enumerate(sizes))]
+    rows = []
+    for curve in curves:
+        cells = {
+            size: f"{low:,.0f} / {median:,.0f}"
+            for size, low, median in zip(curve.sizes, curve.p5_us, curve.median_us, strict=True)
+        }
+        rows.append(
+            [
+                curve.kind,
+                "yes" if curve.alike else "no",
+                *(cells.get(size, "-") for size in sizes),
+                _power(curve.exponent),
+                _power(curve.steepest),
+                f"{curve.ratio:.2f}×",
+            ]
+        )
+    out.print(f"by {title}: CPU µs per decision, 5th percentile / median")
+    print_table(out, [*columns, "power", "steepest", "last by first"], rows)
+    out.print()
+
+
+def _power(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _draw_memory(out: Console, measured: Sequence[Measured], per_object: dict[str, float]) -> None:
+    rows = [
+        [
+            f"{each.size.nodes:,}",
+            f"{each.size.running_pods:,}",
+            f"{each.nodes_mib:,.1f}",
+            f"{each.pods_mib:,.1f}",
+            f"{each.peak_mib:,.0f}",
+            f"{each.build_cpu_s:.1f}",
+            f"{each.reference_us:,.0f}",
+        ]
+        for each in measured
+    ]
+    print_table(
+        out, ["nodes", "running pods", "nodes MiB", "pods MiB", "peak MiB", "CPU s to build", "reference µs"], rows
+    )
+    parts = [
+        f"{per_object[key]:.2f} KiB per {name}"
+        for key, name in (("kib_per_node", "node"), ("kib_per_pod", "running pod"))
+        if key in per_object
+    ]
+    out.print(", ".join(parts))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} decisions"),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        task = bar.add_task("starting", total=1)
+
+        def show(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+
+        yield show
