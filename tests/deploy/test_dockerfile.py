@@ -51,6 +51,19 @@ def test_every_base_is_pinned_to_a_patch_version(instructions):
         assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base), base
 
 
+def test_plugins_are_installed_with_the_python_that_runs_them(instructions):
+    """A package with compiled parts works with the Python it was installed for."""
+    bases = {instruction.rest.split()[0] for instruction in instructions if instruction.word == "FROM"}
+    page = (ROOT / "docs" / "run" / "container.md").read_text()
+    assert set(re.findall(r"^FROM (python:\S+)", page, re.MULTILINE)) == bases and len(bases) == 1
+
+
+def test_no_tool_that_installs_is_left(instructions, last_stage):
+    made = [instruction.rest for instruction in instructions if "venv" in instruction.rest]
+    assert made and all("--without-pip" in command for command in made)
+    assert any("pip uninstall --yes" in instruction.rest for instruction in last_stage)
+
+
 def test_it_does_not_run_as_root(last_stage):
     (user,) = [instruction.rest for instruction in last_stage if instruction.word == "USER"]
     assert user == "65532:65532"
