@@ -141,14 +141,17 @@ def test_a_file_that_is_no_result_is_said_to_be_none(content: str, complaint: st
 
 
 def test_the_picture_has_a_line_per_curve_and_says_what_it_shows() -> None:
-    drawn = picture(growth.curves(SIZES, PLAN), "on a machine")
+    drawn = picture(growth.curves(SIZES, PLAN), PLAN, "on a machine")
     root = ET.fromstring(drawn)
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
     assert len(lines) == 8
+    assert drawn.count("<circle") == 8 * 3
     assert sum("stroke-dasharray" in line.attrib for line in lines) == 4
     texts = [element.text or "" for element in root.iter() if element.tag.endswith("text")]
-    for wanted in ("on a machine", "by nodes, µs", "by running pods, µs", "plain", "spread", "linear"):
+    for wanted in ("on a machine", "running pods", "plain", "spread", "linear"):
         assert wanted in texts
+    assert "µs, by nodes with 10 running pods each" in texts
+    assert "µs, by running pods on 200 nodes" in texts
     assert "of nodes 1.00 / 1.00, of pods 0.14 / 0.14" in texts
     points = [tuple(map(float, pair.split(","))) for line in lines for pair in line.attrib["points"].split()]
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
@@ -156,5 +159,5 @@ def test_the_picture_has_a_line_per_curve_and_says_what_it_shows() -> None:
 
 
 def test_a_picture_of_one_sweep_says_that_the_other_is_missing() -> None:
-    drawn = picture(growth.curves(SIZES[:3], PLAN))
+    drawn = picture(growth.curves(SIZES[:3], PLAN), PLAN)
     assert drawn.count("not measured") == 1

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.bench.growth import KINDS, NODES, PODS, Curve
+from mooring.bench.growth import KINDS, NODES, PODS, Curve, Plan
 from mooring.bench.perf import svg
 from mooring.bench.perf.plot import COLOURS, scale
 
@@ -27,14 +27,14 @@ class Axis:
     marks: Sequence[float]
 
 
-def growth(curves: Sequence[Curve], subtitle: str = "") -> str:
+def growth(curves: Sequence[Curve], plan: Plan, subtitle: str = "") -> str:
     """An SVG document with a panel for each thing that grew."""
     body = [svg.text(LEFT, 20, TITLE, size=15)]
     if subtitle:
         body.append(svg.text(LEFT, 36, subtitle, size=10, fill="#666666"))
     panels = [
-        (NODES, "by nodes", "nodes (logarithmic)", True),
-        (PODS, "by running pods", "running pods", False),
+        (NODES, f"µs, by nodes with {plan.pods_per_node} running pods each", "nodes (both axes are logarithmic)", True),
+        (PODS, f"µs, by running pods on {plan.fixed_nodes:,} nodes", "running pods", False),
     ]
     for i, (by, title, label, is_logarithmic) in enumerate(panels):
         shown = [curve for curve in curves if curve.by == by]
@@ -46,7 +46,7 @@ def growth(curves: Sequence[Curve], subtitle: str = "") -> str:
 
 def _panel(left: float, title: str, label: str, curves: Sequence[Curve], *, is_logarithmic: bool) -> list[str]:
     right = left + PANEL
-    body = [svg.text(left, TOP - 16, f"{title}, µs", size=12)]
+    body = [svg.text(left, TOP - 16, title, size=12)]
     if not curves:
         return [*body, svg.text((left + right) / 2, (TOP + BOTTOM) / 2, "not measured", anchor="middle")]
     sizes = sorted({size for curve in curves for size in curve.sizes})
@@ -71,6 +71,8 @@ def _panel(left: float, title: str, label: str, curves: Sequence[Curve], *, is_l
     for curve in curves:
         points = [(across.at(size), up.at(cost)) for size, cost in zip(curve.sizes, curve.p5_us, strict=True)]
         body.append(svg.polyline(points, _colour(curve.kind), "" if curve.alike else DASHES))
+        for (x, y), size, cost in zip(points, curve.sizes, curve.p5_us, strict=True):
+            body.append(svg.dot(x, y, _colour(curve.kind), f"{curve.kind}, {size:,} {curve.by}: {cost:,.0f} µs"))
     return body
 
 

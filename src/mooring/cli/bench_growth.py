@@ -119,7 +119,7 @@ def growth(
     measured = _in_order(found, plan)
     curves = growing.curves(measured, plan)
     if plot is not None:
-        plot.write_text(growth_plot.growth(curves, report.about_line(about)), encoding="utf-8")
+        plot.write_text(growth_plot.growth(curves, plan, report.about_line(about)), encoding="utf-8")
 
     def draw(out: Console) -> None:
         for what, title in ((NODES, "nodes"), (PODS, "running pods")):

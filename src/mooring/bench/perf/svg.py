@@ -55,3 +55,9 @@ def polyline(points: Iterable[tuple[float, float]], stroke: str, dash: str = "")
     joined = " ".join(f"{number(x)},{number(y)}" for x, y in points)
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<polyline points="{joined}" fill="none" stroke={quoteattr(stroke)} stroke-width="2"{dashes}/>'
+
+
+def dot(x: float, y: float, fill: str, title: str) -> str:
+    """A mark on a line that says what it is to whoever points at it."""
+    where = f'cx="{number(x)}" cy="{number(y)}" r="3"'
+    return f"<circle {where} fill={quoteattr(fill)}><title>{escape(title)}</title></circle>"
