@@ -6,6 +6,7 @@ they can key caches. ``None`` on the wire selects nothing, ``{}`` everything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from functools import cached_property
 from mooring.api.meta import LabelSelector
 from mooring.errors import ParseError
 
+LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -106,6 +108,9 @@ def requirement(key: str, operator: str, values: list[str] | tuple[str, ...], *,
             raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required")
         if parse_int64(values[0]) is None:
             raise ParseError(f"{key}: values: Invalid value: for 'Gt', 'Lt' operators, the value must be an integer")
+    for value in values:  # a number below zero is no label value: upstream refuses it for Gt and Lt, too
+        if not LABEL_VALUE.fullmatch(value):
+            raise ParseError(f'{key}: values: Invalid value: "{value}": a label value is expected')
     return Requirement(key, operator, tuple(sorted(set(values))))
 
 
