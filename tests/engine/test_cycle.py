@@ -190,6 +190,16 @@ class TestNominated:
         decision = decide(self.promised(make_pod(cpu="2"), node), *nodes)
         assert decision.node == "a" and decision.evaluated_nodes == 2
 
+    def test_a_promised_node_that_the_search_leaves_out_keeps_its_own_reason(self) -> None:
+        field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
+        required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        spec = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+        nodes = [make_node("a"), make_node("b", unschedulable=True), make_node("c")]
+        decision = decide(self.promised(make_pod(spec=spec), "b"), *nodes)
+        assert decision.message.startswith(
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+        )
+
     @pytest.mark.parametrize(
         ("priority", "fits"),
         [

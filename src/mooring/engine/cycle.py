@@ -182,7 +182,7 @@ class Engine:
             self.clock.now,
             lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
         )
-        said: dict[str, Status] = {}  # by extenders, about nodes
+        said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the promised one
         promised = self._try_promised(pod, profile, state, nodes, hint, said)
         if promised is not None:
             return promised
@@ -204,6 +204,8 @@ class Engine:
         found = Found(rows, statuses, "", pre.plugins, hint=hint)
         if self.extenders is not None:
             self._ask_extenders(self.extenders, pod, nodes, found, said)
+        elif said and index is not None:  # the promised node keeps its own reason though the search left it out
+            found.statuses = StatusesWithExtenders(statuses, said)
         return found
 
     @staticmethod
@@ -246,6 +248,7 @@ class Engine:
         except CycleError:
             return None  # upstream logs it and goes on with the ordinary search
         if not outcome.feasible[0]:
+            said[name] = outcome.status_at(0)
             return None
         found = Found(row, NodeStatuses(nodes.table, (), row), from_nomination=True, hint=hint)
         if self.extenders is not None:
