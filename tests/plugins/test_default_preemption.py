@@ -79,6 +79,23 @@ class TestVictims:
         assert sorted(victims(decision)) == wanted
         assert decision.nominated_node == ("a" if wanted else "")
 
+    @pytest.mark.parametrize(
+        ("running", "wanted"),
+        [
+            pytest.param([("p", None), ("q", None)], ["p"], id="the first of two that have not started"),
+            pytest.param([("p", None), ("q", 0), ("r", None)], ["p"], id="one that has started is reprieved first"),
+            pytest.param([("p", 5), ("q", 5)], ["q"], id="the last of two that started together"),
+        ],
+    )
+    def test_pods_that_have_not_started(self, running: list[tuple[str, float | None]], wanted: list[str]) -> None:
+        """Asked for the time again and again, upstream finds each of them older than the next."""
+        size = f"{4000 // len(running)}m"
+        pods = [
+            make_pod(name, node="a", priority=0, cpu=size) if start is None else low(name, cpu=size, start=start)
+            for name, start in running
+        ]
+        assert victims(Scheduler(node(), *pods).decide(high("1"))) == wanted
+
     def test_trap_45_the_pod_is_still_refused_and_the_tail_is_empty(self) -> None:
         decision = Scheduler(node(), low("p", cpu="4")).decide(high())
         assert decision.outcome is Outcome.UNSCHEDULABLE and decision.node is None

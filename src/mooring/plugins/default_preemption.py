@@ -233,7 +233,7 @@ class DryRun:
     def _reprieve(self, state: CycleState, fork: ForkedRows, trials: list[Trial]) -> None:
         """Take pods back one by one, on all nodes at once; whoever no longer fits has to go."""
         for trial in trials:
-            by_importance = sorted(trial.potential, key=self._importance)
+            by_importance = self._by_importance(trial.potential)
             violating, others = self._budgets.partition(by_importance)
             trial.order, trial.violating = violating + others, len(violating)
         for turn in range(max(len(trial.order) for trial in trials)):
@@ -247,7 +247,7 @@ class DryRun:
                 trials[i].pdb_violations += turn < trials[i].violating
         for trial in trials:
             if 0 < trial.violating < len(trial.order):
-                trial.victims.sort(key=self._importance)
+                trial.victims = self._by_importance(trial.victims)
 
     def _move(self, state: CycleState, fork: ForkedRows, moves: list[tuple[int, PodInfo]], sign: int) -> None:
         fork.move_pods(moves, sign)
@@ -256,6 +256,16 @@ class DryRun:
         change = self._filters.add_pod if sign > 0 else self._filters.remove_pod
         for i, pod in moves:
             change(state, self._pod, pod, fork.infos[i])
+
+    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
+        """The most important first; of equals that have not started, the one that comes last in the list.
+
+        Upstream asks the clock anew for every pod without a start time, so each of them is older than
+        whichever it is compared with next: its sort turns their order round.
+        """
+        waiting = [pod for pod in reversed(pods) if not pod.pod.status.start_time]
+        started = [pod for pod in pods if pod.pod.status.start_time] if waiting else pods
+        return sorted(started + waiting, key=self._importance)
 
     def _importance(self, pod: PodInfo) -> tuple[int, float]:
         return -pod.priority, start_time(pod.pod, self._now)
