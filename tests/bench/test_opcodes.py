@@ -17,6 +17,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.config.load import default_config
 from mooring.controlplane.kinds import NAMESPACES, NODES, PODS, by_resource
+from mooring.controlplane.rest import Options as ApiOptions
 from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.live import LiveScheduler
 
@@ -229,14 +230,38 @@ async def test_over_http(write_case: WriteCase) -> None:
 
 async def test_on_a_cluster_that_was_there_before(write_case: WriteCase, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    async with ControlPlane(kubeconfig_path=kubeconfig) as plane:
+    async with ControlPlane(kubeconfig_path=kubeconfig):
         options = RunOptions(kubeconfig=str(kubeconfig), freezes_gc=False, stall_s=20.0)
         first = await measured(write_case(f"{NODES_10}\n{MEASURED_20}"), options)
         again = await measured(write_case(f"{NODES_10}\n{MEASURED_20}"), options)
         assert (first.pods, again.pods) == (20, 20)
         assert not first.cpu_includes_api_server
-        assert plane.store.count(NODES) == 20, "names do not clash"
-        assert plane.store.get(NAMESPACES, "", "namespace-1") is not None
+
+
+async def test_a_cluster_is_left_as_it_was_found(write_case: WriteCase, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/hold]}\n"
+    (tmp_path / "topic" / "held.yaml").write_text(held)
+    async with ControlPlane(kubeconfig_path=kubeconfig) as plane:
+        api = plane.api
+        api.create(NODES, "", api.decode(NODES, b'{"metadata":{"name":"mine"}}', ApiOptions()))
+        options = RunOptions(kubeconfig=str(kubeconfig), freezes_gc=False, stall_s=20.0)
+        held_step = "  - {opcode: createAny, templatePath: held.yaml, namespace: default}"
+        await measured(write_case(f"{NODES_10}\n{held_step}\n{MEASURED_20}"), options)
+        assert [entry.name for entry in plane.store.iterate(NODES)] == ["mine"]
+        assert plane.store.count(PODS) == 0
+        assert plane.store.get(by_resource("configmaps"), "default", "held") is None
+        assert plane.store.get(NAMESPACES, "", "namespace-1") is None
+        assert plane.store.get(NAMESPACES, "", "default") is not None
+
+
+async def test_a_cluster_that_is_away_fails_at_once(write_case: WriteCase, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with ControlPlane(kubeconfig_path=kubeconfig):
+        pass
+    async with asyncio.timeout(20):
+        [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), RunOptions(kubeconfig=str(kubeconfig)))
+    assert "connect" in failed.error
 
 
 async def test_with_a_scheduler_that_runs_elsewhere(write_case: WriteCase, tmp_path: Path) -> None:

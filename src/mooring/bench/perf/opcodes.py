@@ -16,7 +16,8 @@ import msgspec
 
 from mooring.bench.perf.collect import ATTEMPTED, SCHEDULED, Collector, PodBoard, PodRecord, WorkloadFailed
 from mooring.bench.perf.definitions import Step, Workload
-from mooring.bench.perf.targets import New, Target, collection_path, list_objects, object_path
+from mooring.bench.perf.objects import NOW, New, list_objects, object_path
+from mooring.bench.perf.targets import Target
 from mooring.bench.perf.templates import Object, Template, kind_of
 from mooring.client.errors import NotFound
 from mooring.client.rest import MERGE_PATCH
@@ -32,7 +33,6 @@ PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
 
 HOSTNAME = "kubernetes.io/hostname"
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-NOW = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
 _NAME = "mooring-bench-name"
 _encode = msgspec.json.encode
 
@@ -405,7 +405,7 @@ class Executor:
                     await self._delete(old.kind, old.namespace, name, NOW if old.kind is PODS else b"")
                     continue
                 new = self._new(template.render(turn, number), step.namespace, template)
-                await self._target.client.create(collection_path(new.kind, new.namespace), new.body)
+                await self._target.create(new)
                 if is_recreating:
                     slots[slot] = new
 

@@ -10,50 +10,28 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-from urllib.parse import quote
-
-import msgspec
 
 from mooring.api.core import Pod
 from mooring.bench.perf.claims import ClaimController
 from mooring.bench.perf.collect import PodBoard, WorkloadFailed
+from mooring.bench.perf.objects import New, collection_path, leave_as_found, many
 from mooring.client.credentials import StaticCredentials
-from mooring.client.errors import AlreadyExists
+from mooring.client.errors import AlreadyExists, Forbidden
 from mooring.client.informer import Informer
 from mooring.client.kinds import PODS as WATCHED_PODS
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.kinds import PODS, Kind
+from mooring.controlplane.kinds import PODS
 from mooring.controlplane.rest import Options
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.status import StatusError
 from mooring.controlplane.store import DELETED, Event
-from mooring.errors import ApiError
 from mooring.sim.in_process import InProcessClient
 
 SLICE_S = 0.005
 """How long objects are made before others in the event loop get a turn; the scheduler takes as much."""
 CONNECTIONS = 32
-
-
-class New(NamedTuple):
-    """An object to be made."""
-
-    kind: Kind
-    namespace: str
-    body: bytes
-
-
-def collection_path(kind: Kind, namespace: str = "") -> str:
-    root = f"/apis/{kind.api_version}" if kind.group else f"/api/{kind.version}"
-    space = f"/namespaces/{quote(namespace)}" if namespace and kind.is_namespaced else ""
-    return f"{root}{space}/{kind.plural}"
-
-
-def object_path(kind: Kind, namespace: str, name: str, subresource: str = "") -> str:
-    path = f"{collection_path(kind, namespace)}/{quote(name)}"
-    return f"{path}/{subresource}" if subresource else path
+CLASS_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Target:
@@ -82,10 +60,14 @@ class Target:
         """Begin to tell the board about pods; ``informer`` is the scheduler's, where it is in this process."""
         raise NotImplementedError
 
+    async def create(self, new: New) -> None:
+        """Make one object through the API."""
+        await self.client.create(collection_path(new.kind, new.namespace), new.body)
+
     async def ensure(self, new: New) -> None:
         """Make an object unless it is there."""
         with contextlib.suppress(AlreadyExists):
-            await self.client.create(collection_path(new.kind, new.namespace), new.body)
+            await self.create(new)
 
 
 class EmbeddedTarget(Target):
@@ -145,24 +127,33 @@ class EmbeddedTarget(Target):
 
 
 class ClusterTarget(Target):
-    """A cluster that was there before; what workloads make stays unless its namespaces are deleted."""
+    """A cluster that was there before, and is as it was afterwards: what a workload makes is deleted at its end."""
 
     def __init__(self, board: PodBoard, config: ClientConfig) -> None:
         super().__init__(board)
         self._config = config
         self._informer: Informer[Pod] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._made: list[New] = []
         self.description = f"cluster at {config.server}"
 
     async def __aenter__(self) -> Target:
         self.client = RestClient(self._config, agent="mooring-bench", qps=-1, max_connections=CONNECTIONS)
+        try:
+            await self.client.get("/version")  # informers wait for a server that is away; a benchmark should not
+        except BaseException:
+            await self.client.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self.client.close()
+        try:
+            await leave_as_found(self.client, self._made, CONNECTIONS)
+        finally:
+            await self.client.close()
 
     async def watch_pods(self, informer: Informer[Pod] | None) -> None:
         if informer is None:
@@ -182,22 +173,25 @@ class ClusterTarget(Target):
         self.board.pod_gone(pod.key)
 
     async def create_all(self, objects: Iterable[New]) -> None:
-        source = iter(objects)
-        async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(self._work(source)) for _ in range(CONNECTIONS)]
-        del workers
+        async def make(source: Iterator[New]) -> None:
+            for new in source:
+                await self.create(new)
 
-    async def _work(self, source: Iterator[New]) -> None:
-        for kind, namespace, body in source:
-            await self.client.create(collection_path(kind, namespace), body)
+        await many(make, iter(objects), CONNECTIONS)
 
+    async def create(self, new: New) -> None:
+        for pause_s in CLASS_PAUSES_S:
+            try:
+                await self._create_once(new)
+            except Forbidden as error:
+                # Admission hears of a new PriorityClass a little after its maker does.
+                if "no PriorityClass" not in str(error):
+                    raise
+                await asyncio.sleep(pause_s)
+            else:
+                return
+        await self._create_once(new)
 
-async def list_objects(client: RestClient, kind: Kind, namespace: str, selector: str = "") -> list[dict[str, Any]]:
-    """All objects of a kind in a namespace, as plain values."""
-    query = {"labelSelector": selector} if selector else None
-    answer = await client.get(collection_path(kind, namespace), query)
-    try:
-        items: list[dict[str, Any]] = msgspec.json.decode(answer.body).get("items") or []
-    except (msgspec.DecodeError, AttributeError) as error:
-        raise ApiError(f"{kind.plural}: the answer is not a list: {error}") from None
-    return items
+    async def _create_once(self, new: New) -> None:
+        await super().create(new)
+        self._made.append(new)
