@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.engine.batching import Ranking
-from mooring.engine.tie_break import heap_winner, preorder_ranks
+from mooring.engine.tie_break import heap_winner, preorder
 from mooring.testing import Scheduler, make_node, make_pod
 
 # ---- the tie-break -------------------------------------------------------------------------------------------------
@@ -63,12 +63,12 @@ def test_the_winner_in_large_lists(n: int, best: int, random: Any) -> None:
     assert heap_winner(np.array(totals)) == go_heap(totals)[0]
 
 
-def test_preorder_ranks_walk_the_implicit_tree() -> None:
+def test_preorder_walks_the_implicit_tree() -> None:
     def walk(i: int, n: int) -> list[int]:
         return [i, *walk(2 * i + 1, n), *walk(2 * i + 2, n)] if i < n else []
 
     for n in (1, 2, 7, 100, 1025):
-        assert np.argsort(preorder_ranks(n)).tolist() == walk(0, n)
+        assert preorder(n).tolist() == walk(0, n)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40))

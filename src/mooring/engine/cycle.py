@@ -19,7 +19,7 @@ from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import PostFilterResult, Reads, Scores
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.runtime import CycleError, FilterOutcome, Profile, guarded, judge
+from mooring.framework.runtime import CycleError, FilterOutcome, FilterPlan, Profile, ScorePlan, guarded, judge
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.answered_rows import AnsweredRows
@@ -169,19 +169,22 @@ class Engine:
         observer = profile.observer
         started = 0.0 if observer is None else self.clock.monotonic()
         pre = profile.run_pre_filter(state, pod, nodes)
+        plan = profile.filter_plan(state)
         if observer is not None:
             started = self._tell(profile, "PreFilter", pre.status, started)
-            observer.evaluated("PreFilter", profile.asked("PreFilter", state.skip_filter), 1)
+            observer.evaluated("PreFilter", plan.asked, 1)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return Found(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
-        hint = batch.hint(
-            signed,
-            self._cycle,
-            table.generation,
-            self.clock.now,
-            lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
-        )
+        hint: int | None = None
+        if signed is not None:
+            hint = batch.hint(
+                signed,
+                self._cycle,
+                table.generation,
+                self.clock.now,
+                lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
+            )
         said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the promised one
         promised = self._try_promised(pod, profile, state, nodes, hint, said)
         if promised is not None:
@@ -193,12 +196,14 @@ class Engine:
             index = np.array(sorted(row for row in known if row >= 0), np.int64)
             absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
         looked_at = nodes if index is None else nodes.subset(index)
-        outcome = self._filter(pod, profile, state, looked_at, detail=detail)
+        outcome = self._filter(pod, profile, state, looked_at, plan)
         self.judge_with_nominated(pod, profile, state, looked_at, outcome)
+        rows = outcome.feasible.nonzero()[0] if index is None else index[outcome.feasible]
         if observer is not None:
-            self._tell(profile, "Filter", SUCCESS if outcome.feasible.any() else Status.unschedulable(), started)
-            observer.evaluated("Filter", profile.active_filters(state), len(looked_at))
-        rows = np.flatnonzero(outcome.feasible) if index is None else index[outcome.feasible]
+            self._tell(profile, "Filter", SUCCESS if len(rows) else Status.unschedulable(), started)
+            observer.evaluated("Filter", plan.active, len(looked_at))
+        if detail or not len(rows):  # somebody will read the verdicts, and the cache goes on changing its own
+            outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
         rows, index, outcome = self._limit(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent)
         found = Found(rows, statuses, "", pre.plugins, hint=hint)
@@ -259,10 +264,9 @@ class Engine:
         return found if len(found.rows) else None
 
     def _filter(
-        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, *, detail: bool
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, plan: FilterPlan
     ) -> FilterOutcome:
         """All filters on these rows, with the columns that the pod's template shares taken from the cache."""
-        plan = profile.filter_plan(state)
         if nodes.index is not None or not self._shares:
             return profile.run_filters(state, pod, nodes, plan.active)
         columns = self._cache_of(profile).filters(state, pod, nodes, plan)
@@ -279,8 +283,6 @@ class Engine:
                     outcome.feasible &= verdict.ids == 0
             if verdict is not None:
                 outcome.verdicts.append((plugin.name, verdict))
-        if detail or not outcome.feasible.any():  # somebody will read them, and the cache goes on changing its own
-            outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
         return outcome
 
     def _cache_of(self, profile: Profile) -> RowCache:
@@ -436,13 +438,14 @@ class Engine:
         observer = profile.observer
         started = 0.0 if observer is None else self.clock.monotonic()
         profile.run_pre_score(state, pod, feasible)
+        plan = profile.score_plan(state)
         if observer is not None:
             started = self._tell(profile, "PreScore", SUCCESS, started)
-            observer.evaluated("PreScore", profile.asked("PreScore", state.skip_score), 1)
-        by_plugin, totals = self._score(pod, profile, state, feasible, detail=detail)
+            observer.evaluated("PreScore", plan.asked, 1)
+        by_plugin, totals = self._score(pod, profile, state, feasible, plan, detail=detail)
         if observer is not None:
             self._tell(profile, "Score", SUCCESS, started)
-            observer.evaluated("Score", profile.score_plan(state).active, len(feasible))
+            observer.evaluated("Score", plan.active, len(feasible))
         if self.extenders is not None:
             return self._choose_with_extenders(self.extenders, decision, feasible, by_plugin, totals)
         if not profile.score:
@@ -463,22 +466,22 @@ class Engine:
         return int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)
 
     def _score(
-        self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows, *, detail: bool
+        self, pod: PodInfo, profile: Profile, state: CycleState, feasible: NodeRows, plan: ScorePlan, *, detail: bool
     ) -> tuple[dict[str, Scores], Scores]:
         """(weighted scores by plugin, totals). Without ``detail`` the cached sum stands for its parts."""
-        plan = profile.score_plan(state)
         by_plugin: dict[str, Scores] = {}
-        totals: Scores | None = None
         kept: dict[str, Scores] = {}
-        zero: set[str] = set()
+        summed: set[str] = set()
+        asked = plan.active
         if self._shares and feasible.has_images:  # not for nodes that an extender sent back
             columns = self._cache_of(profile).scores(state, pod, feasible.table, plan)
-            kept = {plugin.name: raw for (plugin, _), raw in zip(plan.cached, columns.raw, strict=True)}
-            zero = {plugin.name for (plugin, _), is_zero in zip(plan.cached, columns.is_zero, strict=True) if is_zero}
-            totals = columns.total.copy() if feasible.index is None else columns.total[feasible.index]
-        if totals is None:
+            kept, summed = columns.raw, columns.summed
+            totals = columns.total.copy() if feasible.index is None else columns.total.take(feasible.index)
+            if not detail:
+                asked = columns.open
+        else:
             totals = np.zeros(len(feasible), np.int64)
-        for plugin, weight in plan.active:
+        for plugin, weight in asked:
             name = plugin.name
             normalize = profile.normalizers.get(name)
             raw = kept.get(name)
@@ -488,26 +491,17 @@ class Engine:
                     if detail:
                         by_plugin[name] = np.zeros(len(feasible), np.int64)
                     continue
-            elif normalize is None and not detail:
-                continue  # in the cached sum
-            elif normalize is not None and name in zero and not detail and getattr(plugin, "normalizes_evenly", False):
-                one = feasible.subset(_FIRST)
-                totals += weight * int(normalize(state, pod, np.zeros(1, np.int64), one)[0])
-                continue
             else:
-                raw = raw.copy() if feasible.index is None else raw[feasible.index]
+                raw = raw.copy() if feasible.index is None else raw.take(feasible.index)
             if normalize is not None:
                 raw = guarded(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
-            if normalize is not None or name not in kept:
+            if name not in summed:
                 if not getattr(plugin, "scores_in_range", False):
                     check_range(name, raw)
                 totals += raw * weight
             if detail:
                 by_plugin[name] = raw * weight
         return by_plugin, totals
-
-
-_FIRST = np.zeros(1, np.int64)
 
 
 def _is_in_order(rows: Rows) -> bool:

@@ -10,7 +10,7 @@ a decision: a property test compares histories with and without it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,18 @@ MAX_MEMO = 4096  # distinct fillings of a node that are remembered per template
 class Columns:
     """What all columns of a shape have: how far they have followed the table's logs, and what they depend on."""
 
-    __slots__ = ("memo", "position", "token")
+    __slots__ = ("_tokens", "memo", "position", "token")
 
-    def __init__(self) -> None:
+    def __init__(self, plugins: Iterable[object]) -> None:
         self.position = (-1, 0, 0)  # epoch and lengths of the logs
+        self._tokens = [plugin.cache_token for plugin in plugins if hasattr(plugin, "cache_token")]
         self.token: Hashable = None
         # By a row's figures, the answers of the plugins that read no more than these (``Reads.RESOURCES``).
         self.memo: dict[bytes, tuple[int, ...]] = {}
+
+    def fresh_token(self) -> Hashable:
+        """What the plugins say that their answers depend on besides the pod's shape and the row, as it is now."""
+        return tuple(token() for token in self._tokens)
 
     def changed(self, table: NodeTable) -> tuple[set[int], set[int]] | None:
         """The rows whose node, and those whose pods, changed; None if so many that all must be computed anew."""
@@ -64,7 +69,7 @@ class FilterColumns(Columns):
     __slots__ = ("by_figures", "feasible", "plugins", "verdicts")
 
     def __init__(self, plugins: Sequence[FilterPlugin]) -> None:
-        super().__init__()
+        super().__init__(plugins)
         self.plugins = plugins
         self.by_figures = [i for i, plugin in enumerate(plugins) if plugin.filter_reads is Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []
@@ -82,17 +87,49 @@ class FilterColumns(Columns):
 
 
 class ScoreColumns(Columns):
-    """The cached raw scores for one shape, and the weighted sum of those that need no normalising."""
+    """The cached raw scores for one shape, and the weighted sum of those that do not depend on the other nodes.
 
-    __slots__ = ("by_figures", "is_zero", "plugins", "raw", "total")
+    These are the scores that need no normalising, and, where a plugin gives 0 to every node, what that is normalised
+    to: the same on all of them.
+    """
 
-    def __init__(self, plugins: Sequence[tuple[ScorePlugin, int]]) -> None:
-        super().__init__()
-        self.plugins = plugins
-        self.by_figures = [i for i, (plugin, _) in enumerate(plugins) if plugin.score_reads is Reads.RESOURCES]
-        self.raw: list[NDArray[np.int64]] = []
-        self.is_zero: list[bool] = []  # per plugin: 0 on every node, as far as is known
+    __slots__ = ("_even", "_weighted", "by_figures", "open", "plan", "plugins", "raw", "summed", "total")
+
+    def __init__(self, plan: ScorePlan) -> None:
+        super().__init__(plugin for plugin, _ in plan.cached)
+        self.plan = plan
+        self.plugins = plan.cached
+        self.by_figures = [plugin for plugin, _ in plan.cached if plugin.score_reads is Reads.RESOURCES]
+        self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
+        self.summed: set[str] = set()  # plugins whose part is in ``total``
+        self.open: list[tuple[ScorePlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._weighted: list[tuple[NDArray[np.int64], int]] = []
+        self._even = 0
+
+    def add_up(self, state: CycleState, pod: PodInfo, table: NodeTable) -> None:
+        self.summed.clear()
+        self._weighted, self._even = [], 0
+        first = NodeRows(table, np.zeros(1, np.int64))
+        for plugin, weight in self.plugins:
+            raw, normalize = self.raw[plugin.name], getattr(plugin, "normalize", None)
+            if normalize is None:
+                self._weighted.append((raw, weight))
+            elif getattr(plugin, "normalizes_evenly", False) and not raw.any():
+                self._even += weight * int(normalize(state, pod, np.zeros(1, np.int64), first)[0])
+            else:
+                continue
+            self.summed.add(plugin.name)
+        self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
+        self.total = np.full(len(table), self._even, np.int64)
+        for raw, weight in self._weighted:
+            self.total += raw * weight
+
+    def add_up_row(self, row: int) -> None:
+        total = self._even
+        for raw, weight in self._weighted:
+            total += raw.item(row) * weight
+        self.total[row] = total
 
 
 class RowCache:
@@ -102,6 +139,8 @@ class RowCache:
         self._filters: OrderedDict[Hashable, FilterColumns] = OrderedDict()
         self._scores: OrderedDict[Hashable, ScoreColumns] = OrderedDict()
         self._seen: OrderedDict[int, None] = OrderedDict()
+        self._keys: dict[int, bytes] = {}
+        self._keys_at = (-1, 0, 0)
 
     def admits(self, shape: PodShape) -> bool:
         """Whether this template has been seen before: what comes only once is not worth keeping."""
@@ -113,6 +152,17 @@ class RowCache:
             self._seen.popitem(last=False)
         return known
 
+    def _figures(self, table: NodeTable, row: int) -> bytes:
+        """A row's figures, put together once although verdicts and scores both ask for them."""
+        position = (table.log_epoch, len(table.node_log), len(table.pod_log))
+        if position != self._keys_at:
+            self._keys.clear()
+            self._keys_at = position
+        key = self._keys.get(row)
+        if key is None:
+            key = self._keys[row] = table.resource_key(row)
+        return key
+
     # ---- filters -----------------------------------------------------------------------------------------------
 
     def filters(self, state: CycleState, pod: PodInfo, nodes: NodeRows, plan: FilterPlan) -> FilterColumns:
@@ -122,12 +172,12 @@ class RowCache:
         # Plans live as long as their profile, and so does this cache.
         key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plugins))
         columns = self._filters.get(key)
-        token = _tokens(plugins)
         if columns is None:
             columns = self._filters[key] = FilterColumns(plugins)
             _limit(self._filters, len(table))
         else:
             self._filters.move_to_end(key)
+        token = columns.fresh_token()
         changed = columns.changed(table) if columns.token == token else None
         if changed is None:
             self._fill_filters(columns, state, pod, nodes)
@@ -165,18 +215,18 @@ class RowCache:
                 index = np.fromiter(rows, np.int64, len(rows))
                 fresh = judge(plugin, state, pod, NodeRows(table, index))
                 columns.set(i, index, fresh, len(table))
+        verdicts = [verdict for verdict in columns.verdicts if verdict is not None]
         for row in every:
-            columns.feasible[row] = not any(v is not None and v.ids[row] for v in columns.verdicts)
+            columns.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
 
-    @staticmethod
     def _repair_by_figures(
-        columns: FilterColumns, state: CycleState, pod: PodInfo, table: NodeTable, rows: set[int]
+        self, columns: FilterColumns, state: CycleState, pod: PodInfo, table: NodeTable, rows: set[int]
     ) -> None:
         if not columns.by_figures:
             return
         unknown: dict[bytes, list[int]] = {}
         for row in rows:
-            key = table.resource_key(row)
+            key = self._figures(table, row)
             answers = columns.memo.get(key)
             if answers is None:
                 unknown.setdefault(key, []).append(row)
@@ -188,8 +238,7 @@ class RowCache:
         for key, alike in unknown.items():
             index = np.array(alike)
             for i in columns.by_figures:
-                rows_alike = NodeRows(table, index)
-                fresh = judge(columns.plugins[i], state, pod, rows_alike)
+                fresh = judge(columns.plugins[i], state, pod, NodeRows(table, index))
                 columns.set(i, index, fresh, len(table))
             numbers = (columns.verdicts[i] for i in columns.by_figures)
             columns.remember(key, tuple(0 if v is None else int(v.ids[alike[0]]) for v in numbers))
@@ -198,21 +247,19 @@ class RowCache:
 
     def scores(self, state: CycleState, pod: PodInfo, table: NodeTable, plan: ScorePlan) -> ScoreColumns:
         """Raw scores of the plan's cacheable plugins on all nodes, up to date. Do not change what is returned."""
-        plugins = plan.cached
-        key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plugins))
+        key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plan))
         columns = self._scores.get(key)
-        token = _tokens([plugin for plugin, _ in plugins])
         if columns is None:
-            columns = self._scores[key] = ScoreColumns(plugins)
+            columns = self._scores[key] = ScoreColumns(plan)
             _limit(self._scores, len(table))
         else:
             self._scores.move_to_end(key)
+        token = columns.fresh_token()
         changed = columns.changed(table) if columns.token == token else None
         if changed is None:
             everywhere = NodeRows(table)
-            columns.raw = [np.array(_score(plugin, state, pod, everywhere)) for plugin, _ in plugins]
-            columns.is_zero = [not raw.any() for raw in columns.raw]
-            columns.total = self._total(columns, slice(None), len(table))
+            columns.raw = {plugin.name: np.array(_score(plugin, state, pod, everywhere)) for plugin, _ in plan.cached}
+            columns.add_up(state, pod, table)
             columns.token = token
             columns.memo.clear()
         elif changed[0] or changed[1]:
@@ -231,36 +278,29 @@ class RowCache:
     ) -> None:
         every = node_rows | pod_rows
         for row in every if columns.by_figures else ():
-            key = table.resource_key(row)
+            key = self._figures(table, row)
             answers = columns.memo.get(key)
             if answers is None:
                 one = NodeRows(table, np.array([row]))
-                scores = (_score(columns.plugins[i][0], state, pod, one) for i in columns.by_figures)
+                scores = (_score(plugin, state, pod, one) for plugin in columns.by_figures)
                 answers = tuple(int(score[0]) for score in scores)
                 columns.remember(key, answers)
-            for i, score in zip(columns.by_figures, answers, strict=True):
-                columns.raw[i][row] = score
-        for i, (plugin, _) in enumerate(columns.plugins):
+            for by_figures, score in zip(columns.by_figures, answers, strict=True):
+                columns.raw[by_figures.name][row] = score
+        is_even_no_more = False
+        for plugin, _ in columns.plugins:
             rows = node_rows if plugin.score_reads is Reads.NODE else every
             if rows and plugin.score_reads is not Reads.RESOURCES:
                 index = np.fromiter(rows, np.int64, len(rows))
                 fresh = _score(plugin, state, pod, NodeRows(table, index))
-                columns.raw[i][index] = fresh
-                columns.is_zero[i] = columns.is_zero[i] and not fresh.any()
+                columns.raw[plugin.name][index] = fresh
+                is_summed = plugin.name in columns.summed
+                is_even_no_more |= is_summed and hasattr(plugin, "normalize") and bool(fresh.any())
+        if is_even_no_more:
+            columns.add_up(state, pod, table)
+            return
         for row in every:
-            columns.total[row] = sum(
-                int(raw[row]) * weight
-                for (plugin, weight), raw in zip(columns.plugins, columns.raw, strict=True)
-                if not hasattr(plugin, "normalize")
-            )
-
-    @staticmethod
-    def _total(columns: ScoreColumns, rows: Any, n: int) -> NDArray[np.int64]:
-        total = np.zeros(n, np.int64)
-        for (plugin, weight), raw in zip(columns.plugins, columns.raw, strict=True):
-            if not hasattr(plugin, "normalize"):
-                total += raw[rows] * weight
-        return total
+            columns.add_up_row(row)
 
 
 def _score(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
@@ -286,11 +326,6 @@ def check_range(name: str, scores: Scores) -> None:
             f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         )
     )
-
-
-def _tokens(plugins: Sequence[object]) -> Hashable:
-    """What plugins say their answers depend on besides the pod's shape and the row."""
-    return tuple(plugin.cache_token() for plugin in plugins if hasattr(plugin, "cache_token"))
 
 
 def _limit(kept: OrderedDict[Hashable, Any], n: int) -> None:

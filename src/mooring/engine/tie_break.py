@@ -17,25 +17,26 @@ _BITS = 40  # deeper than any list of nodes will ever be
 
 
 @lru_cache(maxsize=8)
-def _ranks(size: int) -> NDArray[np.int64]:
-    numbers = np.arange(1, size + 1)
-    lengths = np.floor(np.log2(numbers)).astype(np.int64) + 1
-    return (numbers << (_BITS - lengths)) * 64 + lengths
-
-
-def preorder_ranks(n: int) -> NDArray[np.int64]:
-    """A key per position; smaller means earlier in pre-order.
+def _tree(size: int) -> NDArray[np.int64]:
+    """Pre-order of all positions of a list of this size.
 
     Position i has the path of i + 1 in binary from the root (1): comparing
     paths as left-aligned strings, the shorter first where one begins the
     other, is comparing in pre-order.
     """
-    return _ranks(max(1024, 1 << (n - 1).bit_length()))[:n]
+    numbers = np.arange(1, size + 1)
+    lengths = np.floor(np.log2(numbers)).astype(np.int64) + 1
+    return np.argsort((numbers << (_BITS - lengths)) * 64 + lengths)
+
+
+@lru_cache(maxsize=64)
+def preorder(n: int) -> NDArray[np.int64]:
+    """The positions of a list of length n, in pre-order: a larger tree's order without what is not there."""
+    order = _tree(max(1024, 1 << (n - 1).bit_length()))
+    return order[order < n]
 
 
 def heap_winner(totals: NDArray[np.int64]) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
-    best = np.flatnonzero(totals == totals.max())
-    if len(best) == 1:
-        return int(best[0])
-    return int(best[np.argmin(preorder_ranks(len(totals))[best])])
+    order = preorder(len(totals))
+    return int(order[totals.take(order).argmax()])

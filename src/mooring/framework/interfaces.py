@@ -136,7 +136,8 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizingScorePlugin(ScorePlugin, Protocol):
-    # ``normalizes_evenly = True`` on the class promises that equal raw scores become equal ones on all nodes.
+    # ``normalizes_evenly = True`` on the class promises that equal raw scores become equal ones on all nodes, and
+    # that it is the scores alone that decide which.
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         """Bring the feasible nodes' scores into 0 to 100."""
 

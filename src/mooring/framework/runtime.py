@@ -88,6 +88,7 @@ class FilterPlan:
     active: list[FilterPlugin]
     cached: list[FilterPlugin]  # those of them whose verdicts a template's pods share
     past_volumes: bool  # none of the cached ones looks at volumes or claims
+    asked: list[PreFilterPlugin]  # those that did not bow out before filtering
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class ScorePlan:
     active: list[tuple[ScorePlugin, int]]
     cached: list[tuple[ScorePlugin, int]]
     past_volumes: bool
+    asked: list[PreScorePlugin]
 
 
 def _look_past_volumes(plugins: Iterable[object]) -> bool:
@@ -126,7 +128,6 @@ class Profile:
     extensions: list[Any] = field(init=False)  # pre-filters that want to hear of pods added or removed in thought
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
-    _asked: dict[tuple[str, frozenset[str]], list[Any]] = field(init=False, default_factory=dict)
     plugins_that_sign: list[Any] = field(init=False)  # those that filter or score: they know what makes two pods equal
 
     def __post_init__(self) -> None:
@@ -194,17 +195,9 @@ class Profile:
         if plan is None:
             active = [plugin for plugin in self.filter if plugin.name not in key]
             cached = [plugin for plugin in active if is_cacheable(plugin.filter_reads, plugin)]
-            plan = self._filter_plans[key] = FilterPlan(active, cached, _look_past_volumes(cached))
+            asked = [plugin for plugin in self.pre_filter if plugin.name not in key]
+            plan = self._filter_plans[key] = FilterPlan(active, cached, _look_past_volumes(cached), asked)
         return plan
-
-    def asked(self, point: str, skipped: set[str]) -> list[Any]:
-        """The plugins of a point that did not bow out; the same list for the same skips."""
-        key = (point, frozenset(skipped))
-        found = self._asked.get(key)
-        if found is None:
-            plugins: list[Any] = list(self.pre_filter if point == "PreFilter" else self.pre_score)
-            found = self._asked[key] = [plugin for plugin in plugins if plugin.name not in skipped]
-        return found
 
     def score_plan(self, state: CycleState) -> ScorePlan:
         key = frozenset(state.skip_score)
@@ -213,7 +206,8 @@ class Profile:
             active = [(plugin, weight) for plugin, weight in self.score if plugin.name not in key]
             cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
             past_volumes = _look_past_volumes(plugin for plugin, _ in cached)
-            plan = self._score_plans[key] = ScorePlan(active, cached, past_volumes)
+            asked = [plugin for plugin in self.pre_score if plugin.name not in key]
+            plan = self._score_plans[key] = ScorePlan(active, cached, past_volumes, asked)
         return plan
 
     # ---- filter ------------------------------------------------------------------------------------------------
