@@ -18,7 +18,7 @@ from scripted_server import make_certificate
 from mooring.errors import PluginError, UsageError
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
-from mooring.extender.server import ExtenderServer, Limits, serve
+from mooring.extender.server import ExtenderServer, Limits
 from mooring.extender.tls import server_context
 from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
 
@@ -32,12 +32,12 @@ async def running(source: Any, **options: Any) -> AsyncIterator[tuple[aiohttp.Cl
     prefix = options.pop("prefix", "")
     tls = options.pop("tls", None)
     server = ExtenderServer(serve_object(source, "test"), prefix=prefix, limits=limits)
-    runner, port = await serve(server, tls=tls)
+    port = server.start(tls=tls)
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
             yield session, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     finally:
-        await runner.cleanup()
+        server.close()
 
 
 async def post(session: aiohttp.ClientSession, url: str, body: bytes, **headers: str) -> tuple[int, Any]:
@@ -108,6 +108,42 @@ async def test_names_only() -> None:
     assert whole["Nodes"]["items"] == NODES[1:] and whole["NodeNames"] is None
     assert by_name["FailedNodes"] == whole["FailedNodes"] == {NAMES[0]: "the first"}
     assert serve_object(Names, "test").settings.node_cache_capable
+
+
+async def test_one_reason_for_all_that_are_not_kept() -> None:
+    class Rest(Extender):
+        def filter(self, pod: Pod, nodes: list[Node]) -> Filtered:
+            return Filtered(nodes[:1], {NAMES[1]: "its own"}, {NAMES[2]: "for good"}, otherwise="the rest")
+
+    async with running(Rest) as (session, url):
+        _, answer = await post(session, f"{url}/filter", request())
+    assert answer["FailedNodes"] == {NAMES[1]: "its own", NAMES[3]: "the rest"}
+    assert answer["FailedAndUnresolvableNodes"] == {NAMES[2]: "for good"}
+
+
+@pytest.mark.parametrize(
+    ("returned", "want"),
+    [
+        pytest.param([4, 3, 2, 1], [(NAMES[0], 4), (NAMES[1], 3), (NAMES[2], 2), (NAMES[3], 1)], id="a list"),
+        pytest.param({NAMES[2]: 7}, [(NAMES[2], 7)], id="a mapping"),
+        pytest.param([(NAMES[1], 5)], [(NAMES[1], 5)], id="pairs"),
+        pytest.param({}, [], id="nothing"),
+        pytest.param([1], "prioritize returned a list of 1; a mapping from node name to score, or", id="too short"),
+        pytest.param(7, "prioritize returned 7; a mapping", id="a number"),
+        pytest.param([True] * 4, "prioritize gives 'node-00000' True; a whole number", id="not numbers"),
+    ],
+)
+async def test_scores_for_all_nodes_at_once(returned: Any, want: Any) -> None:
+    class Scores(Extender):
+        def prioritize(self, pod: Pod, nodes: list[str]) -> Any:
+            return returned
+
+    async with running(Scores) as (session, url):
+        status, answer = await post(session, f"{url}/prioritize", request(by_name=True))
+    if status == 200:
+        assert [(each["Host"], each["Score"]) for each in answer] == want
+    else:
+        assert answer["Error"].startswith(want)
 
 
 class Blocked(Extender):
@@ -315,6 +351,10 @@ def no_nodes(pod: Pod) -> bool:
     return True
 
 
+def unreadable(pod: Pod, node: list[bytes] | list[int]) -> bool:
+    return True
+
+
 def no_weight(pod: Pod, node: Node) -> int:
     return 0
 
@@ -325,6 +365,7 @@ def no_weight(pod: Pod, node: Node) -> int:
         pytest.param({}, "defines none of filter, prioritize, preempt, bind", id="no verb"),
         pytest.param({"filter": no_nodes}, "its parameters should be (pod, node) or (pod, nodes)", id="no nodes"),
         pytest.param({"bind": nothing}, "its parameter should be (binding)", id="nothing to bind"),
+        pytest.param({"filter": unreadable}, "a node cannot be read as", id="a type that no node can be"),
         pytest.param({"prioritize": no_weight, "weight": 0}, "weight is 0; a number above 0", id="no weight"),
         pytest.param({"prioritize": no_weight, "managed_resources": "gpu"}, "a list of resource names", id="a name"),
     ],

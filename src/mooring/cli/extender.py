@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,11 @@ from mooring.cli.plugins import plugin_option
 from mooring.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
+    import ssl
+
     from mooring.extender.conformance import Report
     from mooring.extender.handlers import Served
+    from mooring.extender.server import ExtenderServer
 
 _PORT = 8888
 
@@ -116,7 +120,7 @@ def serve(
       mooring extender serve my_ext.py --port 8888
       mooring extender serve --plugin my_plugin.py --host 0.0.0.0
     """
-    from mooring.extender.server import ExtenderServer, Limits, run_server
+    from mooring.extender.server import ExtenderServer, Limits
     from mooring.extender.tls import server_context
     from mooring.observe import logs
 
@@ -129,37 +133,36 @@ def serve(
         handler.setLevel("WARNING")
     limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout, threads=threads)
     server = ExtenderServer(served, prefix=prefix, limits=limits)
-    with contextlib.suppress(KeyboardInterrupt):
-        run_server(_serve(server, host, port, tls, prefix))
+    _serve(server, host, port, tls, prefix)
     if server.is_busy:  # Python waits for threads at the end, and a handler that blocks would keep it from ending
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
 
 
-async def _serve(server: Any, host: str, port: int, tls: Any, prefix: str) -> None:
-    from mooring.extender.server import serve as start
-
+def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | None, prefix: str) -> None:
     try:
-        runner, real_port = await start(server, host, port, tls=tls)
+        real_port = server.start(host, port, tls=tls)
     except OSError as error:
         number = error.errno or 0
         why = os.strerror(number).lower() if number > 0 else (error.strerror or str(error)).lower()
         raise UsageError(f"cannot listen on {host}:{port}: {why}") from None
-    done = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, done.set)
+    done = threading.Event()
+    before = {number: signal.signal(number, lambda *_: done.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{real_port}"
     if prefix.strip("/"):
         url += "/" + prefix.strip("/")
     verbs = ", ".join(server.served.verbs)
     click.echo(f"{server.served.settings.name}: {verbs} at {url} (Ctrl-C ends it)", err=True)
     sys.stderr.flush()
+    gc.collect()
+    gc.freeze()  # what is loaded stays; collections need not look at it with every few requests
     try:
-        await done.wait()
+        done.wait()
     finally:
-        await runner.cleanup()
+        server.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @extender.command("config")

@@ -6,8 +6,9 @@ import asyncio
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse, repeat
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -22,6 +23,7 @@ from mooring.extender.requests import (
     NodeReader,
     PreemptionArgs,
     WrongForm,
+    prepare,
     read_object,
     read_pod,
     read_request,
@@ -98,7 +100,18 @@ def shape_of(function: Callable[..., Any], where: str) -> Shape:
     node_type = hints.get(second, Node)
     if not is_per_node:
         node_type = _element(node_type)
-    return Shape(function, _object_type(hints.get(parameters[0].name), Pod), _object_type(node_type, Node), is_per_node)
+    pod_type = _readable("a pod", _object_type(hints.get(parameters[0].name), Pod), where)
+    return Shape(function, pod_type, _readable("a node", _object_type(node_type, Node), where), is_per_node)
+
+
+def _readable(what: str, kind: Any, where: str) -> Any:
+    """The type, if requests can be decoded into it."""
+    try:
+        prepare(kind)
+    except Exception as error:
+        text = str(error).partition("\n")[0]
+        raise PluginError(f"{where}: {what} cannot be read as {kind!r}: {text}") from None
+    return kind
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
@@ -193,15 +206,13 @@ def filter_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], t
 
 
 def _each(run: Callable[..., Any], pod: Any, nodes: Nodes) -> Filtered:
+    verdicts = list(map(run, repeat(pod), nodes.views))
     keep: list[str] = []
     refused: dict[str, str] = {}
     for_good: dict[str, str] = {}
-    for name, view in zip(nodes.names, nodes.views, strict=True):
-        verdict = run(pod, view)
+    for name, verdict in zip(nodes.names, verdicts, strict=True):
         if verdict is None or verdict is True:
             keep.append(name)
-        elif verdict is False:
-            continue
         elif isinstance(verdict, str):
             refused[name] = verdict
         elif isinstance(verdict, Refusal):
@@ -209,7 +220,7 @@ def _each(run: Callable[..., Any], pod: Any, nodes: Nodes) -> Filtered:
                 for_good[name] = verdict.reason
             elif verdict.reason:
                 refused[name] = verdict.reason
-        else:
+        elif verdict is not False:
             raise HandlerError(
                 f"filter returned {verdict!r} for {name}; True, False, a reason or refuse(…) would be right"
             )
@@ -223,18 +234,38 @@ def _all(answer: Any, nodes: Nodes) -> Filtered:
             raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
         found = Filtered(answer)
     keep = found.keep if isinstance(found.keep, list) else list(found.keep)
-    known = set(nodes.names)
+    others = _others(keep, nodes.names)
+    if others is None:
+        keep = _names_of(keep, nodes)
+        kept = set(keep)
+        others = [name for name in nodes.names if name not in kept]
+    if not found.otherwise:
+        return Filtered(keep, found.refused, found.refused_for_good)
+    refused = dict.fromkeys(others, found.otherwise)
+    for name in found.refused_for_good:
+        refused.pop(name, None)
+    refused.update(found.refused)
+    return Filtered(keep, refused, found.refused_for_good)
+
+
+def _others(keep: list[Any], names: Sequence[str]) -> list[str] | None:
+    """The names that are not kept; None if something is kept that is no offered name."""
     try:
-        are_names = known.issuperset(keep)
+        kept = set(keep)
     except TypeError:  # nodes, which have no hash
-        are_names = False
-    if not are_names:
-        by_identity = {id(view): name for name, view in zip(nodes.names, nodes.views, strict=True)}
-        keep = [item if isinstance(item, str) else by_identity.get(id(item)) or _name(item) for item in keep]
-        for name in keep:
-            if name not in known:
-                raise HandlerError(f"filter keeps {name!r}, a node that was not offered")
-    return Filtered(keep, found.refused, found.refused_for_good)
+        return None
+    others = list(filterfalse(kept.__contains__, names))
+    return others if len(others) + len(kept) == len(names) else None
+
+
+def _names_of(keep: list[Any], nodes: Nodes) -> list[str]:
+    known = set(nodes.names)
+    by_identity = {id(view): name for name, view in zip(nodes.names, nodes.views, strict=True)}
+    names = [item if isinstance(item, str) else by_identity.get(id(item)) or _name(item) for item in keep]
+    for name in names:
+        if name not in known:
+            raise HandlerError(f"filter keeps {name!r}, a node that was not offered")
+    return names
 
 
 def _name(item: Any) -> str:
@@ -273,21 +304,33 @@ def prioritize_verb(function: Callable[..., Any], where: str) -> Callable[[bytes
         nodes = Nodes(body, reader, shape.node_type)
         pod = read_pod(nodes.pod, shape.pod_type)
         if shape.is_per_node:
-            scores = {name: run(pod, view) for name, view in zip(nodes.names, nodes.views, strict=True)}
+            names: Collection[str] = nodes.names
+            scores: Collection[Any] = list(map(run, repeat(pod), nodes.views))
         else:
-            scores = _scores(run(pod, nodes.views))
-        return encode_scores(scores), Facts(pod_key(nodes.pod), len(nodes.names), len(scores))
+            names, scores = _scores(run(pod, nodes.views), nodes.names)
+        return encode_scores(names, scores), Facts(pod_key(nodes.pod), len(nodes.names), len(scores))
 
     return answer
 
 
-def _scores(answer: Any) -> dict[str, Any]:
+def _scores(answer: Any, offered: Sequence[str]) -> tuple[Collection[str], Collection[Any]]:
+    """Names and their scores, from a mapping or a list as long as the nodes."""
     try:
-        return answer if isinstance(answer, dict) else dict(answer)
+        if not isinstance(answer, list) or (answer and isinstance(answer[0], tuple)):
+            answer = answer if isinstance(answer, dict) else dict(answer)
+            return answer.keys(), answer.values()
+        if len(answer) == len(offered):
+            return offered, answer
     except (TypeError, ValueError):
-        raise HandlerError(
-            f"prioritize returned {answer!r}; a mapping from node name to score would be right"
-        ) from None
+        pass
+    raise HandlerError(
+        f"prioritize returned {_shortened(answer)}; a mapping from node name to score, or a list with a score for each "
+        "node, would be right"
+    )
+
+
+def _shortened(value: Any) -> str:
+    return f"a list of {len(value)}" if isinstance(value, list) else repr(value)[:200]
 
 
 class _HostPriority(msgspec.Struct, gc=False):
@@ -295,11 +338,11 @@ class _HostPriority(msgspec.Struct, gc=False):
     Score: int
 
 
-def encode_scores(scores: Mapping[str, Any]) -> bytes:
+def encode_scores(names: Collection[str], scores: Collection[Any]) -> bytes:
     """HostPriorityList."""
-    if not set(map(type, scores.values())) <= {int}:
-        scores = {name: _whole(name, score) for name, score in scores.items()}
-    return msgspec.json.encode(list(map(_HostPriority, scores.keys(), scores.values())))
+    if not set(map(type, scores)) <= {int}:
+        scores = [_whole(name, score) for name, score in zip(names, scores, strict=True)]
+    return msgspec.json.encode(list(map(_HostPriority, names, scores)))
 
 
 def _whole(name: str, score: Any) -> int:
@@ -315,7 +358,8 @@ def preempt_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], 
     names = list(inspect.signature(function).parameters)
     if len(names) != 2:
         raise PluginError(f"{where}({', '.join(names)}): its parameters should be (pod, victims)")
-    pod_type = _object_type(_hints(function, where).get(names[0]), Pod)
+    pod_type = _readable("a pod", _object_type(_hints(function, where).get(names[0]), Pod), where)
+    prepare(Pod)  # for the victims
     run = called(function)
 
     def answer(body: bytes) -> tuple[bytes, Facts]:

@@ -30,7 +30,7 @@ from mooring.extender.handlers import (
     filter_answer,
     pod_key,
 )
-from mooring.extender.requests import NodeReader, WrongForm, read_pod
+from mooring.extender.requests import NodeReader, WrongForm, prepare, read_pod
 from mooring.extender.sdk import Filtered
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
@@ -60,6 +60,7 @@ class PluginServer:
     def __init__(self, plugins: Sequence[type], arguments: dict[str, Any] | None = None) -> None:
         self.cluster = Cluster()
         self._reader = NodeReader(Node)
+        prepare(Pod)
         self._seen: dict[str, Node] = {}
         self._lock = threading.Lock()  # plugins and columns are for one thread at a time
         handle = Handle(self.cluster, SystemClock(), features=DEFAULT_FEATURES)
@@ -161,8 +162,8 @@ class PluginServer:
                 totals += self._score(plugin, state, request)
         largest = MAX_NODE_SCORE * len(self.scorers)
         scaled = (totals * 10 + largest // 2) // largest
-        scores = dict(zip(request.names, scaled.tolist(), strict=True))
-        return encode_scores(scores), Facts(request.key, len(request.names), len(scores))
+        answer = encode_scores(request.names, scaled.tolist())
+        return answer, Facts(request.key, len(request.names), len(request.names))
 
     @staticmethod
     def _score(plugin: Any, state: CycleState, request: _Request) -> Any:

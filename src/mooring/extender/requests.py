@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -96,13 +97,23 @@ def read_object(kind: Any, raw: bytes | msgspec.Raw, what: str) -> Any:
 
 
 _made: dict[Any, Callable[[Any], Any]] = {}
+_making = threading.Lock()
 
 
 def _object_decoder(kind: Any) -> Callable[[Any], Any]:
     decode = _made.get(kind)
-    if decode is None:
-        decode = _made[kind] = msgspec.json.Decoder(kind).decode
-    return decode
+    return prepare(kind) if decode is None else decode
+
+
+def prepare(kind: Any) -> Callable[[Any], Any]:
+    """Make the decoder of a type, before threads need it.
+
+    msgspec keeps what it knows about a Struct with the class, and another thread may find it half done: a crash.
+    """
+    with _making:
+        if kind not in _made:
+            _made[kind] = msgspec.json.Decoder(kind).decode
+        return _made[kind]
 
 
 def read_pod(raw: msgspec.Raw, kind: Any = Pod) -> Any:
@@ -130,6 +141,7 @@ class NodeReader:
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind
+        prepare(kind)
         self._kept: dict[bytes, Entry] = {}  # by the name's bytes
         self._size = 0
 
@@ -189,3 +201,6 @@ class _Meta(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+prepare(_Named)

@@ -61,11 +61,15 @@ def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
 
 @dataclass(slots=True)
 class Filtered:
-    """A filter's answer for all nodes at once: which to keep, in any order, and why not the others."""
+    """A filter's answer for all nodes at once: which to keep, in any order, and why not the others.
+
+    ``otherwise`` is the reason for every node that is neither kept nor refused with a reason of its own.
+    """
 
     keep: Iterable[Any] = ()  # names or nodes
     refused: Mapping[str, str] = field(default_factory=dict)  # name -> reason
     refused_for_good: Mapping[str, str] = field(default_factory=dict)
+    otherwise: str = ""
 
 
 @dataclass(slots=True)
@@ -93,7 +97,8 @@ class Extender:
     ``filter(pod, node)`` returns None or True to keep, False, a reason, or :func:`refuse` to refuse;
     ``filter(pod, nodes)`` returns the nodes or names to keep, or :class:`Filtered`.
 
-    ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score.
+    ``prioritize(pod, node)`` returns 0 to 10; ``prioritize(pod, nodes)`` a mapping from name to score, or a list with
+    a score for each node.
 
     ``preempt(pod, victims)`` gets :class:`Victims` by node name and returns those to go on with: fewer nodes, or
     fewer or other victims (a mapping from node name to Victims or to uids).

@@ -7,29 +7,27 @@
 | not JSON, or not the request it should be | 400 and ``Error`` | 400 and ``Error`` |
 | another content type, too large a body | 415, 413 and ``Error`` | 415, 413 and ``Error`` |
 
-Handlers run in threads: a slow one does not keep others waiting, and one that
-never returns costs a thread until there are none left.
+A handler runs in its connection's thread: a slow one does not keep others
+waiting. One that does not return in time is answered for, and keeps its place
+among those that may run at once until it does return.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
 import threading
 import time
-import zlib
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from mooring.extender.connections import Connection, Connections, Watchdog
 from mooring.extender.handlers import Facts, HandlerError, Served
+from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
 from mooring.extender.requests import BadRequest, WrongForm
 
 log = logging.getLogger("mooring.extender.server")
@@ -44,9 +42,11 @@ class Limits:
 
     max_body_bytes: int = 256 << 20
     handler_timeout_s: float = 4.5  # just under kube-scheduler's own patience
-    read_timeout_s: float = 30.0
-    threads: int = 16
-    waiting: int = 256  # requests that may wait for a thread; more are turned away at once
+    read_timeout_s: float = 30.0  # from its first byte to its last
+    idle_timeout_s: float = 90.0  # between requests
+    threads: int = 16  # handlers that may run at once
+    waiting: int = 256  # requests that may wait for their turn; more are turned away at once
+    connections: int = 512
 
 
 class Metrics:
@@ -86,101 +86,115 @@ class ExtenderServer:
         self.limits = limits or Limits()
         self.metrics = Metrics(served.settings.name)
         self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
-        self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="extender")
+        self._verbs = {f"{self._prefix}/{verb}": _Verb(verb, self) for verb in served.verbs}
+        self._pages: dict[str, Callable[[], Answer]] = {
+            **dict.fromkeys(("/healthz", "/livez", "/readyz"), lambda: Answer(b"ok", content_type="text/plain")),
+            "/metrics": lambda: Answer(generate_latest(self.metrics.registry), content_type=CONTENT_TYPE_LATEST),
+        }
+        self._turns = threading.BoundedSemaphore(self.limits.threads)
         self._in_flight = 0
         self._lock = threading.Lock()
+        self._watchdog: Watchdog | None = None
+        self._connections: Connections | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether a handler is still running, perhaps for ever."""
         return self._in_flight > 0
 
-    def app(self) -> web.Application:
-        app = web.Application(client_max_size=self.limits.max_body_bytes, middlewares=[_say_errors])
-        app.router.add_get("/healthz", self._health)
-        app.router.add_get("/livez", self._health)
-        app.router.add_get("/readyz", self._health)
-        app.router.add_get("/metrics", self._metrics)
-        for verb in self.served.verbs:
-            app.router.add_post(f"{self._prefix}/{verb}", self._route(verb))
-        app.on_cleanup.append(self._close)
-        return app
-
-    async def _close(self, app: web.Application) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def _metrics(self, request: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(self.metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    def _route(self, verb: str) -> Callable[[web.Request], Awaitable[web.Response]]:
-        answer = self.served.verbs[verb]
-        seconds = self.metrics.seconds.labels(verb)
-        offered = self.metrics.nodes.labels(verb, "offered")
-        kept = self.metrics.nodes.labels(verb, "kept")
-        succeeded = self.metrics.requests.labels(verb, "200")
-
-        async def handle(request: web.Request) -> web.Response:
-            self.metrics.in_flight.inc()
-            started = time.perf_counter()
-            try:
-                body = await self._body(request)
-                started = time.perf_counter()
-                data, facts = await self._run(verb, answer, body)
-            except (_Refused, BadRequest, HandlerError) as error:
-                return self._failed(verb, error, time.perf_counter() - started)
-            finally:
-                self.metrics.in_flight.dec()
-            took_s = time.perf_counter() - started
-            seconds.observe(took_s)
-            succeeded.inc()
-            offered.inc(facts.nodes)
-            kept.inc(max(facts.kept, 0))
-            if log.isEnabledFor(logging.INFO):
-                values = {"pod": facts.pod, "nodes": facts.nodes, "kept": facts.kept, "ms": round(took_s * 1000, 2)}
-                log.info(verb, extra={"values": values})
-            return _json(data)
-
-        return handle
-
-    async def _body(self, request: web.Request) -> bytes:
-        kind = request.content_type
-        if request.headers.get("Content-Type") and kind != "application/json" and not kind.endswith("+json"):
-            raise _Refused(415, f"Content-Type is {kind}; application/json would be right")
+    def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
+        """Begin to serve; return the port."""
+        limits = self.limits
+        bounds = Bounds(limits.max_body_bytes, limits.read_timeout_s, limits.idle_timeout_s)
+        self._watchdog = Watchdog(limits.handler_timeout_s)
+        self._connections = Connections(self._answer, self._refuse, bounds, most=limits.connections, tls=tls)
         try:
-            async with asyncio.timeout(self.limits.read_timeout_s):
-                return await request.read()
-        except TimeoutError:
-            raise _Refused(408, f"the body did not arrive within {self.limits.read_timeout_s:g} s") from None
-        except web.HTTPRequestEntityTooLarge:
-            raise _Refused(413, f"the body is larger than {self.limits.max_body_bytes:,} bytes") from None
-        except (zlib.error, web.HTTPBadRequest, web.RequestPayloadError, ValueError):
-            raise _Refused(400, "the body is not what its Content-Encoding says") from None
+            return self._connections.listen(host, port)
+        except OSError:
+            self.close()
+            raise
 
-    async def _run(self, verb: str, answer: Callable[[bytes], tuple[bytes, Facts]], body: bytes) -> tuple[bytes, Facts]:
-        if self._in_flight >= self.limits.threads + self.limits.waiting:
-            raise _Refused(503, f"{self._in_flight} requests are being answered; this one is too many")
+    def close(self) -> None:
+        """End: nobody new is served, and connections are closed."""
+        if self._connections is not None:
+            self._connections.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
+
+    # ---- requests, each in its connection's thread -------------------------------------------------------------
+
+    def _answer(self, request: Request, connection: Connection) -> Answer | None:
+        verb = self._verbs.get(request.path)
+        if verb is not None and request.method == "POST":
+            return self._verb(verb, request, connection)
+        page = self._pages.get(request.path)
+        if page is not None and request.method in ("GET", "HEAD"):
+            return page()
+        if verb is None and page is None:
+            return self._refuse(Refused(404, f"{request.method} {request.path}: not found"))
+        asks = "a scheduler sends POST" if verb is not None else "GET would be right"
+        return self._refuse(Refused(405, f"{request.method} {request.path}: method not allowed; {asks}"))
+
+    @staticmethod
+    def _refuse(refused: Refused) -> Answer:
+        return Answer(msgspec.json.encode({"Error": str(refused)}), refused.status)
+
+    def _verb(self, verb: _Verb, request: Request, connection: Connection) -> Answer | None:
+        self.metrics.in_flight.inc()
+        started = time.perf_counter()
+        try:
+            _check_type(request)
+            body = inflated(request, self.limits.max_body_bytes)
+            found = self._run(verb, body, request, connection)
+        except (Refused, BadRequest, HandlerError) as error:
+            return self._failed(verb.name, error, time.perf_counter() - started)
+        finally:
+            self.metrics.in_flight.dec()
+        if found is None:
+            return None
+        data, facts = found
+        verb.succeeded(facts, time.perf_counter() - started)
+        return Answer(data)
+
+    def _run(self, verb: _Verb, body: bytes, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
+        """Call the handler when its turn comes; None: too late, the watchdog has answered."""
         with self._lock:
+            if self._in_flight >= self.limits.threads + self.limits.waiting:
+                raise Refused(503, f"{self._in_flight} requests are being answered; this one is too many")
             self._in_flight += 1
-        work = self._pool.submit(_guarded, verb, answer, body)
-        work.add_done_callback(self._done)
-        future = asyncio.wrap_future(work)
-        done, _ = await asyncio.wait((future,), timeout=self.limits.handler_timeout_s)
-        if not done:
-            work.cancel()  # one that has not begun never will; one that has goes on, and counts until it returns
-            future.add_done_callback(_look_away)
-            raise HandlerError(f"{verb} did not finish within {self.limits.handler_timeout_s:g} s")
-        return future.result()
+        watchdog = self._watchdog
+        assert watchdog is not None, "requests come after start"
+        late = HandlerError(f"{verb.name} did not finish within {self.limits.handler_timeout_s:g} s")
 
-    def _done(self, work: Future[tuple[bytes, Facts]]) -> None:
-        """Called in the thread that did the work."""
-        with self._lock:
-            self._in_flight -= 1
+        def give_up() -> None:
+            connection.answer_late(self._failed(verb.name, late, self.limits.handler_timeout_s), request)
 
-    def _failed(self, verb: str, error: Exception, took_s: float) -> web.Response:
-        if isinstance(error, _Refused):
+        call = watchdog.begin(give_up)
+        found: tuple[bytes, Facts] | None = None
+        problem: Exception | None = None
+        try:
+            if self._turns.acquire(timeout=self.limits.handler_timeout_s):
+                try:
+                    if watchdog.is_awaited(call):
+                        found = _guarded(verb.name, verb.answer, body)
+                finally:
+                    self._turns.release()
+            else:
+                problem = late
+        except (BadRequest, HandlerError) as error:
+            problem = error
+        finally:
+            is_awaited = watchdog.end(call)
+            with self._lock:
+                self._in_flight -= 1
+        if not is_awaited:
+            return None
+        if problem is not None:
+            raise problem
+        return found
+
+    def _failed(self, verb: str, error: Exception, took_s: float) -> Answer:
+        if isinstance(error, Refused):
             status = error.status
         elif isinstance(error, BadRequest) and not isinstance(error, WrongForm):
             status = 400
@@ -189,23 +203,38 @@ class ExtenderServer:
         self.metrics.seconds.labels(verb).observe(took_s)
         self.metrics.requests.labels(verb, "error" if status == 200 else str(status)).inc()
         log.error(f"{verb} failed", extra={"values": {"err": str(error), "code": status}})
-        return _json(error_answer(verb, str(error)), status)
+        return Answer(error_answer(verb, str(error)), status)
 
 
-def _look_away(future: asyncio.Future[tuple[bytes, Facts]]) -> None:
-    """Whoever asked has gone; an error that nobody looks at would be complained about."""
-    if not future.cancelled():
-        future.exception()
+class _Verb:
+    """A verb and where its calls are counted: looked up once, because looking up costs more than counting."""
+
+    def __init__(self, name: str, server: ExtenderServer) -> None:
+        self.name = name
+        self.answer = server.served.verbs[name]
+        self._seconds = server.metrics.seconds.labels(name)
+        self._offered = server.metrics.nodes.labels(name, "offered")
+        self._kept = server.metrics.nodes.labels(name, "kept")
+        self._succeeded = server.metrics.requests.labels(name, "200")
+
+    def succeeded(self, facts: Facts, took_s: float) -> None:
+        self._seconds.observe(took_s)
+        self._succeeded.inc()
+        self._offered.inc(facts.nodes)
+        self._kept.inc(max(facts.kept, 0))
+        if log.isEnabledFor(logging.INFO):
+            values = {"pod": facts.pod, "nodes": facts.nodes, "kept": facts.kept, "ms": round(took_s * 1000, 2)}
+            log.info(self.name, extra={"values": values})
 
 
-class _Refused(Exception):
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
+def _check_type(request: Request) -> None:
+    kind = request.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise Refused(415, f"Content-Type is {kind}; application/json would be right")
 
 
 def _guarded(verb: str, answer: Callable[[bytes], tuple[bytes, Facts]], body: bytes) -> tuple[bytes, Facts]:
-    """In a thread: what a handler raises becomes a text."""
+    """What a handler raises becomes a text."""
     try:
         return answer(body)
     except (BadRequest, HandlerError):
@@ -222,52 +251,3 @@ def error_answer(verb: str, text: str) -> bytes:
         empty = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
         return msgspec.json.encode({**empty, "Error": text})
     return msgspec.json.encode({"Error": text})
-
-
-def _json(data: bytes, status: int = 200) -> web.Response:
-    # Accept-Encoding in an answer says that later requests may come compressed (RFC 7694).
-    return web.Response(body=data, status=status, content_type="application/json", headers={"Accept-Encoding": "gzip"})
-
-
-@web.middleware
-async def _say_errors(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    """Unknown paths and methods get JSON, too."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        text = f"{request.method} {request.path}: {error.reason.lower()}"
-        if error.status == 405:
-            text += "; a scheduler sends POST"
-        return _json(msgspec.json.encode({"Error": text}), error.status)
-
-
-async def serve(
-    server: ExtenderServer,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    *,
-    tls: ssl.SSLContext | None = None,
-) -> tuple[web.AppRunner, int]:
-    """Start serving; return the runner (``cleanup`` ends it) and the port."""
-    # A body of 5,000 nodes is 10 MB and more: with the usual small buffer reading it would stop and go all the time.
-    runner = web.AppRunner(server.app(), access_log=None, keepalive_timeout=90.0, read_bufsize=4 << 20)
-    await runner.setup()
-    site = web.TCPSite(runner, host, port, ssl_context=tls, backlog=512)
-    await site.start()
-    sockets = runner.addresses
-    return runner, int(sockets[0][1])
-
-
-def run_server(main: Coroutine[Any, Any, None]) -> None:
-    """Run an event loop for a server: uvloop's where it is installed (``pip install mooring[fast]``)."""
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(main)
-    else:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(main)

@@ -1,0 +1,268 @@
+"""A thread per connection: it reads a request, carries it out and writes the answer, and nothing changes hands.
+
+A scheduler keeps one or two connections and waits for each answer, so that a
+switch from an event loop to a worker and back is most of what a small request
+costs. Here whoever receives a request answers it. What blocks, blocks its own
+connection: a watchdog answers in its place and closes it. Connections are
+bounded in number; when there are too many, the one that has been waiting for
+its client the longest makes room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+
+from mooring.extender.http1 import Answer, Bounds, Reader, Refused, Request, send
+
+log = logging.getLogger("mooring.extender.server")
+
+BACKLOG = 512
+SEND_TIMEOUT_S = 30.0
+LINGER_S = 2.0
+SPARE = 64  # connections beyond the limit that are still told so
+LATE_S = 0.5  # for an answer in place of a handler: it is short, and nobody else can be answered meanwhile
+
+Handle = Callable[[Request, "Connection"], Answer | None]
+"""Carries a request out; None: somebody else answers it late, and nothing follows."""
+
+
+class Connection:
+    """A client. Its thread and the watchdog may both want to answer it; the lock is for what goes out and the end."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.waits_since: float | None = time.monotonic()  # for its client; None while a request is carried out
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._is_answered_late = threading.Event()
+
+    def send(self, answer: Answer, request: Request | None, *, closes: bool, timeout_s: float = SEND_TIMEOUT_S) -> None:
+        with self._lock:
+            if self._is_open:
+                self.sock.settimeout(timeout_s)
+                send(self.sock, answer, request, closes=closes)
+
+    def answer_late(self, answer: Answer, request: Request) -> None:
+        """In place of a thread that is busy elsewhere: answer, and let nothing follow."""
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                self.send(answer, request, closes=True, timeout_s=LATE_S)
+            self.cut()
+        finally:
+            self._is_answered_late.set()
+
+    def wait_for_late_answer(self) -> None:
+        """Somebody else is about to answer; closing first would leave the client with nothing."""
+        self._is_answered_late.wait(SEND_TIMEOUT_S)
+
+    def cut(self) -> None:
+        """End the conversation; whoever reads finds its end."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._is_open:
+                # Not the SSL socket's own method, which would pull its state away under a thread that reads.
+                socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._is_open = False
+            self.sock.close()
+
+    def linger(self) -> None:
+        """Let a client that is still sending find the answer: closed at once, its kernel would drop it."""
+        deadline = time.monotonic() + LINGER_S
+        with contextlib.suppress(OSError, ValueError):
+            if not isinstance(self.sock, ssl.SSLSocket):
+                self.sock.shutdown(socket.SHUT_WR)
+            buffer = bytearray(64 << 10)
+            while (left_s := deadline - time.monotonic()) > 0:
+                self.sock.settimeout(left_s)
+                if not self.sock.recv_into(buffer):
+                    break
+
+
+class Connections:
+    """Accepts clients and serves each in a thread of its own."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        say_refused: Callable[[Refused], Answer],
+        bounds: Bounds,
+        *,
+        most: int,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._handle = handle
+        self._say_refused = say_refused
+        self._bounds = bounds
+        self._most = most
+        self._tls = tls
+        self._listeners: list[socket.socket] = []
+        self._open: set[Connection] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def listen(self, host: str, port: int) -> int:
+        """Listen on every address that the host stands for; return the port."""
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
+            try:
+                listener = socket.create_server((address, port), family=family, backlog=BACKLOG)
+            except OSError:
+                self.close()
+                raise
+            port = port or int(listener.getsockname()[1])
+            self._listeners.append(listener)
+        for listener in self._listeners:
+            threading.Thread(target=self._accept, args=(listener,), name="extender-accept", daemon=True).start()
+        return port
+
+    def close(self) -> None:
+        self._is_closed = True
+        for listener in self._listeners:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            listener.close()
+        with self._lock:
+            left = list(self._open)
+        for connection in left:
+            connection.cut()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._is_closed:
+            try:
+                sock, _ = listener.accept()
+            except OSError as error:
+                if self._is_closed:
+                    return
+                log.warning("cannot accept a connection: %s", error.strerror or error)
+                time.sleep(0.1)  # out of files, most likely; others will be closed
+                continue
+            connection = Connection(sock)
+            self._make_room()
+            with self._lock:
+                self._open.add(connection)
+                is_hopeless = len(self._open) > self._most + SPARE
+            if is_hopeless:
+                self._forget(connection)
+                continue
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="extender", daemon=True).start()
+            except RuntimeError as error:
+                log.warning("cannot serve a connection: %s", error)
+                self._forget(connection)
+
+    def _make_room(self) -> None:
+        with self._lock:
+            if len(self._open) < self._most:
+                return
+            waiting = [
+                (since, connection) for connection in self._open if (since := connection.waits_since) is not None
+            ]
+            if not waiting:
+                return
+            _, oldest = min(waiting, key=lambda pair: pair[0])
+            self._open.discard(oldest)
+        oldest.cut()
+
+    def _forget(self, connection: Connection) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        connection.close()
+
+    def _serve(self, connection: Connection) -> None:
+        try:
+            if len(self._open) > self._most:
+                self._refuse(connection, Refused(503, f"{self._most} connections are in use; this one is too many"))
+                return
+            self._converse(connection)
+        except (OSError, ValueError):
+            pass  # the client has gone, or never spoke TLS
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            self._forget(connection)
+
+    def _converse(self, connection: Connection) -> None:
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls is not None:
+            connection.sock.settimeout(self._bounds.read_timeout_s)
+            connection.sock = sock = self._tls.wrap_socket(
+                connection.sock, server_side=True, do_handshake_on_connect=False
+            )
+            sock.do_handshake()
+        reader = Reader(connection.sock, self._bounds)
+        try:
+            while (request := reader.next()) is not None:
+                connection.waits_since = None
+                answer = self._handle(request, connection)
+                if answer is None:
+                    connection.wait_for_late_answer()
+                    return
+                connection.send(answer, request, closes=not request.keeps_alive)
+                if not request.keeps_alive:
+                    return
+                connection.waits_since = time.monotonic()
+        except Refused as refused:
+            self._refuse(connection, refused)
+
+    def _refuse(self, connection: Connection, refused: Refused) -> None:
+        connection.waits_since = None
+        connection.send(self._say_refused(refused), None, closes=True)
+        connection.linger()
+
+
+class Watchdog:
+    """Gives up on calls that take longer than they may. All may take the same time, so the oldest is the first due."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._running: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="extender-watchdog", daemon=True).start()
+
+    def begin(self, give_up: Callable[[], None]) -> object:
+        """A call begins; ``give_up`` is what to do when it does not end in time."""
+        call = object()
+        with self._lock:
+            self._running[call] = time.monotonic() + self._timeout_s, give_up
+        return call
+
+    def end(self, call: object) -> bool:
+        """A call has ended; report whether somebody still waits for it."""
+        with self._lock:
+            return self._running.pop(call, None) is not None
+
+    def is_awaited(self, call: object) -> bool:
+        with self._lock:
+            return call in self._running
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _watch(self) -> None:
+        pause_s = self._timeout_s  # what begins from now on is not due before
+        while not self._closed.wait(pause_s):
+            pause_s = self._timeout_s
+            late = []
+            with self._lock:
+                now = time.monotonic()
+                for call, (due, give_up) in self._running.items():
+                    if due > now:
+                        pause_s = due - now
+                        break
+                    late.append((call, give_up))
+                for call, _ in late:
+                    del self._running[call]
+            for _, give_up in late:
+                try:
+                    give_up()
+                except Exception:
+                    log.exception("cannot answer for a handler that does not end")
