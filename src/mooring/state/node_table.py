@@ -8,6 +8,8 @@ taken.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scal
 
 MAX_LOG = 100_000
 MISSING = -1  # the id of a label that a node does not have
+SLACK = 64  # label values and sets of taints that are kept although no node has them any more
 
 
 class LabelColumn:
@@ -46,6 +49,13 @@ class LabelColumn:
             found = self._id_of[value] = len(self.values)
             self.values.append(value)
         return found
+
+    def forget_unused(self) -> None:
+        """Keep the values that a node has, numbered anew: names of nodes that are gone would pile up for ever."""
+        used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
+        self.ids[self.ids >= 0] = ids
+        self.values = [self.values[i] for i in used.tolist()]
+        self._id_of = {value: i for i, value in enumerate(self.values)}
 
 
 class NodeTable:
@@ -185,6 +195,9 @@ class NodeTable:
                 index = self.resource_index(name)
                 self.allocatable[index, row] = amount
         self.unschedulable[row] = node.spec.unschedulable
+        most = 2 * len(self.nodes) + SLACK
+        if len(self.taint_sets) > most:
+            self._forget_unused_taints()
         self.taint_set[row] = self.intern_taints(node.spec.taints)
         features = frozenset(node.status.declared_features)
         if features not in self._feature_ids:
@@ -193,15 +206,24 @@ class NodeTable:
         self.feature_set[row] = self._feature_ids[features]
         labels = node.metadata.labels
         for key, column in self._labels.items():
+            if len(column.values) > most:
+                column.forget_unused()
             column.ids[row] = column.intern(labels.get(key))
 
     def intern_taints(self, taints: list[Taint]) -> int:
-        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+        key = _taint_key(taints)
         found = self._taint_ids.get(key)
         if found is None:
             found = self._taint_ids[key] = len(self.taint_sets)
             self.taint_sets.append(tuple(taints))
         return found
+
+    def _forget_unused_taints(self) -> None:
+        """Number the sets anew, those alone that a node has: autoscalers write the time into the taints they set."""
+        used, ids = np.unique(np.append(self.taint_set, 0), return_inverse=True)  # 0, no taints, stays what it is
+        self.taint_set = ids[:-1].astype(np.int32)
+        self.taint_sets = [self.taint_sets[i] for i in used.tolist()]
+        self._taint_ids = {_taint_key(taints): i for i, taints in enumerate(self.taint_sets)}
 
     # ---- columns -----------------------------------------------------------------------------------------------
 
@@ -294,3 +316,7 @@ class NodeTable:
                 users.discard(info)
                 if not users:
                     del self.port_users[port[1:]]
+
+
+def _taint_key(taints: Iterable[Taint]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((taint.key, taint.value, taint.effect) for taint in taints)

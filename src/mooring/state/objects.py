@@ -33,7 +33,10 @@ class Objects:
     def remove(self, kind: type[T], key: str) -> T | None:
         old: T | None = self._by_kind[kind].pop(key, None)
         if old is not None:
-            self._by_namespace[kind, old.metadata.namespace].pop(key, None)
+            place = kind, old.metadata.namespace
+            self._by_namespace[place].pop(key, None)
+            if not self._by_namespace[place]:
+                del self._by_namespace[place]  # namespaces come and go
             self._record(kind, key)
         return old
 

@@ -145,6 +145,8 @@ class PodIndex:
     def _forget(self, key: Hashable, column: _Column) -> None:
         for bucket in column.buckets:
             del self._columns_in[bucket][key]
+            if not self._columns_in[bucket]:
+                del self._columns_in[bucket]
             for cls in self._classes.get(bucket, {}).values():
                 if column.counts in cls.columns:
                     cls.columns.remove(column.counts)

@@ -10,11 +10,13 @@ from mooring.api.resource import (
     Counter,
     CounterSet,
     Device,
+    DeviceAttribute,
     DeviceCounterConsumption,
     ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
 )
+from mooring.plugins.dynamic_resources import pools as module
 from mooring.plugins.dynamic_resources.pools import AllocationError, Inventory, Pool
 
 
@@ -216,3 +218,23 @@ def test_a_pool_comes_back_when_its_newer_generation_goes() -> None:
     inventory.remove("s2")
     (pool,) = inventory.reach_of("a", {}).pools
     assert pool.is_incomplete
+
+
+def test_nodes_that_came_and_went_with_their_devices_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their slices are told of when they go; the nodes themselves are not."""
+    monkeypatch.setattr(module, "MAX_REACHES", 10)
+    monkeypatch.setattr(module, "MAX_CONTENTS", 10)
+    inventory = Inventory([publish("everywhere", "net", driver="net", pool="net", all_nodes=True)])
+    numbers = set()
+    for i in range(100):
+        node, gpu = f"node-{i}", Device(name="gpu", attributes={"uuid": DeviceAttribute(string_value=f"gpu-{i}")})
+        inventory.put(publish(f"slice-{i}", gpu, pool=node, node_name=node))
+        reach = inventory.reach_of(node, {})
+        assert names(reach.pools) == [f"{node}/gpu", "net/net"]
+        numbers.add(reach.likeness)
+        inventory.remove(f"slice-{i}")
+        inventory.reach_of(node, {})  # still there, without its device
+    assert len(numbers) == 100, "what is forgotten is never mistaken for something else"
+    kept = {name: len(value) for name, value in vars(inventory).items() if isinstance(value, dict)}
+    assert {name: count for name, count in kept.items() if count > 10} == {}
+    assert [len(nodes) for nodes in inventory._nodes_of_pool.values() if len(nodes) > 10] == []

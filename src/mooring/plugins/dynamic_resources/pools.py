@@ -6,6 +6,7 @@ newest generation is completely known and consistent; the order of pools, slices
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from mooring.api.core import NodeSelector
 from mooring.api.resource import CounterSet, Device, ResourceSlice
 from mooring.errors import MooringError
 from mooring.state.node_selector import CompiledNodeSelector, compile_node_selector
+
+MAX_REACHES = 32_768  # nodes whose pools are kept
+MAX_CONTENTS = 65_536  # distinct devices, and distinct sets of them, that are told apart by number
 
 
 class AllocationError(MooringError):
@@ -97,6 +101,7 @@ class Inventory:
         self._candidates: dict[str, list[Candidate]] = {}  # by name of the slice
         self._contents: dict[bytes, bytes] = {}
         self._likenesses: dict[tuple[tuple[bytes, tuple[tuple[str, str, str], ...]], ...], int] = {}
+        self._numbers = itertools.count()
         self._reach: dict[str, tuple[Mapping[str, str], Reach]] = {}
         self._nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
         for slice in slices:
@@ -116,10 +121,15 @@ class Inventory:
             return
         del self._group_of(slice)[name]
         del self._by_pool[pool_of(slice)][name]
+        if not self._by_pool[pool_of(slice)]:
+            del self._by_pool[pool_of(slice)]
         self._candidates.pop(name, None)
         for selector in (slice.spec.node_selector, *(device.node_selector for device in slice.spec.devices)):
             self._matchers.pop(id(selector), None)
         self._forget(slice)
+        node_name = slice.spec.node_name or ""
+        if node_name in self._on_node and not self._on_node[node_name]:
+            del self._on_node[node_name]
 
     def _group_of(self, slice: ResourceSlice) -> dict[str, ResourceSlice]:
         spec = slice.spec
@@ -128,16 +138,22 @@ class Inventory:
     def _forget(self, slice: ResourceSlice) -> None:
         """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
         if self._group_of(slice) is self._shared:
-            self._reach.clear()
+            self._forget_all()
             return
         for node_name in (slice.spec.node_name or "", *self._nodes_of_pool.pop(pool_of(slice), ())):
             self._reach.pop(node_name, None)
+
+    def _forget_all(self) -> None:
+        self._reach.clear()
+        self._nodes_of_pool.clear()
 
     def reach_of(self, node_name: str, labels: Mapping[str, str]) -> Reach:
         """Return the pools and devices that the node can reach."""
         known = self._reach.get(node_name)
         if known is not None and (known[0] is labels or known[0] == labels):
             return known[1]
+        if len(self._reach) >= MAX_REACHES:
+            self._forget_all()  # nodes come and go, and nobody says so here
         pools = self._gather(node_name, labels)
         devices = [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates]
         reach = Reach(pools, devices, [candidate.id for _, candidate in devices], self._likeness(pools, devices))
@@ -274,7 +290,12 @@ class Inventory:
             looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints)))
         if not all(pool.is_usable for pool in pools):
             return None
-        return self._likenesses.setdefault(tuple(looks), len(self._likenesses))
+        known = self._likenesses.get(tuple(looks))
+        if known is None:
+            if len(self._likenesses) >= MAX_CONTENTS:
+                self._likenesses.clear()
+            known = self._likenesses[tuple(looks)] = next(self._numbers)  # one never means another likeness later
+        return known
 
     def _candidates_of(self, slice: ResourceSlice) -> list[Candidate]:
         known = self._candidates.get(slice.name)
@@ -295,6 +316,8 @@ class Inventory:
 
     def _content_of(self, driver: str, device: Device) -> bytes:
         seen = msgspec.msgpack.encode((driver, device.allow_multiple_allocations, device.attributes, device.capacity))
+        if len(self._contents) >= MAX_CONTENTS:
+            self._contents.clear()  # equal contents share less from now on; nothing else depends on it
         return self._contents.setdefault(seen, seen)
 
 
