@@ -12,12 +12,13 @@ from mooring.clock import Clock, SystemClock
 from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
 from mooring.engine.extenders import Extenders, StatusesWithExtenders
+from mooring.engine.promises import PromiseJudge, Promises
 from mooring.engine.row_cache import RowCache, check_range
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.framework.handle import Nominator
-from mooring.framework.interfaces import PostFilterResult, Reads, Scores
+from mooring.framework.interfaces import PostFilterResult, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError, FilterOutcome, FilterPlan, Profile, ScorePlan, guarded, judge
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
@@ -67,7 +68,7 @@ class Engine:
         self._batches: dict[str, Batch] = {}
         self._batchable: dict[str, bool] = {}
         self._cycle = 0
-        self._promises: tuple[tuple[int, str], dict[int, list[PodInfo]]] = ((-1, ""), {})
+        self.promises = PromiseJudge(Promises(nominator, cluster))
         self._next_start = 0
 
     def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True) -> Decision:
@@ -79,6 +80,7 @@ class Engine:
         self._shares = self.uses_cache and self._cache_of(profile).admits(pod.shape)
         state = CycleState()
         nodes = self.cluster.snapshot()
+        self.promises.promises.refresh()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
         try:
             self._attempt(decision, profile, nodes, detail=detail)
@@ -197,7 +199,7 @@ class Engine:
             absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
         looked_at = nodes if index is None else nodes.subset(index)
         outcome = self._filter(pod, profile, state, looked_at, plan)
-        self.judge_with_nominated(pod, profile, state, looked_at, outcome)
+        self._judge_promised(pod, profile, state, looked_at, outcome)
         rows = outcome.feasible.nonzero()[0] if index is None else index[outcome.feasible]
         if observer is not None:
             self._tell(profile, "Filter", SUCCESS if len(rows) else Status.unschedulable(), started)
@@ -249,7 +251,7 @@ class Engine:
         try:
             promised = nodes.subset(row)
             outcome = profile.run_filters(state, pod, promised)
-            self.judge_with_nominated(pod, profile, state, promised, outcome)
+            self.promises.judge(pod, profile, state, promised, outcome)
         except CycleError:
             return None  # upstream logs it and goes on with the ordinary search
         if not outcome.feasible[0]:
@@ -291,54 +293,15 @@ class Engine:
             cache = self._caches[profile.scheduler_name] = RowCache()
         return cache
 
-    def judge_with_nominated(
+    def _judge_promised(
         self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, outcome: FilterOutcome
     ) -> None:
-        """Where pods of equal or higher priority are promised the node, it must fit with them there, too.
-
-        What fails with them counts before what fails without: their verdict is put first.
-        """
-        promises = self._promises_to_others(pod)
-        if not promises:
-            return
-        promised = {i: promises[row] for i, row in enumerate(nodes.rows.tolist()) if row in promises}
-        if not promised:
-            return
-        # Where one node's pods cannot matter to another, all are tried at once.
-        is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in profile.active_filters(state))
-        groups = [list(promised)] if is_local else [[position] for position in promised]
-        first: list[tuple[str, Verdict]] = []
-        for positions in groups:
-            fork, thought = nodes.subset(np.array(positions)).fork(), state.clone()
-            moves = [(i, other) for i, position in enumerate(positions) for other in promised[position]]
-            fork.move_pods(moves, 1)
-            for i, other in moves if not is_local else ():
-                profile.add_pod(thought, pod, other, fork.infos[i])
-            tried = profile.run_filters(thought, pod, fork)
-            for name, verdict in tried.verdicts:
-                ids = np.zeros(len(nodes), np.int64)
-                ids[positions] = verdict.ids
-                first.append((name, Verdict(ids, verdict.status_of)))
-            outcome.feasible[positions] &= tried.feasible
-        outcome.verdicts[:0] = first
-
-    def _promises_to_others(self, pod: PodInfo) -> dict[int, list[PodInfo]]:
-        """By table row, the pods that count for this one; the same for the whole cycle, however often it is asked."""
-        if self._promises[0] != (self._cycle, pod.uid):
-            found: dict[int, list[PodInfo]] = {}
-            for name in self.nominator.nominated_nodes():
-                info = self.cluster.table.nodes.get(name)
-                if info is None or info.row < 0:
-                    continue
-                others = [
-                    other
-                    for other in self.nominator.nominated_pods(name)
-                    if other.priority >= pod.priority and other.uid != pod.uid
-                ]
-                if others:
-                    found[info.row] = others
-            self._promises = ((self._cycle, pod.uid), found)
-        return self._promises[1]
+        """Count in whoever is promised a node, with what is known of the pod's template where that is possible."""
+        shares = self._shares and nodes.index is None and not self.promises.promises.includes(pod.uid)
+        if shares and profile.filter_plan(state).is_shared(pod):
+            self.promises.judge_all(pod, profile, state, nodes, outcome)
+        else:
+            self.promises.judge(pod, profile, state, nodes, outcome)
 
     def _limit(
         self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome

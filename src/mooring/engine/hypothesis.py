@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from mooring.engine.cycle import Engine
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import RowLog
 from mooring.framework.interfaces import Reads
 from mooring.framework.runtime import FilterOutcome, Profile
 from mooring.state.node_info import NodeInfo
@@ -18,6 +21,18 @@ class ProfileFilters:
         self._profile = profile
         self._engine = engine
 
+    def promised(self) -> RowLog:
+        promises = self._engine.promises.promises
+        promises.refresh()  # this engine need not be the one that decides: an explanation has its own
+        return promises
+
+    def shared(self, state: CycleState, pod: PodInfo) -> tuple[Hashable, Hashable] | None:
+        plan = self._profile.filter_plan(state)
+        is_shared = self._engine.uses_cache and plan.is_shared(pod)
+        if not is_shared or self._engine.promises.promises.includes(pod.uid):
+            return None
+        return (plan.shape_key(pod), pod.priority), plan.token()
+
     def is_local(self, state: CycleState) -> bool:
         return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
 
@@ -26,7 +41,7 @@ class ProfileFilters:
         if pods_only:
             plugins = [plugin for plugin in plugins if plugin.filter_reads is not Reads.NODE]
         outcome = self._profile.run_filters(state, pod, nodes, plugins)
-        self._engine.judge_with_nominated(pod, self._profile, state, nodes, outcome)
+        self._engine.promises.judge(pod, self._profile, state, nodes, outcome, plugins)
         return outcome
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:

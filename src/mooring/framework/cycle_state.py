@@ -34,7 +34,8 @@ class CycleState:
     def clone(self) -> CycleState:
         """A copy for a hypothesis: values that know how to clone are cloned, others shared."""
         copy = CycleState()
-        copy._data = {k: v.clone() if isinstance(v, Cloneable) else v for k, v in self._data.items()}
+        # Asked by name: what a runtime protocol does to find out takes longer than the copy.
+        copy._data = {k: v.clone() if hasattr(v, "clone") else v for k, v in self._data.items()}
         copy.skip_filter = self.skip_filter
         copy.skip_score = self.skip_score
         return copy

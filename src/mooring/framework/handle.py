@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Nominator(Protocol):
-    """Knows which waiting pods are promised which node."""
+    """Knows which waiting pods are promised which node.
+
+    One that also has ``changes_since`` (see :class:`mooring.queue.nominator.QueueNominator`) is asked only for what
+    has changed; of others everything is read in every cycle.
+    """
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]: ...
 
@@ -41,8 +45,26 @@ class NoNominations:
         return ()
 
 
+class RowLog(Protocol):
+    """Rows of the table in the order in which something about them changed."""
+
+    @property
+    def log(self) -> list[int]: ...
+
+    @property
+    def log_epoch(self) -> int:
+        """Grows when the log starts anew: positions from before mean nothing then."""
+
+
 class FilterRunner(Protocol):
     """A profile's filters, asked about hypotheses: what preemption needs."""
+
+    def promised(self) -> RowLog:
+        """The nodes whose promises to waiting pods have changed, up to now."""
+
+    def shared(self, state: CycleState, pod: PodInfo) -> tuple[Hashable, Hashable] | None:
+        """What tells apart pods that the filters judge differently, and what else verdicts depend on besides the node;
+        None if verdicts may not be kept from one pod to the next."""
 
     def is_local(self, state: CycleState) -> bool:
         """Report whether a change on one node cannot matter to another: many can then be tried at once."""

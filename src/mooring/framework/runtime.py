@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -89,6 +89,19 @@ class FilterPlan:
     cached: list[FilterPlugin]  # those of them whose verdicts a template's pods share
     past_volumes: bool  # none of the cached ones looks at volumes or claims
     asked: list[PreFilterPlugin]  # those that did not bow out before filtering
+
+    def shape_key(self, pod: PodInfo) -> tuple[int, int]:
+        """What the cached filters know a pod by. Whoever keeps something under it keeps ``cached``, too."""
+        return pod.shape.placement_id if self.past_volumes else pod.shape.id, id(self.cached)
+
+    def is_shared(self, pod: PodInfo) -> bool:
+        """Report whether all that can refuse this pod a node is cached. NodeName can refuse only one that names it."""
+        others = (plugin for plugin in self.active if plugin not in self.cached)
+        return all(hasattr(plugin, "concerns") and not plugin.concerns(pod) for plugin in others)
+
+    def token(self) -> Hashable:
+        """What the cached filters' verdicts depend on besides the pod and the row, as it is now."""
+        return tuple(plugin.cache_token() for plugin in self.cached if hasattr(plugin, "cache_token"))
 
 
 @dataclass(frozen=True, slots=True)

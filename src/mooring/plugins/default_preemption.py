@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.selectors import Selector, compile_selector
-from mooring.api.times import parse_time
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.config.types import DefaultPreemptionArgs
 from mooring.errors import ParseError
@@ -24,6 +23,7 @@ from mooring.framework.interfaces import PostFilterResult
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.plugins.trial_columns import CANDIDATE, REFUSED, UNKNOWN, DryRuns, TrialColumns, start_time
 from mooring.state.node_rows import ForkedRows, NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -40,7 +40,7 @@ class Candidate:
     """A node, and whom to evict there, the most important first."""
 
     node: str
-    victims: list[PodInfo]
+    victims: Sequence[PodInfo]
     pdb_violations: int
 
 
@@ -69,6 +69,7 @@ class DefaultPreemption:
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._args = args
         self._handle = handle
+        self._dry_runs = DryRuns()
 
     def pre_enqueue(self, pod: Pod) -> Status:
         preemptions = self._handle.preemptions
@@ -91,19 +92,23 @@ class DefaultPreemption:
         objection = self._objection(pod, nodes, statuses)
         if objection:
             return PostFilterResult(Status.unschedulable(objection))
-        search = DryRun(self._handle, self._args, state, pod, nodes)
-        candidates = search.run(statuses.rows_with(Code.UNSCHEDULABLE))
-        if not candidates:
+        search = DryRun(self._handle, self._args, self._dry_runs, state, pod, nodes)
+        rows = statuses.rows_with(Code.UNSCHEDULABLE)
+        candidates = search.run(rows)
+        if not len(candidates):
             if search.errors:
                 return PostFilterResult(Status.error(_aggregate(search.errors)))
-            return PostFilterResult(Status.unschedulable(search.refusal(len(statuses))), nominated_node="")
+            return PostFilterResult(Status.unschedulable(search.refusal(rows, len(statuses))), nominated_node="")
+        if not any(extender.supports_preemption for extender in self._handle.extenders):
+            row = search.columns.least_harm(candidates, self._handle.clock.now())
+            return PostFilterResult(SUCCESS, nodes.table.infos[row].name, tuple(search.columns.victims[row]))
         try:
-            candidates = self._ask_extenders(pod, candidates)
+            left = self._ask_extenders(pod, search.candidates(candidates))
         except ExtenderError as error:
             return PostFilterResult(Status.error(str(error)))
-        if not candidates:
+        if not left:
             return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
-        best = pick_least_harm(candidates, self._handle.clock.now())
+        best = pick_least_harm(left, self._handle.clock.now())
         return PostFilterResult(SUCCESS, best.node, tuple(best.victims))
 
     def _objection(self, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
@@ -150,7 +155,13 @@ class DryRun:
     """Tries nodes, many at once where the profile's filters allow it, one at a time where they do not."""
 
     def __init__(
-        self, handle: Handle, args: DefaultPreemptionArgs, state: CycleState, pod: PodInfo, nodes: NodeRows
+        self,
+        handle: Handle,
+        args: DefaultPreemptionArgs,
+        known: DryRuns,
+        state: CycleState,
+        pod: PodInfo,
+        nodes: NodeRows,
     ) -> None:
         assert handle.filters is not None
         self._filters: FilterRunner = handle.filters
@@ -161,35 +172,58 @@ class DryRun:
         self._nodes = nodes
         self._now = handle.clock.now()
         self._is_local = handle.filters.is_local(state)  # what happens on one node cannot matter to another
-        self._budgets = Budgets(handle.cluster.objects.all(PodDisruptionBudget))
-        self._statuses: dict[int, Status] = {}  # by row, of the nodes that were tried in vain
+        self._budgets: Budgets | None = None
+        promised = handle.filters.promised()
+        key, verdicts = handle.filters.shared(state, pod) or (None, None)
+        token = (verdicts, handle.cluster.objects.version(PodDisruptionBudget))
+        self.columns = known.columns(key, token, nodes.table, promised, self._now)
         self.errors: list[str] = []
 
-    def run(self, rows: Rows) -> list[Candidate]:
+    def run(self, rows: Rows) -> Rows:
         """Candidates among these nodes, those that break no budget first."""
         if not len(rows):
-            return []
+            return rows
         wanted = min(len(rows), max(len(rows) * self._args.min_candidate_nodes_percentage // 100,
                                     self._args.min_candidate_nodes_absolute))  # fmt: skip
         rows = np.roll(rows, -self._handle.pick(len(rows)))
-        clean: list[Candidate] = []
-        violating: list[Candidate] = []
-        start = 0
+        rows = rows[self.columns.outcome[rows] != REFUSED]
+        clean: list[Rows] = [rows[:0]]
+        violating: list[Rows] = [rows[:0]]
+        num_clean = num_violating = start = 0
         while start < len(rows):
             # No more at once than are still wanted: nodes beyond that would be tried for nothing.
-            size = min(CHUNK, max(wanted - len(clean) - len(violating), MIN_CHUNK)) if self._is_local else 1
+            size = min(CHUNK, max(wanted - num_clean - num_violating, MIN_CHUNK)) if self._is_local else 1
             chunk = rows[start : start + size]
             start += size
-            for candidate in self._try(chunk):
-                found = violating if candidate.pdb_violations else clean
-                if len(found) < wanted:
-                    found.append(candidate)
-                if clean and len(clean) + len(violating) >= wanted:
-                    return clean + violating
-        return clean + violating
+            unknown = chunk[self.columns.outcome[chunk] == UNKNOWN]
+            if len(unknown):
+                self._try(unknown)
+            chunk = chunk[self.columns.outcome[chunk] == CANDIDATE]
+            breaks = self.columns.breaks_budgets[chunk] > 0
+            so_far_clean = num_clean + np.cumsum(~breaks)
+            so_far_violating = np.minimum(num_violating + np.cumsum(breaks), wanted)
+            enough = np.flatnonzero((so_far_clean > 0) & (so_far_clean + so_far_violating >= wanted))
+            if len(enough):
+                chunk, breaks = chunk[: enough[0] + 1], breaks[: enough[0] + 1]
+            clean.append(chunk[~breaks])
+            violating.append(chunk[breaks])
+            if len(enough):
+                break
+            num_clean += len(clean[-1])
+            num_violating = min(num_violating + len(violating[-1]), wanted)
+        return np.concatenate((*clean, np.concatenate(violating)[:wanted]))
 
-    def _try(self, rows: Rows) -> Iterator[Candidate]:
+    def candidates(self, rows: Rows) -> list[Candidate]:
+        """The same in words."""
+        infos, columns = self._nodes.table.infos, self.columns
+        return [
+            Candidate(infos[row].name, columns.victims[row], int(columns.breaks_budgets[row])) for row in rows.tolist()
+        ]
+
+    def _try(self, rows: Rows) -> None:
+        """Find out what would happen on these nodes."""
         priority = self._pod.priority
+        columns = self.columns
         trials: list[Trial] = []
         infos = self._nodes.table.infos
         for row in rows.tolist():
@@ -197,7 +231,7 @@ class DryRun:
             if potential:
                 trials.append(Trial(row, potential))
             else:
-                self._statuses[row] = NO_VICTIMS
+                columns.refuse(row, NO_VICTIMS)
         if not trials:
             return
         state = self._state.clone()
@@ -210,28 +244,36 @@ class DryRun:
                 self._fail(trials[0].row, error.status)
                 return
             for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
-                yield from self._try(np.array([trial.row]))
+                self._try(np.array([trial.row]))
             return
         for i in np.flatnonzero(~outcome.feasible).tolist():
-            self._statuses[trials[i].row] = outcome.status_at(i)
+            columns.refuse(trials[i].row, outcome.status_at(i))
         kept = np.flatnonzero(outcome.feasible)
         if not len(kept):
             return
-        trials = [trials[i] for i in kept.tolist()]
-        self._reprieve(state, fork.subset(kept), trials)
+        if len(kept) < len(trials):
+            trials = [trials[i] for i in kept.tolist()]
+            fork = fork.subset(kept)
+        self._reprieve(state, fork, trials)
         for trial in trials:
-            name = infos[trial.row].name
             if trial.victims:
-                yield Candidate(name, trial.victims, trial.pdb_violations)
+                # Pods that have not started come after all others, unless one is to start in the future.
+                latest, not_started = max(start_time(pod.pod, -np.inf) for pod in trial.potential), np.inf
+                if latest > self._now:
+                    latest, not_started = np.inf, self._now
+                columns.accept(trial.row, trial.victims, trial.pdb_violations, latest, not_started)
             else:
+                name = infos[trial.row].name
                 self._fail(trial.row, Status.error(f'expected at least one victim pod on node "{name}"'))
 
     def _fail(self, row: int, status: Status) -> None:
-        self._statuses[row] = status
+        self.columns.refuse(row, status, np.inf)  # for this time
         self.errors.append(status.message)
 
     def _reprieve(self, state: CycleState, fork: ForkedRows, trials: list[Trial]) -> None:
         """Take pods back one by one, on all nodes at once; whoever no longer fits has to go."""
+        if self._budgets is None:
+            self._budgets = Budgets(self._handle.cluster.objects.all(PodDisruptionBudget))
         for trial in trials:
             by_importance = self._by_importance(trial.potential)
             violating, others = self._budgets.partition(by_importance)
@@ -270,13 +312,10 @@ class DryRun:
     def _importance(self, pod: PodInfo) -> tuple[int, float]:
         return -pod.priority, start_time(pod.pod, self._now)
 
-    def refusal(self, num_nodes: int) -> str:
-        """The text for a search without candidates, in the form of a refusal."""
-        counts: dict[str, int] = {}
-        for status in self._statuses.values():
-            for reason in status.reasons:
-                counts[reason] = counts.get(reason, 0) + 1
-        others = num_nodes - len(self._statuses)
+    def refusal(self, rows: Rows, num_nodes: int) -> str:
+        """The text for a search among these nodes without candidates, in the form of a refusal."""
+        counts = self.columns.reasons(rows)
+        others = num_nodes - len(rows)
         if others:
             reason = NOT_HELPFUL.reasons[0]
             counts[reason] = counts.get(reason, 0) + others
@@ -322,22 +361,11 @@ class Budgets:
 
 
 def pick_least_harm(candidates: list[Candidate], now: float) -> Candidate:
-    """Fewest broken budgets; then the least important first victim; the smallest sum of priorities; the fewest
-    victims; the latest start of the most important ones. What is still equal is taken in order."""
-
-    def harm(candidate: Candidate) -> tuple[int, int, int, int, float]:
-        victims = candidate.victims
-        highest = max(pod.priority for pod in victims)
-        earliest = min(start_time(pod.pod, now) for pod in victims if pod.priority == highest)
-        total = sum(pod.priority + 2**31 for pod in victims)
-        return candidate.pdb_violations, victims[0].priority, total, len(victims), -earliest
-
-    return min(candidates, key=harm)
-
-
-def start_time(pod: Pod, now: float) -> float:
-    """When the pod started; one that has not counts as starting now."""
-    return now if pod.status.start_time is None else parse_time(pod.status.start_time)
+    """The one to take, of candidates as extenders leave them; see :meth:`TrialColumns.least_harm`."""
+    columns = TrialColumns(len(candidates))
+    for i, candidate in enumerate(candidates):
+        columns.accept(i, candidate.victims, candidate.pdb_violations, not_started=now)
+    return candidates[columns.least_harm(np.arange(len(candidates)), now)]
 
 
 def _goes_for_preemption(pod: Pod) -> bool:

@@ -29,6 +29,10 @@ class NodeName:
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.pod.spec.node_name
 
+    def concerns(self, pod: PodInfo) -> bool:
+        """Report whether the filter could refuse this pod any node."""
+        return bool(pod.pod.spec.node_name)
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         wanted = pod.pod.spec.node_name
         if not wanted:

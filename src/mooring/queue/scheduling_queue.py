@@ -144,14 +144,16 @@ class SchedulingQueue:
 
     def delete(self, pod: Pod) -> None:
         """Forget a pod that is gone, or that got its node elsewhere. One in flight is forgotten when it is done."""
-        self.nominator.delete(pod.metadata.uid)
         key = pod.key
+        self.nominator.delete(pod.metadata.uid)
+        self.nominator.touch(key)
         info = self._active.remove(key) or self._backoff.remove(key) or self._unschedulable.remove(key)
         if info is not None:
             self._count_rejectors(info, -1)
 
     def _new(self, pod: PodInfo) -> QueuedPodInfo:
         self._sequence += 1
+        self.nominator.touch(pod.pod.key)
         return QueuedPodInfo(pod, self._clock.monotonic(), self._sequence)
 
     def _replace(self, info: QueuedPodInfo, old: Pod | None, new: PodInfo) -> Pod:
@@ -159,6 +161,7 @@ class SchedulingQueue:
         before = old or info.pod_info.pod
         info.pod_info = new
         self.nominator.update(before, new.pod)
+        self.nominator.touch(info.key)
         return before
 
     # ---- attempts ----------------------------------------------------------------------------------------------
@@ -180,6 +183,7 @@ class SchedulingQueue:
                 break
             log.error("Discarding the popped pod: the same pod is tracked in multiple places pod=%s", info.key)
         self.scheduling_cycle += 1
+        self.nominator.touch(info.key)  # while it is tried, what it is promised counts for nobody
         self._count_rejectors(info, -1)
         return info
 
@@ -211,6 +215,7 @@ class SchedulingQueue:
             if self._holds(info.key):
                 log.error("Pod is already present in a queue pod=%s", info.key)
                 return
+            self.nominator.touch(info.key)
             info.unschedulable_plugins = frozenset(unschedulable_plugins)
             info.pending_plugins = frozenset(pending_plugins)
             info.gating_plugin = ""

@@ -103,6 +103,9 @@ class _LateNominator:
     def nominated_nodes(self) -> Collection[str]:
         return self.queue.nominated_nodes()
 
+    def changes_since(self, position: int) -> tuple[Sequence[str] | None, int]:
+        return self.queue.changes_since(position)
+
 
 class Scheduler:
     """Everything between the watches and the writes; ``run`` is the loop.

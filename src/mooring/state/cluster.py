@@ -96,9 +96,10 @@ class Cluster:
         info = self.interner.info(pod)
         if old is not None:
             if _counts_alike(old, info):
+                started = old.pod.status.start_time != pod.status.start_time
                 old.pod, old.assumed = pod, False  # nothing that columns hold has changed
                 if old.node is not None:
-                    self.table.touch(old.node, info.shape.host_ports)
+                    self.table.touch(old.node, info.shape.host_ports, started=started)
                 return
             self._uncount(old)
         self._count(info, pod.spec.node_name)

@@ -80,6 +80,7 @@ class NodeTable:
         self.port_users: dict[tuple[str, int], set[NodeInfo]] = {}  # (protocol, port) -> nodes where it is taken
         self.node_log: list[int] = []  # rows whose node object changed, in order; positions are what caches remember
         self.pod_log: list[int] = []  # rows whose pods changed
+        self.start_log: list[int] = []  # rows where nothing changed but when a pod started
         self.log_epoch = 0  # grows when the logs start anew: positions from before mean nothing then
         self.problems: dict[str, str] = {}  # node name -> what could not be read in it
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
@@ -132,7 +133,7 @@ class NodeTable:
         """Bring the layout up to date before a snapshot is read."""
         if self._stale:
             self._lay_out()
-        elif len(self.pod_log) + len(self.node_log) > MAX_LOG:
+        elif len(self.pod_log) + len(self.node_log) + len(self.start_log) > MAX_LOG:
             self._start_logs()
         self.images.refresh()
 
@@ -140,6 +141,7 @@ class NodeTable:
         self.log_epoch += 1
         self.node_log.clear()
         self.pod_log.clear()
+        self.start_log.clear()
 
     def _lay_out(self) -> None:
         """Put the rows into node-tree order, keeping what is known of the nodes that stay."""
@@ -298,10 +300,18 @@ class NodeTable:
         self.non_zero_requested[1, row] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
 
-    def touch(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
-        """A pod was updated, and counts as before: upstream takes it out and puts it back in."""
+    def touch(self, info: NodeInfo, ports: tuple[HostPort, ...], *, started: bool = False) -> None:
+        """A pod was updated, and counts as before: upstream takes it out and puts it back in.
+
+        ``started`` says that its start time is another one now.
+        """
         self.images.touch(info)
-        self.take_ports(info, ports)
+        if started and info.row >= 0:
+            self.start_log.append(info.row)
+        if not info.host_ports.issuperset(ports):  # a pod that shared one has taken it away
+            self.take_ports(info, ports)
+            if info.row >= 0:
+                self.pod_log.append(info.row)
 
     def take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
         for port in ports:

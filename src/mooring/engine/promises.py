@@ -1,0 +1,259 @@
+"""Which rows are promised to whom, and what filters say about a pod with those others in thought on their nodes.
+
+A preemptor is promised its node until its victims are gone, and there may be as many promises as nodes. Both are
+therefore followed change by change: who is promised what, from the nominator's log; the verdicts for a template's
+pods, from that and from the table's logs. The second is a cache: a property test compares decisions with and without.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Nominator
+from mooring.framework.interfaces import FilterPlugin, Reads
+from mooring.framework.runtime import FilterOutcome, FilterPlan, Profile
+from mooring.framework.verdict import Verdict
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+from mooring.state.pod_info import PodInfo
+
+MAX_KEPT = 16  # templates whose verdicts are kept
+MAX_LOG = 10_000
+
+
+class Promises:
+    """The nominations as rows. ``log`` names the rows that changed, for those who keep what depends on them."""
+
+    def __init__(self, nominator: Nominator, cluster: Cluster) -> None:
+        self._nominator = nominator
+        self._cluster = cluster
+        self._by_node: dict[str, tuple[PodInfo, ...]] = {}
+        self._uids: dict[str, int] = {}  # of all pods that are promised something -> how many nodes
+        self._position = -1
+        self._generation = -1
+        self.by_row: dict[int, tuple[PodInfo, ...]] = {}
+        self.log: list[int] = []
+        self.log_epoch = 0  # grows when the log starts anew
+
+    def refresh(self) -> None:
+        """Take over what the nominator says now; call it once the table's layout is up to date."""
+        table = self._cluster.table
+        names: Iterable[str] | None = None
+        changes_since = getattr(self._nominator, "changes_since", None)
+        if changes_since is not None:
+            names, self._position = changes_since(self._position)
+        if names is None:
+            names = {*self._by_node, *self._nominator.nominated_nodes()}
+        if table.generation != self._generation or len(self.log) > MAX_LOG:
+            self._generation = table.generation
+            self.log_epoch += 1
+            self.log.clear()
+            names = {*self._by_node, *names}
+            self.by_row.clear()
+            for name, pods in self._by_node.items():
+                self._set_row(name, pods)
+        for name in names:
+            if name:
+                self._set(name, tuple(self._nominator.nominated_pods(name)))
+
+    def _set(self, name: str, pods: tuple[PodInfo, ...]) -> None:
+        before = self._by_node.get(name, ())
+        if pods == before:  # by identity: a PodInfo equals only itself
+            return
+        for pod in before:
+            self._uids[pod.uid] -= 1
+            if not self._uids[pod.uid]:
+                del self._uids[pod.uid]
+        for pod in pods:
+            self._uids[pod.uid] = self._uids.get(pod.uid, 0) + 1
+        if pods:
+            self._by_node[name] = pods
+        else:
+            self._by_node.pop(name, None)
+        self._set_row(name, pods)
+
+    def _set_row(self, name: str, pods: tuple[PodInfo, ...]) -> None:
+        info = self._cluster.table.nodes.get(name)
+        if info is None or info.row < 0:
+            return
+        if pods:
+            self.by_row[info.row] = pods
+        else:
+            self.by_row.pop(info.row, None)
+        self.log.append(info.row)
+
+    def includes(self, uid: str) -> bool:
+        """Report whether a promise to this very pod is among them: it does not count for itself."""
+        return uid in self._uids
+
+    def that_count_for(self, pod: PodInfo, rows: Iterable[int]) -> dict[int, list[PodInfo]]:
+        """By position among these rows, the other pods of equal or higher priority that are promised the node."""
+        found: dict[int, list[PodInfo]] = {}
+        by_row = self.by_row
+        for i, row in enumerate(rows):
+            if row in by_row:
+                others = [o for o in by_row[row] if o.priority >= pod.priority and o.uid != pod.uid]
+                if others:
+                    found[i] = others
+        return found
+
+
+class PromisedColumns:
+    """Verdicts on the rows that are promised to others, for one template and priority; all other rows pass."""
+
+    __slots__ = ("_position", "feasible", "plugins", "token", "verdicts")
+
+    def __init__(self, plugins: Sequence[FilterPlugin]) -> None:
+        self.plugins = plugins
+        self.verdicts: dict[str, Verdict] = {}  # by plugin, of those that have refused a row
+        self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.token: Hashable = None
+        self._position = (-1, 0, 0, -1, 0)  # epochs and lengths of the logs
+
+    def changed(self, table: NodeTable, promises: Promises) -> set[int] | None:
+        """Rows whose node, pods or promises changed since the last look; None: anything may have."""
+        epoch, nodes, pods, promise_epoch, promised = self._position
+        if epoch != table.log_epoch or promise_epoch != promises.log_epoch:
+            return None
+        return {*table.node_log[nodes:], *table.pod_log[pods:], *promises.log[promised:]}
+
+    def follow(self, table: NodeTable, promises: Promises) -> None:
+        self._position = (
+            table.log_epoch,
+            len(table.node_log),
+            len(table.pod_log),
+            promises.log_epoch,
+            len(promises.log),
+        )
+
+    def begin(self, n: int) -> None:
+        self.token = None  # until all is well: a plugin may break on the way
+        self.verdicts.clear()
+        self.feasible = np.ones(n, np.bool_)
+
+    def set(self, rows: NDArray[np.int64], tried: FilterOutcome) -> None:
+        """Take over what was found out about these rows, for which nothing is known yet."""
+        self.feasible[rows] = tried.feasible
+        for name, verdict in tried.verdicts:
+            kept = self.verdicts.get(name)
+            ids = np.zeros(len(self.feasible), np.int64) if kept is None else kept.ids
+            ids[rows] = verdict.ids
+            self.verdicts[name] = Verdict(ids, verdict.status_of)
+
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        self.feasible[rows] = True
+        for verdict in self.verdicts.values():
+            verdict.ids[rows] = 0
+
+
+class PromiseJudge:
+    """Where pods of equal or higher priority are promised a node, a pod must fit with them there, too."""
+
+    def __init__(self, promises: Promises) -> None:
+        self.promises = promises
+        self._kept: dict[str, OrderedDict[Hashable, PromisedColumns]] = {}
+
+    def judge(
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        state: CycleState,
+        nodes: NodeRows,
+        outcome: FilterOutcome,
+        plugins: Sequence[FilterPlugin] | None = None,
+    ) -> None:
+        """What fails with them counts before what fails without: their verdict is put first."""
+        if not self.promises.by_row:
+            return
+        promised = self.promises.that_count_for(pod, nodes.rows.tolist())
+        if not promised:
+            return
+        active = profile.active_filters(state)
+        # Where one node's pods cannot matter to another, all are tried at once.
+        is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in active)
+        groups = [list(promised)] if is_local else [[position] for position in promised]
+        first: list[tuple[str, Verdict]] = []
+        for positions in groups:
+            tried = self._try(pod, profile, state, nodes, promised, positions, plugins or active, is_local)
+            for name, verdict in tried.verdicts:
+                ids = np.zeros(len(nodes), np.int64)
+                ids[positions] = verdict.ids
+                first.append((name, Verdict(ids, verdict.status_of)))
+            outcome.feasible[positions] &= tried.feasible
+        outcome.verdicts[:0] = first
+
+    @staticmethod
+    def _try(
+        pod: PodInfo,
+        profile: Profile,
+        state: CycleState,
+        nodes: NodeRows,
+        promised: dict[int, list[PodInfo]],
+        positions: list[int],
+        plugins: Sequence[FilterPlugin],
+        is_local: bool,
+    ) -> FilterOutcome:
+        fork, thought = nodes.subset(np.array(positions)).fork(), state.clone()
+        moves = [(i, other) for i, position in enumerate(positions) for other in promised[position]]
+        fork.move_pods(moves, 1)
+        for i, other in moves if not is_local else ():
+            profile.add_pod(thought, pod, other, fork.infos[i])
+        return profile.run_filters(thought, pod, fork, plugins)
+
+    def judge_all(
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, outcome: FilterOutcome
+    ) -> None:
+        """The same for all nodes, with what the pod's template is known to get; its filters must be cacheable."""
+        if not self.promises.by_row:
+            return
+        plan = profile.filter_plan(state)
+        columns, table = self._columns(pod, profile, plan), nodes.table
+        token = plan.token()
+        rows = columns.changed(table, self.promises) if columns.token == token else None
+        if rows is None:
+            columns.begin(len(nodes))
+            rows = set(self.promises.by_row)
+        if rows:
+            self._repair(columns, pod, profile, state, nodes, np.fromiter(rows, np.int64, len(rows)))
+        columns.token = token
+        columns.follow(table, self.promises)
+        outcome.feasible &= columns.feasible
+        outcome.verdicts[:0] = [
+            (plugin.name, Verdict(verdict.ids.copy(), verdict.status_of))
+            for plugin in plan.cached
+            if (verdict := columns.verdicts.get(plugin.name)) is not None
+        ]
+
+    def _columns(self, pod: PodInfo, profile: Profile, plan: FilterPlan) -> PromisedColumns:
+        kept = self._kept.setdefault(profile.scheduler_name, OrderedDict())
+        key = (plan.shape_key(pod), pod.priority)
+        columns = kept.get(key)
+        if columns is None:
+            columns = kept[key] = PromisedColumns(plan.cached)
+            if len(kept) > MAX_KEPT:
+                kept.popitem(last=False)
+        else:
+            kept.move_to_end(key)
+        return columns
+
+    def _repair(
+        self,
+        columns: PromisedColumns,
+        pod: PodInfo,
+        profile: Profile,
+        state: CycleState,
+        nodes: NodeRows,
+        rows: NDArray[np.int64],
+    ) -> None:
+        columns.forget(rows)
+        promised = self.promises.that_count_for(pod, rows.tolist())
+        if promised:
+            positions = list(promised)
+            tried = self._try(pod, profile, state, nodes.subset(rows), promised, positions, columns.plugins, True)
+            columns.set(rows[positions], tried)

@@ -1,0 +1,110 @@
+"""Promises followed change by change are those that a look at all of them would find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.clock import VirtualClock
+from mooring.engine import promises as module
+from mooring.engine.promises import Promises
+from mooring.queue import nominator as nominator_module
+from mooring.queue.profile import QueueProfile
+from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.testing import NOON, make_cluster, make_node, make_pod
+
+NODES = 4
+
+
+class History:
+    """A queue, a cluster, and somebody who follows both."""
+
+    def __init__(self) -> None:
+        self.cluster = make_cluster(*(make_node(f"n{i}") for i in range(NODES)))
+        self.queue = SchedulingQueue([QueueProfile("default-scheduler")], VirtualClock(NOON))
+        self.promises = Promises(self.queue.nominator, self.cluster)
+        self.in_flight: dict[str, Any] = {}
+        self.serial = 0
+
+    def pod(self, a: int, b: int) -> Any:
+        self.serial += 1
+        pod = make_pod(f"p{a % 5}", priority=b % 3)
+        pod.metadata.uid = f"{a % 5}-{b % 2}"  # a name may come back as another pod
+        pod.status.nominated_node_name = f"n{b % NODES}" if b % 3 else ""
+        return pod
+
+    def step(self, action: str, a: int, b: int) -> None:
+        queue, pod = self.queue, self.pod(a, b)
+        match action:
+            case "add":
+                queue.add(self.cluster.info(pod))
+            case "update":
+                queue.update(None, self.cluster.info(pod))
+            case "delete":
+                queue.delete(pod)
+            case "pop":
+                info = queue.pop()
+                if info is not None:
+                    self.in_flight[info.uid] = info
+            case "fail" if self.in_flight:
+                info = self.in_flight.pop(sorted(self.in_flight)[a % len(self.in_flight)])
+                queue.add_unschedulable_if_not_present(info, unschedulable_plugins=["NodeResourcesFit"])
+                queue.nominator.add(info.pod_info.pod, (None, "", f"n{b % NODES}")[b % 3])
+            case "bind" if self.in_flight:
+                info = self.in_flight.pop(sorted(self.in_flight)[a % len(self.in_flight)])
+                queue.nominator.delete(info.uid)
+                queue.done(info.uid)
+            case "node":
+                self.cluster.set_node(make_node(f"n{b % NODES}"))
+            case "no node":
+                self.cluster.remove_node(f"n{b % NODES}")
+
+    def check(self) -> None:
+        self.cluster.snapshot()
+        self.promises.refresh()
+        anew = Promises(self.queue.nominator, self.cluster)
+        anew.refresh()
+        assert self.promises.by_row == anew.by_row
+        assert self.promises._uids == anew._uids
+        told = self.seen.get("by_row", {})
+        if self.seen.get("epoch") == self.promises.log_epoch:
+            changed = {r for r in {*told, *anew.by_row} if told.get(r) != anew.by_row.get(r)}
+            assert changed <= set(self.promises.log[self.seen["position"] :])
+        self.seen = {
+            "epoch": self.promises.log_epoch,
+            "position": len(self.promises.log),
+            "by_row": dict(anew.by_row),
+        }
+
+    seen: dict[str, Any] = {}
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                ["add", "add", "update", "delete", "pop", "pop", "fail", "fail", "bind", "node", "no node"]
+            ),
+            st.integers(0, 20),
+            st.integers(0, 20),
+            st.booleans(),
+        ),
+        max_size=50,
+    ),
+    st.sampled_from([3, 10_000]),
+)
+def test_following_the_log_finds_what_reading_everything_finds(steps: list[Any], size: int) -> None:
+    kept = module.MAX_LOG, nominator_module.MAX_LOG
+    module.MAX_LOG = nominator_module.MAX_LOG = size  # logs that are short begin anew again and again
+    try:
+        history = History()
+        for action, a, b, looks in steps:
+            history.step(action, a, b)
+            if looks:
+                history.check()
+        history.check()
+    finally:
+        module.MAX_LOG, nominator_module.MAX_LOG = kept
