@@ -28,12 +28,14 @@ from mooring.state.pod_info import PodInfo, PodShape
 MAX_BYTES = 128 << 20
 MAX_SEEN = 16384  # templates whose coming is remembered
 MAX_MEMO = 4096  # distinct fillings of a node that are remembered per template
+MAX_MEMOS = 65_536  # the same of all templates together, about
+FIXED_BYTES = 4096  # what a template's columns take however few nodes there are
 
 
 class Columns:
     """What all columns of a shape have: how far they have followed the table's logs, and what they depend on."""
 
-    __slots__ = ("_tokens", "memo", "position", "token")
+    __slots__ = ("_tokens", "memo", "most", "position", "token")
 
     def __init__(self, plugins: Iterable[object]) -> None:
         self.position = (-1, 0, 0)  # epoch and lengths of the logs
@@ -41,6 +43,7 @@ class Columns:
         self.token: Hashable = None
         # By a row's figures, the answers of the plugins that read no more than these (``Reads.RESOURCES``).
         self.memo: dict[bytes, tuple[int, ...]] = {}
+        self.most = MAX_MEMO
 
     def fresh_token(self) -> Hashable:
         """What the plugins say that their answers depend on besides the pod's shape and the row, as it is now."""
@@ -58,7 +61,7 @@ class Columns:
         self.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
 
     def remember(self, key: bytes, answers: tuple[int, ...]) -> None:
-        if len(self.memo) >= MAX_MEMO:
+        if len(self.memo) >= self.most:
             self.memo.clear()
         self.memo[key] = answers
 
@@ -175,6 +178,7 @@ class RowCache:
         if columns is None:
             columns = self._filters[key] = FilterColumns(plugins)
             _limit(self._filters, len(table))
+            columns.most = _memo_limit(len(self._filters))
         else:
             self._filters.move_to_end(key)
         token = columns.fresh_token()
@@ -252,6 +256,7 @@ class RowCache:
         if columns is None:
             columns = self._scores[key] = ScoreColumns(plan)
             _limit(self._scores, len(table))
+            columns.most = _memo_limit(len(self._scores))
         else:
             self._scores.move_to_end(key)
         token = columns.fresh_token()
@@ -329,5 +334,10 @@ def check_range(name: str, scores: Scores) -> None:
 
 
 def _limit(kept: OrderedDict[Hashable, Any], n: int) -> None:
-    while len(kept) > max(16, MAX_BYTES // (64 * max(n, 1))):
+    while len(kept) > max(16, MAX_BYTES // (64 * n + FIXED_BYTES)):
         kept.popitem(last=False)
+
+
+def _memo_limit(templates: int) -> int:
+    """A thousand templates on a mixed cluster would remember millions of fillings, most of them never seen again."""
+    return min(MAX_MEMO, max(64, MAX_MEMOS // templates))
