@@ -51,6 +51,14 @@ def test_the_memory_is_bounded():
     assert len(share) <= 10
 
 
+def test_large_parts_are_remembered_for_less_long():
+    """Jobs whose pods are all different: what they leave behind is bounded in bytes, not only in number."""
+    share = PodSharing(limit_bytes=10_000)
+    for number in range(100):
+        share(make("x", app=f"{number:01000}"))
+    assert 2 <= len(share) <= 12
+
+
 words = st.sampled_from(["", "a", "b", "1", "100m"])
 
 

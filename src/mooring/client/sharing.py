@@ -15,13 +15,17 @@ from mooring.api.core import Pod
 
 LIMIT = 50_000
 """So many distinct parts are remembered; then the memory starts anew, which costs nothing but some sharing."""
+LIMIT_BYTES = 16 << 20
+"""So long may they be, encoded; decoded they take several times as much, and most are of pods that are long gone."""
 
 
 class PodSharing:
     """Replaces equal parts of pods by one and the same object."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    def __init__(self, limit: int = LIMIT, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
         self._encode = msgspec.msgpack.Encoder().encode
         self._parts: dict[bytes, tuple[Any, ...]] = {}
 
@@ -58,7 +62,9 @@ class PodSharing:
         known = self._parts.get(key)
         if known is not None:
             return known
-        if len(self._parts) >= self._limit:
+        if len(self._parts) >= self._limit or self._bytes >= self._limit_bytes:
             self._parts.clear()
+            self._bytes = 0
         self._parts[key] = parts
+        self._bytes += len(key)
         return parts
