@@ -218,8 +218,8 @@ def _settings(kubeconfig: Path) -> Settings:
         "--kube-api-qps=1000",
         "--kube-api-burst=2000",
         f"--leader-elect-resource-name={LEASE}",
-        "--leader-elect-lease-duration=3s",
-        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-lease-duration=6s",  # short, or stolen leases would be most of a soak
+        "--leader-elect-renew-deadline=4s",  # long enough for a busy machine
         "--leader-elect-retry-period=500ms",
     )
     return load_settings(parse_flags(flags))
