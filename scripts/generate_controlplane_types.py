@@ -24,6 +24,7 @@ DOCUMENTS = [
     "apis__batch__v1",
     "apis__coordination.k8s.io__v1",
     "apis__events.k8s.io__v1",
+    "apis__networking.k8s.io__v1",
     "apis__node.k8s.io__v1",
     "apis__policy__v1",
     "apis__rbac.authorization.k8s.io__v1",
@@ -40,8 +41,9 @@ authentication.v1.TokenReview authentication.v1.SelfSubjectReview authentication
 authorization.v1.SubjectAccessReview
 authorization.v1.SelfSubjectAccessReview authorization.v1.LocalSubjectAccessReview
 authorization.v1.SelfSubjectRulesReview
-autoscaling.v1.Scale coordination.v1.Lease events.v1.Event node.v1.RuntimeClass policy.v1.PodDisruptionBudget
-policy.v1.Eviction rbac.v1.Role rbac.v1.RoleBinding rbac.v1.ClusterRole rbac.v1.ClusterRoleBinding
+autoscaling.v1.Scale coordination.v1.Lease events.v1.Event networking.v1.NetworkPolicy node.v1.RuntimeClass
+policy.v1.PodDisruptionBudget policy.v1.Eviction
+rbac.v1.Role rbac.v1.RoleBinding rbac.v1.ClusterRole rbac.v1.ClusterRoleBinding
 resource.v1.ResourceClaim resource.v1.ResourceClaimTemplate resource.v1.DeviceClass resource.v1.ResourceSlice
 scheduling.v1.PriorityClass storage.v1.StorageClass storage.v1.CSINode storage.v1.CSIDriver
 storage.v1.CSIStorageCapacity storage.v1.VolumeAttachment meta.v1.DeleteOptions

@@ -137,6 +137,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     _row("batch", "batch", "Job", "jobs", sub="status", categories="all", generation=True),
     _row("coordination.k8s.io", "coordination", "Lease", "leases"),
     _row("events.k8s.io", "events", "Event", "events", "ev", stored_as="events"),
+    _row("networking.k8s.io", "networking", "NetworkPolicy", "networkpolicies", "netpol", generation=True),
     _row("node.k8s.io", "node", "RuntimeClass", "runtimeclasses", cluster=True),
     _row("policy", "policy", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", sub="status", generation=True),
     _row(_RBAC, "rbac", "ClusterRoleBinding", "clusterrolebindings", cluster=True),

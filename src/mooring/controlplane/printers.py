@@ -66,7 +66,10 @@ def _labels(labels: dict[str, str] | None) -> str:
 
 
 def _selector(obj: Object, _: float) -> str:
-    selector = _get(obj, "spec", "selector")
+    return _selector_text(_get(obj, "spec", "selector"))
+
+
+def _selector_text(selector: Any) -> str:
     if not selector:
         return "<none>"
     if "matchLabels" not in selector and "matchExpressions" not in selector:
@@ -361,6 +364,11 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Duration", _job_duration),
         AGE,
         *_WORKLOAD,
+    ),
+    "networkpolicies.networking.k8s.io": (
+        NAME,
+        Column("Pod-Selector", lambda obj, _: _selector_text(_get(obj, "spec", "podSelector"))),
+        AGE,
     ),
     "poddisruptionbudgets.policy": (
         NAME,

@@ -263,6 +263,19 @@ def _default_capacity(obj: Object) -> None:
             obj[name] = quantities.canonical(obj[name])
 
 
+# Networking
+
+
+def _default_network_policy(obj: Object) -> None:
+    """Nothing here enforces a policy; it is served so that manifests with one can be applied."""
+    spec = obj.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for port in rule.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+
+
 # Scheduling
 
 
@@ -685,6 +698,7 @@ STRATEGIES: dict[str, Strategy] = {
         validate_update=_update_job,
     ),
     "leases.coordination.k8s.io": Strategy(allows_unconditional_update=False, creates_on_update=True),
+    "networkpolicies.networking.k8s.io": Strategy(default=_default_network_policy),
     "runtimeclasses.node.k8s.io": Strategy(
         default=_default_runtime_class, validate=_validate_runtime_class, validate_update=_update_runtime_class
     ),
