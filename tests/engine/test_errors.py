@@ -269,3 +269,26 @@ def test_post_filters_in_order(answers: Any, message: str, nominated: str | None
     assert decision.outcome is Outcome.UNSCHEDULABLE and decision.status.code is Code.UNSCHEDULABLE
     assert decision.message == f"0/1 nodes are available: 1 Insufficient cpu.{message}"
     assert decision.nominated_node == nominated
+
+
+@pytest.mark.parametrize("uses_cache", [True, False])
+@pytest.mark.parametrize(
+    ("point", "plugin"),
+    [
+        pytest.param("preFilter", "NodePorts", id="host ports"),
+        pytest.param("preFilter", "NodeResourcesFit", id="resources"),
+        pytest.param("preFilter", "InterPodAffinity", id="pod affinity"),
+        pytest.param("preFilter", "PodTopologySpread", id="spread"),
+        pytest.param("preScore", "TaintToleration", id="taints in scoring"),
+        pytest.param("preScore", "PodTopologySpread", id="spread in scoring"),
+    ],
+)
+def test_a_plugin_that_misses_what_an_earlier_point_prepares_fails_the_attempt(
+    point: str, plugin: str, uses_cache: bool
+) -> None:
+    config = {"profiles": [{"plugins": {point: {"disabled": [{"name": plugin}]}}}]}
+    on = Scheduler(make_node("a"), make_node("b"), config=config, uses_cache=uses_cache)
+    for name in ("first", "second"):
+        assert on.decide(make_pod(name)).reason == "SchedulerError"
+    on = Scheduler(make_node("a", unschedulable=True), config=config, uses_cache=uses_cache)
+    assert on.decide(make_pod()).reason == "Unschedulable", "nobody asked the plugin"

@@ -137,6 +137,11 @@ def build_profile(
         post_bind=at("postBind"),
         plugins=plugins,
     )
+    for plugin in plugins.values():
+        if hasattr(plugin, "lacks_pre_filter"):
+            plugin.lacks_pre_filter = plugin not in at("preFilter")
+        if hasattr(plugin, "lacks_pre_score"):
+            plugin.lacks_pre_score = plugin not in at("preScore")
     handle.filters = ProfileFilters(built, engine)
     return built
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
@@ -16,6 +18,7 @@ from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import HostPort, PodInfo
 
+LOST = Status.error('reading "PreFilterNodePorts" from cycleState: not found')
 TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
 
@@ -25,6 +28,7 @@ class NodePorts:
     name: ClassVar[str] = "NodePorts"
     filter_reads: ClassVar[Reads] = Reads.ROW
     looks_past_volumes: ClassVar[bool] = True
+    lacks_pre_filter = False  # set where the profile leaves that point out: then upstream misses what it prepares
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster
@@ -36,6 +40,8 @@ class NodePorts:
         return SUCCESS if pod.shape.host_ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        if self.lacks_pre_filter:
+            return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         conflicts = nodes.port_conflicts(pod.shape.host_ports)
         return Verdict.where(conflicts, TAKEN) if conflicts.any() else None
 

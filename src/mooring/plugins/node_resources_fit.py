@@ -26,6 +26,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
+LOST = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
 UNRESOLVABLE_BIT = 1 << 62
 MAX_IN_BITS = 60  # resources; one more bit is for the number of pods
 TOO_MANY_PODS = "Too many pods"
@@ -43,6 +44,7 @@ class NodeResourcesFit:
     filter_reads: ClassVar[Reads] = Reads.RESOURCES
     looks_past_volumes: ClassVar[bool] = True
     scores_in_range: ClassVar[bool] = True
+    lacks_pre_filter = False  # set where the profile leaves that point out: then upstream misses what it prepares
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args)
@@ -78,6 +80,8 @@ class NodeResourcesFit:
         return SUCCESS
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        if self.lacks_pre_filter:
+            return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         too_many = nodes.pod_count >= nodes.allowed_pods
         wanted = self._checked(pod)
         names = tuple(wanted)

@@ -14,6 +14,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Reads, Scores
+from mooring.framework.runtime import CycleError
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdict import Verdict
@@ -21,6 +22,11 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
+
+LOST = Status.error(
+    'running Score plugins: plugin "TaintToleration" failed with: '
+    'failed to read "PreScoreTaintToleration" from cycleState: not found'
+)
 
 
 class TaintToleration:
@@ -36,6 +42,7 @@ class TaintToleration:
     score_reads: ClassVar[Reads] = Reads.NODE
     normalizes_evenly: ClassVar[bool] = True
     scores_in_range: ClassVar[bool] = True
+    lacks_pre_score = False  # set where the profile leaves that point out: then upstream misses what it prepares
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass
@@ -57,6 +64,8 @@ class TaintToleration:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         """The number of PreferNoSchedule taints that the pod does not tolerate; ``normalize`` turns it round."""
+        if self.lacks_pre_score:
+            raise CycleError(LOST)
         tolerations = [t for t in pod.shape.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         minded = np.fromiter(
             (
