@@ -143,6 +143,15 @@ def test_invalid_pools(slices: list[ResourceSlice], reason: str) -> None:
     assert not pool.candidates
 
 
+@pytest.mark.parametrize(("own", "shared", "is_incomplete"), [(1, 2, True), (2, 1, False)])
+def test_of_slices_that_disagree_about_their_number_the_nodes_own_counts(
+    own: int, shared: int, is_incomplete: bool
+) -> None:
+    slices = [publish("a-shared", "d", count=shared, all_nodes=True), publish("b-own", "e", count=own)]
+    [pool] = pools(*slices)
+    assert pool.is_incomplete is is_incomplete
+
+
 def test_an_incomplete_pool_is_known_but_gives_nothing() -> None:
     (pool,) = pools(publish("s", "d", count=2))
     assert pool.is_incomplete

@@ -251,7 +251,9 @@ class Inventory:
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
         """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
         targeting = sorted(targeting, key=lambda slice: slice.name)
-        generation, count = targeting[0].spec.pool.generation, targeting[0].spec.pool.resource_slice_count
+        # Slices that disagree about their number are a driver's mistake; upstream meets the node's own ones first.
+        first = next((slice for slice in targeting if self._group_of(slice) is not self._shared), targeting[0])
+        generation, count = first.spec.pool.generation, first.spec.pool.resource_slice_count
         everywhere = targeting
         if len(targeting) != count:
             everywhere = []
