@@ -115,6 +115,18 @@ def test_a_preemptor_comes_again_when_its_victims_are_gone() -> None:
     assert found["then"]["outcome"] == "scheduled" and found["then"]["node"] == found["nominatedNode"]
 
 
+@pytest.mark.parametrize(
+    ("policy", "promised"),
+    [
+        pytest.param("Never", "a", id="a pod that may not preempt keeps what it was promised"),
+        pytest.param("PreemptLowerPriority", None, id="one that finds nobody to evict loses it"),
+    ],
+)
+def test_a_promise_after_a_refusal(policy: str, promised: str | None) -> None:
+    pod = make_pod("p", cpu="9", spec={"preemptionPolicy": policy}, status={"nominatedNodeName": "a"})
+    assert decided(step(pod))[0]["nominatedNode"] == promised
+
+
 def test_a_kept_preemptor_holds_its_nomination() -> None:
     conditions = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     low = [make_pod("low-a", node="a", cpu="2"), make_pod("low-b", node="b", cpu="4")]

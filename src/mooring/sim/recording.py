@@ -69,9 +69,16 @@ def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
         "totals": {},
         "reason": decision.reason,
         "message": decision.message,
-        "nominatedNode": decision.nominated_node or None,
+        "nominatedNode": nomination_after(decision) or None,
         "victims": sorted(victim.pod.key for victim in decision.victims if not victim.pod.is_terminating),
     }
+
+
+def nomination_after(decision: Decision) -> str:
+    """The node that the pod is promised after a refusal: what the decision says, or else what it was."""
+    if decision.nominated_node is not None:
+        return decision.nominated_node
+    return decision.pod.pod.status.nominated_node_name
 
 
 def _describe_placement(decision: Decision, profile: Profile) -> dict[str, Any]:

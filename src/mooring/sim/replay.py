@@ -24,7 +24,7 @@ from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.sim.nominations import Nominations
 from mooring.sim.queue_replay import QueueReplay
-from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object
+from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object, nomination_after
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
 
@@ -79,7 +79,7 @@ class Replay:
         result = describe(decision, profile)
         if "then" in step:
             result["then"] = self._second_attempt(step, pod, decision, profile)
-        self._afterwards(step, pod, decision.nominated_node, decision.victims)
+        self._afterwards(step, pod, nomination_after(decision), decision.victims)
         return result
 
     def _second_attempt(
