@@ -66,6 +66,25 @@ def test_the_configuration_says_what_the_extender_says_and_is_valid(ext: str) ->
     assert json.loads(run("config", ext, "--entry-only", "-o", "json").output)[0]["weight"] == 3
 
 
+def test_a_scheduler_that_shows_a_certificate(ext: str) -> None:
+    files = ["--ca-file", "ca.pem", "--cert-file", "tls.crt", "--key-file", "tls.key"]
+    (entry,) = json.loads(run("config", ext, "--url", "https://e", *files, "--entry-only", "-o", "json").output)
+    assert entry["tlsConfig"] == {"caFile": "ca.pem", "certFile": "tls.crt", "keyFile": "tls.key"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(["--url", "https://e", "--cert-file", "a"], "go together", id="a certificate without a key"),
+        pytest.param(["--ca-file", "a"], "https://… would be right", id="a CA where nothing is encrypted"),
+        pytest.param(["--url", "e:1"], "http://… or https://… would be right", id="no URL"),
+    ],
+)
+def test_options_that_do_not_fit_together(ext: str, options: list[str], said: str) -> None:
+    result = run("config", ext, *options)
+    assert isinstance(result.exception, UsageError) and said in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -18,7 +18,7 @@ from scripted_server import make_certificate
 from mooring.errors import PluginError, UsageError
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
-from mooring.extender.server import ExtenderServer, Limits
+from mooring.extender.server import ExtenderServer, Limits, timeout_for
 from mooring.extender.tls import server_context
 from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
 
@@ -332,6 +332,11 @@ def test_server_certificates_that_cannot_be_used(tmp_path: Path, files: tuple[st
         server_context(*(str(tmp_path / name) if name else "" for name in files))
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("", 4.5), ("2s", 1.8), ("1m", 54.0)])
+def test_a_handler_may_take_a_little_less_than_its_scheduler_waits(text: str, seconds: float) -> None:
+    assert timeout_for(text) == pytest.approx(seconds)
+
+
 def test_plain_functions_async_ones_and_other_types() -> None:
     async def filter(pod: dict[str, Any], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
         await asyncio.sleep(0)
@@ -367,6 +372,8 @@ def no_weight(pod: Pod, node: Node) -> int:
         pytest.param({"bind": nothing}, "its parameter should be (binding)", id="nothing to bind"),
         pytest.param({"filter": unreadable}, "a node cannot be read as", id="a type that no node can be"),
         pytest.param({"prioritize": no_weight, "weight": 0}, "weight is 0; a number above 0", id="no weight"),
+        pytest.param({"filter": no_weight, "http_timeout": "2"}, 'a duration such as "2s"', id="no unit"),
+        pytest.param({"filter": no_weight, "http_timeout": "-2s"}, 'a duration such as "2s"', id="a time before now"),
         pytest.param({"prioritize": no_weight, "managed_resources": "gpu"}, "a list of resource names", id="a name"),
     ],
 )

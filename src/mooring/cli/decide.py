@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from mooring.cli.plugins import plugin_option, registry_with
+from mooring.cli.uncalled import warn_uncalled
 from mooring.errors import InputError, MooringError
 
 
@@ -36,6 +37,14 @@ def read_cases(path: str) -> Iterator[dict[str, Any]]:
         yield case
 
 
+def _extenders_of(case: dict[str, Any]) -> list[str]:
+    """The URLs of a case's extenders; whatever is wrong with its configuration is found when it is loaded."""
+    config = case.get("config")
+    entries = config.get("extenders") if isinstance(config, dict) else None
+    found = entries if isinstance(entries, list) else []
+    return [str(entry.get("urlPrefix")) for entry in found if isinstance(entry, dict)]
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration instead of the cases' own.")
@@ -45,7 +54,7 @@ def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, 
     """Replay recorded cases and print the decisions, one JSON line per case.
 
     A case is a cluster, a configuration and pods that come one after another. Recorded verdicts are not looked at:
-    compare the output with them.
+    compare the output with them. Extenders are not called; if there are some, a warning says so.
 
     \b
     Example:
@@ -61,8 +70,11 @@ def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, 
         for warning in loaded.warnings:
             click.echo(f"warning: {warning}", err=True)
         config = loaded.config
+        warn_uncalled((extender.url_prefix for extender in config.extenders), config_path)
     for path in files:
         for case in read_cases(path):
+            if config is None:
+                warn_uncalled(_extenders_of(case), f"case {case.get('id')}")
             try:
                 decided = replay_case(case, config, registry)
             except MooringError as error:

@@ -9,6 +9,7 @@ import click
 
 from mooring.cli.output import emit, output_option
 from mooring.cli.plugins import plugin_option, registry_with
+from mooring.cli.uncalled import warn_uncalled
 from mooring.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
     loaded = load_config_file(path)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
+    warn_uncalled((extender.url_prefix for extender in loaded.config.extenders), path)
     return loaded.config
 
 

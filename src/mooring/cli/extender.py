@@ -90,7 +90,11 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Argumen
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Serve HTTPS with this certificate.")
 @click.option("--tls-private-key-file", default="", metavar="FILE", help="Its key.")
 @click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with a certificate of this CA.")
-@click.option("--timeout", default=4.5, show_default=True, type=click.FloatRange(0.01), help="Seconds for one call.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.01),
+    help="Seconds for one call.  [default: a tenth less than its http_timeout, which is 5s if it names none]",
+)
 @click.option("--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Larger requests: 413.")
 @click.option("--threads", default=16, show_default=True, type=click.IntRange(1, 1024), help="Calls at a time.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -105,7 +109,7 @@ def serve(
     tls_cert_file: str,
     tls_private_key_file: str,
     client_ca_file: str,
-    timeout: float,
+    timeout: float | None,
     max_body_mb: int,
     threads: int,
     logging_format: str,
@@ -120,7 +124,7 @@ def serve(
       mooring extender serve my_ext.py --port 8888
       mooring extender serve --plugin my_plugin.py --host 0.0.0.0
     """
-    from mooring.extender.server import ExtenderServer, Limits
+    from mooring.extender.server import ExtenderServer, Limits, timeout_for
     from mooring.extender.tls import server_context
     from mooring.observe import logs
 
@@ -131,7 +135,8 @@ def serve(
     handler = logs.set_up(logging_format=logging_format)
     if quiet:
         handler.setLevel("WARNING")
-    limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout, threads=threads)
+    timeout_s = timeout_for(served.settings.http_timeout) if timeout is None else timeout
+    limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout_s, threads=threads)
     server = ExtenderServer(served, prefix=prefix, limits=limits)
     _serve(server, host, port, tls, prefix)
     if server.is_busy:  # Python waits for threads at the end, and a handler that blocks would keep it from ending
@@ -174,6 +179,8 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
 @click.option(
     "--ca-file", default="", metavar="FILE", help="The CA of its certificate, as the scheduler sees the file."
 )
+@click.option("--cert-file", default="", metavar="FILE", help="The scheduler's certificate, if it has to show one.")
+@click.option("--key-file", default="", metavar="FILE", help="Its key.")
 @click.option("--entry-only", is_flag=True, help="Just the entry for an existing configuration's extenders.")
 @output_option("yaml", "json")
 def config_(
@@ -183,6 +190,8 @@ def config_(
     weight: int | None,
     url: str,
     ca_file: str,
+    cert_file: str,
+    key_file: str,
     entry_only: bool,
     output: str,
 ) -> None:
@@ -196,10 +205,13 @@ def config_(
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"--url: {url!r}; http://… or https://… would be right")
+    files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
+    if any(files.values()) and not url.startswith("https://"):
+        raise UsageError(f"--url: {url!r}; with a certificate https://… would be right")
+    if bool(cert_file) != bool(key_file):
+        raise UsageError("--cert-file and --key-file go together; only one is given")
     served = _served(file, plugins, weight, arguments)
-    value: Any = (
-        [entry_for(served, url, ca_file=ca_file)] if entry_only else configuration_for(served, url, ca_file=ca_file)
-    )
+    value: Any = [entry_for(served, url, **files)] if entry_only else configuration_for(served, url, **files)
     emit(value, output, lambda out: None)
 
 

@@ -14,7 +14,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from mooring.api.core import Node, Pod
-from mooring.errors import PluginError
+from mooring.config.duration import parse_duration
+from mooring.errors import ParseError, PluginError
 from mooring.extender.requests import (
     BadRequest,
     BindingArgs,
@@ -482,8 +483,18 @@ def _settings(source: Any, where: str) -> Settings:
         if not fits:
             raise PluginError(f"{where}: {field_} is {value!r}; {right} would be right")
         setattr(settings, field_, value)
+    _check_timeout(settings.http_timeout, where)
     resources = getattr(source, "managed_resources", ())
     if isinstance(resources, str) or not all(isinstance(resource, str) for resource in resources):
         raise PluginError(f"{where}: managed_resources is {resources!r}; a list of resource names would be right")
     settings.managed_resources = tuple(resources)
     return settings
+
+
+def _check_timeout(text: str, where: str) -> None:
+    try:
+        if not text or parse_duration(text) > 0:
+            return
+    except ParseError:
+        pass
+    raise PluginError(f'{where}: http_timeout is {text!r}; a duration such as "2s" would be right')

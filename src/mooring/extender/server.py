@@ -25,6 +25,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from mooring.config.duration import parse_duration
 from mooring.extender.connections import Connection, Connections, Watchdog
 from mooring.extender.handlers import Facts, HandlerError, Served
 from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
@@ -47,6 +48,11 @@ class Limits:
     threads: int = 16  # handlers that may run at once
     waiting: int = 256  # requests that may wait for their turn; more are turned away at once
     connections: int = 512
+
+
+def timeout_for(http_timeout: str) -> float:
+    """How long a handler may take: a little less than its scheduler waits, who else would never learn why."""
+    return 0.9 * parse_duration(http_timeout) if http_timeout else Limits().handler_timeout_s
 
 
 class Metrics:

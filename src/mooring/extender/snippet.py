@@ -7,7 +7,9 @@ from typing import Any
 from mooring.extender.handlers import Served
 
 
-def entry_for(served: Served, url: str, *, ca_file: str = "") -> dict[str, Any]:
+def entry_for(
+    served: Served, url: str, *, ca_file: str = "", cert_file: str = "", key_file: str = ""
+) -> dict[str, Any]:
     """An entry of ``extenders``: the verbs that there are, and what the extender says about itself."""
     settings = served.settings
     entry: dict[str, Any] = {"urlPrefix": url.rstrip("/")}
@@ -17,8 +19,9 @@ def entry_for(served: Served, url: str, *, ca_file: str = "") -> dict[str, Any]:
         entry["weight"] = settings.weight
     if url.startswith("https:"):
         entry["enableHTTPS"] = True
-        if ca_file:
-            entry["tlsConfig"] = {"caFile": ca_file}
+        files = {"caFile": ca_file, "certFile": cert_file, "keyFile": key_file}
+        if any(files.values()):
+            entry["tlsConfig"] = {field: file for field, file in files.items() if file}
     if settings.node_cache_capable:
         entry["nodeCacheCapable"] = True
     if settings.ignorable:
@@ -33,10 +36,10 @@ def entry_for(served: Served, url: str, *, ca_file: str = "") -> dict[str, Any]:
     return entry
 
 
-def configuration_for(served: Served, url: str, *, ca_file: str = "") -> dict[str, Any]:
+def configuration_for(served: Served, url: str, **files: str) -> dict[str, Any]:
     """A whole KubeSchedulerConfiguration with this extender and nothing else."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "extenders": [entry_for(served, url, ca_file=ca_file)],
+        "extenders": [entry_for(served, url, **files)],
     }
