@@ -405,3 +405,91 @@ def test_kinds_that_wake_nobody_are_only_remembered(handlers, queue, cluster):
     )
     assert queue.told == []
     assert cluster.namespace_labels("d") == {"x": "y"}
+
+
+# ---- how long it takes -----------------------------------------------------------------------------------------------
+
+
+class Ticking(VirtualClock):
+    """A clock by which everything takes a second."""
+
+    def monotonic(self):
+        self.advance(1.0)
+        return super().monotonic()
+
+
+@pytest.fixture
+def timed(cluster, queue):
+    """Handlers, and what their observer was told: labels and seconds."""
+    told = []
+    handlers = EventHandlers(cluster, queue, observer=lambda *what: told.append(what), clock=Ticking())
+    return handlers, told
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "want"),
+    [
+        pytest.param((), make_pod(), ["UnschedulablePodAdd"], id="a pending pod"),
+        pytest.param((), make_pod(node="n1"), ["AssignedPodAdd"], id="a running pod"),
+        pytest.param((), make_pod(scheduler="other"), [], id="somebody else's pod"),
+        pytest.param(
+            (make_pod(),), make_pod(version="2", node="n1"), ["AssignedPodAdd", "UnschedulablePodDelete"], id="bound"
+        ),
+        pytest.param(
+            (make_pod(),),
+            make_pod(version="2", labels={"a": "b"}),
+            ["UnschedulablePodUpdate", "UnschedulablePodUpdatePodLabel"],
+            id="a pending pod's labels",
+        ),
+        pytest.param((make_pod(),), make_pod(version="2"), ["UnschedulablePodUpdate"], id="nothing that has a name"),
+        pytest.param(
+            (make_pod(node="n1"),),
+            make_pod(version="2", node="n1", labels={"a": "b"}),
+            ["AssignedPodUpdate", "AssignedPodUpdatePodLabel"],
+            id="a running pod's labels",
+        ),
+        pytest.param((), make_node(), ["NodeAdd"], id="a node"),
+        pytest.param((make_node(),), make_node(version="2"), [], id="a heartbeat"),
+        pytest.param((make_node(),), make_node(version="2", zone="a"), ["NodeUpdateNodeLabel"], id="a node's labels"),
+        pytest.param(
+            (), StorageClass(metadata=ObjectMeta(name="s")), ["storage.k8s.io/StorageClassAdd"], id="another kind"
+        ),
+    ],
+)
+def test_events_are_timed_under_upstreams_labels(timed, before, event, want):
+    handlers, told = timed
+    handlers.put_all(before)
+    told.clear()
+    handlers.put(event)
+    assert sorted(label for label, _ in told) == want
+    assert all(seconds > 0 for _, seconds in told)
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(make_pod(), "UnschedulablePodDelete", id="a pending pod"),
+        pytest.param(make_pod(node="n1"), "AssignedPodDelete", id="a running pod"),
+        pytest.param(make_node(), "NodeDelete", id="a node"),
+        pytest.param(
+            StorageClass(metadata=ObjectMeta(name="s")), "storage.k8s.io/StorageClassDelete", id="another kind"
+        ),
+    ],
+)
+def test_deletions_are_timed(timed, obj, want):
+    handlers, told = timed
+    handlers.put(obj)
+    told.clear()
+    handlers.delete(obj)
+    assert told == [(want, 1.0)]
+
+
+def test_each_change_of_a_node_counts_its_own_time_and_that_of_taking_it_over(timed):
+    handlers, told = timed
+    handlers.put(make_node())
+    told.clear()
+    changed = make_node(version="2", zone="a")
+    changed.spec.unschedulable = False
+    changed.metadata.annotations = {"a": "b"}
+    handlers.put(changed)
+    assert told == [("NodeUpdateNodeLabel", 2.0), ("NodeUpdateNodeAnnotation", 2.0)]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
+from mooring.config.features import Features
+from mooring.config.load import default_config
+from mooring.engine.build import build
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.queue.scheduling_queue import SchedulingQueue
-from mooring.scheduler.meters import Meters
+from mooring.scheduler.meters import SAMPLED, Meters
+from mooring.state.cluster import Cluster
 from mooring.testing import Scheduler, make_node, make_pod
 
 
-def watched(*objects):
+def watched(*objects, config=None):
     """A scheduler whose default profile is watched, and a function that reads one sample."""
-    scheduler = Scheduler(*objects)
+    scheduler = Scheduler(*objects, config=config)
     meters = Meters(SchedulerMetrics())
     meters.follow(SchedulingQueue([], scheduler.clock), scheduler.cluster)
     scheduler.profiles["default-scheduler"].observer = meters.profile("default-scheduler")
@@ -65,3 +71,173 @@ def test_a_reset_starts_anew_and_goes_on_counting():
     scheduler.decide(make_pod(cpu="1"))
     assert sample(POINT, 'extension_point="Filter"') == 1
     assert sample(EVALUATION, 'plugin="NodeResourcesFit"', 'extension_point="PreFilter"') == 1
+
+
+# ---- single plugins --------------------------------------------------------------------------------------------------
+
+PLUGIN = "scheduler_plugin_execution_duration_seconds_count"
+
+
+def test_plugins_are_timed_in_one_of_ten_attempts():
+    scheduler, _, sample = watched(make_node("a"), make_node("b"))
+    labels = ('plugin="NodeResourcesFit"', 'extension_point="PreFilter"', 'status="Success"')
+    scheduler.decide(make_pod(cpu="1"))
+    assert sample(PLUGIN, *labels) == 1
+    for _ in range(SAMPLED - 1):
+        scheduler.decide(make_pod(cpu="1"))
+    assert sample(PLUGIN, *labels) == 1
+    scheduler.decide(make_pod(cpu="1"))
+    assert sample(PLUGIN, *labels) == 2
+
+
+def test_every_plugin_of_a_timed_attempt_is_told_of():
+    scheduler, _, sample = watched(make_node("a"), make_node("b"))
+    scheduler.decide(make_pod(cpu="1"))
+    for plugin, point, status in (
+        ("NodePorts", "PreFilter", "Skip"),
+        ("NodeResourcesFit", "Filter", "Success"),
+        ("TaintToleration", "PreScore", "Success"),
+        ("NodeResourcesBalancedAllocation", "Score", "Success"),
+        ("TaintToleration", "ScoreExtensionNormalize", "Success"),
+    ):
+        found = sample(PLUGIN, f'plugin="{plugin}"', f'extension_point="{point}"', f'status="{status}"')
+        assert found == 1, (plugin, point)
+
+
+def test_a_refusal_is_told_with_who_refused_and_who_tried_to_help():
+    scheduler, _, sample = watched(make_node("a", cpu="1"))
+    scheduler.decide(make_pod(cpu="2"))
+    unresolvable = 'status="UnschedulableAndUnresolvable"'
+    assert sample(PLUGIN, 'plugin="NodeResourcesFit"', 'extension_point="Filter"', unresolvable) == 1
+    assert sample(PLUGIN, 'plugin="DefaultPreemption"', 'extension_point="PostFilter"') == 1
+    assert sample(PLUGIN, 'extension_point="Score"') is None
+
+
+def test_a_hypothesis_is_not_timed():
+    scheduler, _, _ = watched(make_node("a"))
+    state = scheduler.decide(make_pod(cpu="1")).state
+    assert state.timer is not None
+    assert state.clone().timer is None
+
+
+def test_timing_does_not_change_a_decision():
+    nodes = [make_node(f"n{i}", cpu=str(i + 1)) for i in range(4)]
+    scheduler, _, _ = watched(*nodes)
+    plain = Scheduler(*nodes)
+    for i in range(2 * SAMPLED + 1):
+        pod = make_pod(f"p{i}", cpu="250m")
+        ours, theirs = scheduler.place(pod), plain.place(pod)
+        assert (ours.node, ours.message) == (theirs.node, theirs.message)
+
+
+# ---- batching --------------------------------------------------------------------------------------------------------
+
+ATTEMPTS = "scheduler_batch_attempts_total"
+FLUSHED = "scheduler_batch_cache_flushed_total"
+HINT = "scheduler_get_node_hint_duration_seconds_count"
+STORED = "scheduler_store_schedule_results_duration_seconds_count"
+BATCHING = {
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "List"}}],
+        }
+    ]
+}
+
+
+def test_batching_counts_hints_and_those_taken():
+    nodes = [make_node(f"n{i}", cpu=1 << i, memory=f"{1 << i}Gi") for i in range(3)]
+    scheduler, _, sample = watched(*nodes, config=BATCHING)
+    for i in range(3):
+        scheduler.place(make_pod(f"p{i}", host_ports=[8080], cpu="500m", memory="512Mi"))
+    profile = 'profile="default-scheduler"'
+    assert sample(ATTEMPTS, profile, 'result="no_hint"') == 1
+    assert sample(ATTEMPTS, profile, 'result="hint_used"') == 2
+    assert sample(ATTEMPTS, profile, 'result="hint_not_used"') is None
+    assert sample(HINT, profile, 'hinted="hint"') == 2
+    assert sample(HINT, profile, 'hinted="no_hint"') == 1
+    assert sample(STORED, profile) == 3
+    assert sample(FLUSHED) is None
+
+
+@pytest.mark.parametrize(
+    ("between", "second", "reason"),
+    [
+        pytest.param(lambda on: None, {"labels": {"a": "b"}}, "pod_incompatible", id="another kind of pod"),
+        pytest.param(lambda on: on.clock.advance(0.6), {}, "expired", id="too late"),
+        pytest.param(lambda on: on.decide(make_pod("q", cpu="64")), {}, "pod_skipped", id="a pod that failed between"),
+        pytest.param(lambda on: on.put(make_node("new")), {}, "node_missing", id="nodes have moved"),
+        pytest.param(lambda on: on.cluster.remove_pod("uid-default-p0"), {}, "node_not_full", id="room again"),
+    ],
+)
+def test_batching_says_why_what_it_knows_is_of_no_use(between, second, reason):
+    nodes = [make_node(f"n{i}", cpu=1 << i, memory=f"{1 << i}Gi") for i in range(4)]
+    scheduler, _, sample = watched(*nodes, config=BATCHING)
+    scheduler.place(make_pod("p0", host_ports=[8080], cpu="500m"))
+    between(scheduler)
+    scheduler.place(make_pod("p1", host_ports=[8080], cpu="500m", **second))
+    assert sample(FLUSHED, f'reason="{reason}"') == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        pytest.param(2, "pod_not_batchable", id="default spreading makes every pod unlike the others"),
+        pytest.param(1, "empty_list", id="no other node to go to"),
+    ],
+)
+def test_pods_that_cannot_be_batched_are_counted(nodes, reason):
+    scheduler, _, sample = watched(*(make_node(f"n{i}") for i in range(nodes)))
+    for _ in range(3):
+        scheduler.decide(make_pod(cpu="1"))
+    assert sample(ATTEMPTS, 'result="no_hint"') == 3
+    assert sample(FLUSHED, f'reason="{reason}"') == 3
+
+
+def test_without_the_gate_nothing_is_batched_and_nothing_counted():
+    nodes = [make_node(f"n{i}", cpu=1 << i, memory=f"{1 << i}Gi") for i in range(3)]
+    scheduler, _, sample = watched(*nodes, config=BATCHING)
+    scheduler.built.engine.batches = False
+    decisions = [scheduler.place(make_pod(f"p{i}", host_ports=[8080], cpu="500m")) for i in range(3)]
+    assert [decision.from_hint for decision in decisions] == [False, False, False]
+    assert sample(ATTEMPTS) is sample(HINT) is sample(STORED) is None
+
+
+def test_the_gate_reaches_the_engine():
+    assert not build(default_config(), Cluster(), features=Features(OpportunisticBatching=False)).engine.batches
+    assert build(default_config(), Cluster()).engine.batches
+
+
+# ---- events and plugins' own -----------------------------------------------------------------------------------------
+
+
+def test_handled_events_are_timed_by_label():
+    meters = Meters(SchedulerMetrics())
+    meters.event_handled("NodeAdd", 0.0002)
+    meters.event_handled("NodeAdd", 0.5)
+    rendered = meters.render().decode()
+    assert 'scheduler_event_handling_duration_seconds_bucket{event="NodeAdd",le="0.0002"} 1' in rendered
+    assert 'scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 2' in rendered
+    meters.reset()
+    meters.event_handled("NodeAdd", 0.1)
+    assert 'scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 1' in meters.render().decode()
+
+
+def test_what_plugins_count_has_upstreams_labels():
+    meters = Meters(SchedulerMetrics())
+    profile = meters.profile("mine")
+    profile.claim_created(is_created=True)
+    profile.claim_created(is_created=False)
+    profile.devices_waited_for(["gpu", "nic"], ["gpu"], "timeout", 600.0)
+    profile.volume_stage_failed("bind")
+    rendered = meters.render().decode()
+    for line in (
+        'scheduler_resourceclaim_creates_total{status="success"} 1',
+        'scheduler_resourceclaim_creates_total{status="failure"} 1',
+        'scheduler_dra_bindingconditions_allocations_total{driver="gpu",profile="mine",status="timeout"} 1',
+        'scheduler_dra_bindingconditions_wait_duration_seconds_count{driver="nic",profile="mine",status="timeout"} 1',
+        'scheduler_volume_scheduling_stage_error_total{operation="bind"} 1',
+    ):
+        assert line in rendered
+    assert 'allocations_total{driver="nic"' not in rendered

@@ -20,6 +20,15 @@ from mooring.state.pod_info import PodInfo
 
 MAX_AGE_S = 0.5
 
+# Why a ranking is of no use, as the metric scheduler_batch_cache_flushed_total has it.
+POD_SKIPPED = "pod_skipped"
+POD_INCOMPATIBLE = "pod_incompatible"
+POD_NOT_BATCHABLE = "pod_not_batchable"
+NODE_MISSING = "node_missing"  # or others have come or gone: rows have moved
+NODE_NOT_FULL = "node_not_full"
+EMPTY_LIST = "empty_list"
+EXPIRED = "expired"
+
 
 class Ranking:
     """Nodes by score, best first, popped as from kube-scheduler's binary heap; built when somebody pops."""
@@ -106,20 +115,31 @@ class Batch:
         generation: int,
         now: Callable[[], float],
         still_fits: Callable[[int], bool],
-    ) -> int | None:
-        """The next best row for an equal pod, if the ranking still holds."""
-        if (
-            self.ranking is None
-            or not len(self.ranking)
-            or cycle != self.cycle + 1
-            or signed is None
-            or signed != self.signature
-            or now() > self.created + MAX_AGE_S
-            or generation != self.generation
-            or still_fits(self.row)
-        ):
-            return None
-        return self.ranking.pop()
+    ) -> tuple[int | None, str]:
+        """The next best row for an equal pod if the ranking still holds, and if not, what it has become useless by."""
+        if self.ranking is None or not len(self.ranking):
+            return None, ""
+        useless = self._useless(signed, cycle, generation, now, still_fits)
+        return (None, useless) if useless else (self.ranking.pop(), "")
+
+    def _useless(
+        self,
+        signed: Hashable,
+        cycle: int,
+        generation: int,
+        now: Callable[[], float],
+        still_fits: Callable[[int], bool],
+    ) -> str:
+        """Why the ranking is not for this pod, in the metrics' words; nothing if it is."""
+        if cycle != self.cycle + 1:
+            return POD_SKIPPED
+        if signed is None or signed != self.signature:
+            return POD_INCOMPATIBLE
+        if now() > self.created + MAX_AGE_S:
+            return EXPIRED
+        if generation != self.generation:
+            return NODE_MISSING
+        return NODE_NOT_FULL if still_fits(self.row) else ""
 
     def store(
         self,
@@ -129,12 +149,16 @@ class Batch:
         now: Callable[[], float],
         row: int,
         ranking: Ranking | None,
-    ) -> None:
-        """Remember a placement that did not come from a hint."""
+        *,
+        has_others: bool = True,  # whether there were other nodes to choose from
+    ) -> str:
+        """Remember a placement that did not come from a hint; returns why the next pod cannot profit, if it cannot."""
         self.cycle, self.row = cycle, row
         self.ranking = ranking if signed is not None and ranking is not None and len(ranking) else None
-        if self.ranking is not None:
-            self.signature, self.generation, self.created = signed, generation, now()
+        if self.ranking is None:
+            return POD_NOT_BATCHABLE if has_others else EMPTY_LIST
+        self.signature, self.generation, self.created = signed, generation, now()
+        return ""
 
     def keep(self, cycle: int, row: int) -> None:
         """Remember that a hint was taken: the ranking goes on."""

@@ -67,6 +67,7 @@ def build(
         clock=handle.clock,
         percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
         extenders=_extenders(handle, ask_all),
+        batches=features["OpportunisticBatching"],
     )
     profiles = {
         profile.scheduler_name: build_profile(

@@ -56,12 +56,14 @@ class Engine:
         clock: Clock | None = None,
         percentage_of_nodes_to_score: int = 0,
         extenders: Extenders | None = None,
+        batches: bool = True,  # the gate OpportunisticBatching
     ) -> None:
         self.cluster = cluster
         self.clock = clock or SystemClock()
         self.nominator = nominator
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.extenders = extenders
+        self.batches = batches
         self.uses_cache = True
         self._shares = False  # whether the pod at hand takes part in the cache
         self._caches: dict[str, RowCache] = {}
@@ -79,6 +81,8 @@ class Engine:
         self._cycle += 1
         self._shares = self.uses_cache and self._cache_of(profile).admits(pod.shape)
         state = CycleState()
+        if profile.observer is not None:
+            state.timer = profile.observer.plugin_timer()
         nodes = self.cluster.snapshot()
         self.promises.promises.refresh()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
@@ -102,7 +106,7 @@ class Engine:
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
         batch = self._batches.setdefault(profile.scheduler_name, Batch())
-        signed = signature(profile, pod) if self._can_batch(profile) else None
+        signed = signature(profile, pod) if self.batches and self._can_batch(profile) else None
         found = self._find(pod, profile, state, nodes, batch, signed, detail=detail)
         decision.statuses = found.statuses
         decision.pre_filter_message = found.pre_filter_message
@@ -122,10 +126,33 @@ class Engine:
         row = int(found.rows[position])
         decision.node = nodes.table.infos[row].name if found.nodes is None else found.nodes.infos[position].name
         decision.from_hint = found.hint == row and found.from_nomination
+        if self.batches:
+            self._remember(profile, batch, signed, nodes, found, row, ranking)
+
+    def _remember(
+        self,
+        profile: Profile,
+        batch: Batch,
+        signed: Hashable,
+        nodes: NodeRows,
+        found: Found,
+        row: int,
+        ranking: Ranking | None,
+    ) -> None:
+        """Let batching know where the pod goes, so that the next one like it may have a hint."""
+        observer = profile.observer
+        started = 0.0 if observer is None else self.clock.monotonic()
+        flushed = ""
         if found.hint == row:
             batch.keep(self._cycle, row)
         else:
-            batch.store(signed, self._cycle, nodes.table.generation, self.clock.now, row, ranking)
+            has_others = len(found.rows) > 1
+            flushed = batch.store(
+                signed, self._cycle, nodes.table.generation, self.clock.now, row, ranking, has_others=has_others
+            )
+        if observer is not None:
+            taken = None if found.hint is None else found.hint == row
+            observer.batch_stored(taken, flushed, self.clock.monotonic() - started)
 
     def _can_batch(self, profile: Profile) -> bool:
         """Whether all plugins of the profile can tell when two pods are equal to them; of extenders nobody can."""
@@ -179,14 +206,17 @@ class Engine:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return Found(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
         hint: int | None = None
-        if signed is not None:
-            hint = batch.hint(
+        if self.batches:
+            hint, flushed = batch.hint(
                 signed,
                 self._cycle,
                 table.generation,
                 self.clock.now,
                 lambda row: bool(profile.run_filters(state, pod, nodes.subset(np.array([row]))).feasible[0]),
             )
+            if observer is not None:
+                asked, started = started, self.clock.monotonic()
+                observer.node_hint(is_hinted=hint is not None, flushed=flushed, seconds=started - asked)
         said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the promised one
         promised = self._try_promised(pod, profile, state, nodes, hint, said)
         if promised is not None:
@@ -369,8 +399,9 @@ class Engine:
         """Ask in order; success or an unresolvable no ends it, a resolvable one lets the next plugin try."""
         reasons: list[str] = []
         nominated: str | None = None
+        call = decision.state.timer or guarded
         for plugin in profile.post_filter:
-            result = guarded(
+            result = call(
                 plugin.name,
                 'running PostFilter plugin "{}": {}',
                 plugin.post_filter,
@@ -444,12 +475,13 @@ class Engine:
                 asked = columns.open
         else:
             totals = np.zeros(len(feasible), np.int64)
+        call = state.timer or guarded
         for plugin, weight in asked:
             name = plugin.name
             normalize = profile.normalizers.get(name)
             raw = kept.get(name)
             if raw is None:
-                raw = guarded(name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
+                raw = call(name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
                 if raw is None:
                     if detail:
                         by_plugin[name] = np.zeros(len(feasible), np.int64)
@@ -457,7 +489,7 @@ class Engine:
             else:
                 raw = raw.copy() if feasible.index is None else raw.take(feasible.index)
             if normalize is not None:
-                raw = guarded(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
+                raw = call(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
             if name not in summed:
                 if not getattr(plugin, "scores_in_range", False):
                     check_range(name, raw)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from mooring.framework.plugin_timing import PluginTimer
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
 
@@ -17,12 +20,13 @@ class Cloneable(Protocol):
 class CycleState:
     """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
 
-    __slots__ = ("_data", "skip_filter", "skip_score")
+    __slots__ = ("_data", "skip_filter", "skip_score", "timer")
 
     def __init__(self) -> None:
         self._data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
+        self.timer: PluginTimer | None = None  # who calls this attempt's plugins, if they are timed; not in hypotheses
 
     def write(self, key: str, value: Any) -> None:
         self._data[key] = value

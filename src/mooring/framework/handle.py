@@ -13,6 +13,7 @@ from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import Extender
+from mooring.framework.observer import NobodyCounts, PluginMeters
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import ForkedRows, NodeRows
@@ -157,6 +158,10 @@ def _first(n: int) -> int:
     return 0
 
 
+def _nobody_counts(scheduler_name: str) -> PluginMeters:
+    return NobodyCounts()
+
+
 @dataclass(slots=True)
 class Handle:
     """Given to every plugin when it is made."""
@@ -172,6 +177,7 @@ class Handle:
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
     extenders: Sequence[Extender] = ()
+    meters: Callable[[str], PluginMeters] = _nobody_counts  # by the scheduler name that a pod asks for
     pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number
 
     def is_enabled(self, feature: str, default: bool = False) -> bool:

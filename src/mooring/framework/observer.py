@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mooring.framework.plugin_timing import PluginTimer
 
 
 class CycleObserver(Protocol):
@@ -13,3 +16,43 @@ class CycleObserver(Protocol):
 
     def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
         """These plugins (or pairs of plugin and weight) were asked so many times; equal lists are the same object."""
+
+    def plugin_timer(self) -> PluginTimer | None:
+        """Who times the plugins of the attempt that begins now; None for most of them."""
+
+    def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
+        """Batching was asked for a node; ``flushed`` says why what it remembers is of no use, if it remembers any."""
+
+    def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
+        """Batching was told of a placement. ``hint``: whether its hint was taken, None if there was none."""
+
+
+class PluginMeters(Protocol):
+    """What plugins themselves count."""
+
+    def claim_created(self, *, is_created: bool) -> None:
+        """A ResourceClaim was sent to the API server, which took it or not."""
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        """A pod's devices became ready or did not: ``drivers`` of all, ``conditional`` of those that had to be waited
+        for; ``status`` is success, failure, timeout or error."""
+
+    def volume_stage_failed(self, operation: str) -> None:
+        """Volumes could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
+
+
+class NobodyCounts:
+    """Plugins outside a live scheduler count for nobody."""
+
+    def claim_created(self, *, is_created: bool) -> None:
+        pass
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        pass
+
+    def volume_stage_failed(self, operation: str) -> None:
+        pass

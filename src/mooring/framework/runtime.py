@@ -156,8 +156,9 @@ class Profile:
         refused: Status | None = None
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
+        call = state.timer or guarded
         for plugin in self.pre_filter:
-            answer = guarded(plugin.name, 'running PreFilter plugin "{}": {}', plugin.pre_filter, state, pod, nodes)
+            answer = call(plugin.name, 'running PreFilter plugin "{}": {}', plugin.pre_filter, state, pod, nodes)
             if isinstance(answer, PreFilterResult):
                 narrowing.add(plugin.name)
                 names = answer.node_names if names is None else names & answer.node_names
@@ -242,8 +243,9 @@ class Profile:
     # ---- the rest ----------------------------------------------------------------------------------------------
 
     def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
+        call = state.timer or guarded
         for plugin in self.pre_score:
-            status = guarded(plugin.name, 'running PreScore plugin "{}": {}', plugin.pre_score, state, pod, nodes)
+            status = call(plugin.name, 'running PreScore plugin "{}": {}', plugin.pre_score, state, pod, nodes)
             if status.is_skip:
                 state.skip_score.add(plugin.name)
             elif not status.is_success:
@@ -251,8 +253,9 @@ class Profile:
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
+        call = state.timer or guarded
         for plugin in self.reserve:
-            status = guarded(plugin.name, 'running Reserve plugin "{}": {}', plugin.reserve, state, pod, node_name)
+            status = call(plugin.name, 'running Reserve plugin "{}": {}', plugin.reserve, state, pod, node_name)
             if status.is_rejected:
                 return status.by(plugin.name)
             if not status.is_success:
@@ -262,9 +265,10 @@ class Profile:
     def run_unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> list[str]:
         """Undo all reservations, the last first; what a plugin raises here is returned, and the others go on."""
         problems = []
+        call = state.timer or guarded
         for plugin in reversed(self.reserve):
             try:
-                guarded(plugin.name, 'running Unreserve plugin "{}": {}', plugin.unreserve, state, pod, node_name)
+                call(plugin.name, 'running Unreserve plugin "{}": {}', plugin.unreserve, state, pod, node_name)
             except CycleError as error:
                 problems.append(error.status.message)
         return problems
@@ -279,16 +283,17 @@ def judge(
 ) -> Verdict | None:
     """Ask one filter about rows; a failure on a node that is still in the running (None: all) fails the attempt."""
     text = 'running "{}" filter plugin: {}'
+    call = state.timer or guarded
     if getattr(plugin, "per_node", False):  # one node at a time: only those that are still in the running
         positions = np.arange(len(nodes)) if in_running is None else np.flatnonzero(in_running())
-        part = guarded(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
+        part = call(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
         if part is None:
             return None
         ids = np.zeros(len(nodes), np.int64)
         ids[positions] = part.ids
         verdict: Verdict | None = Verdict(ids, part.status_of)
     else:
-        verdict = guarded(plugin.name, text, plugin.filter, state, pod, nodes)
+        verdict = call(plugin.name, text, plugin.filter, state, pod, nodes)
     if verdict is None or verdict.only_refuses:
         return verdict
     relevant = verdict.ids if in_running is None else verdict.ids[in_running()]

@@ -164,6 +164,8 @@ class VolumeBinding:
         for row, text in plan.errors.items():
             codes[row] = ERROR + texts.index(text)
         codes = codes if nodes.index is None else codes[nodes.index]
+        for _ in range(np.count_nonzero(codes >= ERROR)):
+            self._failed(pod, "predicate")
         return Verdict(codes, lambda code: Status.error(texts[code - ERROR]) if code >= ERROR else _phrase(code))
 
     def _plan(self, data: BindingState) -> Plan:
@@ -235,8 +237,12 @@ class VolumeBinding:
         try:
             data.reserved[node_name] = self._assume(self._planner.volumes_on(plan, row), node_name)
         except OutOfSync as error:
+            self._failed(pod, "assume")
             return Status.error(str(error))
         return SUCCESS
+
+    def _failed(self, pod: PodInfo, operation: str) -> None:
+        self._handle.meters(pod.pod.spec.scheduler_name).volume_stage_failed(operation)
 
     def _all_bound(self, pod: PodInfo) -> bool:
         found = (self._claims.get(f"{pod.pod.namespace}/{ref.name}") for ref in claims_of(pod))
@@ -295,6 +301,7 @@ class VolumeBinding:
         try:
             await self._binder.bind(writer, pod.pod, node_name, volumes)
         except (ApiError, BindError) as error:
+            self._failed(pod, "bind")
             return Status.error(str(error))
         return SUCCESS
 

@@ -22,6 +22,7 @@ from mooring.api.storage import (
     VolumeAttachment,
 )
 from mooring.api.workloads import PodGroup
+from mooring.clock import Clock, SystemClock
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.queue.events import (
     ASSIGNED_POD_ADD,
@@ -29,6 +30,7 @@ from mooring.queue.events import (
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_UPDATE,
     node_changes,
     pod_changes,
 )
@@ -50,7 +52,11 @@ RESOURCES: dict[type[Object], EventResource] = {
 }
 """The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
 
+ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
+UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
+
 RejectWaitingPod = Callable[[str], bool]
+Observer = Callable[[str, float], None]  # the event's label, and how many seconds it took
 
 
 def _nobody_waits(uid: str) -> bool:
@@ -63,7 +69,8 @@ class EventHandlers:
     ``pods`` is what the API server last said of every unfinished pod, by
     ``namespace/name``: what upstream asks its pod lister.
     ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
-    there was one.
+    there was one. ``observer`` is told how long each event took, under the
+    names that upstream's metric has for it.
     """
 
     def __init__(
@@ -75,6 +82,8 @@ class EventHandlers:
         declared_features: bool = True,  # the gate NodeDeclaredFeatures
         gang_scheduling: bool = False,  # whether a new pod can complete another one's group
         pods: dict[str, Pod] | None = None,
+        observer: Observer | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.pods: dict[str, Pod] = {} if pods is None else pods
         self._cluster = cluster
@@ -82,6 +91,8 @@ class EventHandlers:
         self._reject_waiting_pod = reject_waiting_pod
         self._declared_features = declared_features
         self._gang_scheduling = gang_scheduling
+        self._observer = observer
+        self._now = (clock or SystemClock()).monotonic if observer is not None else _timeless
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
@@ -139,26 +150,36 @@ class EventHandlers:
             self._update_pod(old, pod)
 
     def _add_pod(self, pod: Pod) -> None:
+        started = self._now()
         if pod.spec.node_name:
             self._cluster.set_pod(pod)
             self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
+            self._took(ASSIGNED_POD_ADD, started)
         elif self._queue.handles(pod.spec.scheduler_name):
             self._queue.add(self._cluster.info(pod))
             if self._gang_scheduling:
                 self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
+            self._took(UNSCHEDULED_POD_ADD, started)
 
     def _update_pod(self, old: Pod, new: Pod) -> None:
+        started = self._now()
         if old.spec.node_name:
             self._cluster.set_pod(new)
-            for event in pod_changes(old, new):
-                self._queue.move_all(event, old, new)
+            self._move(pod_changes(old, new), old, new, started)
+            self._took(ASSIGNED_POD_UPDATE, started)
         elif new.spec.node_name:
             self._cluster.set_pod(new)
             self._queue.move_all(ASSIGNED_POD_ADD, None, new)
+            self._took(ASSIGNED_POD_ADD, started)
             if self._queue.handles(old.spec.scheduler_name):
+                started = self._now()
                 self._queue.delete(old)
+                self._took(UNSCHEDULED_POD_DELETE, started)
         elif self._queue.handles(old.spec.scheduler_name):
             self._update_pending(old, new)
+            if self._observer is not None:
+                for event in {UNSCHEDULED_POD_UPDATE, *pod_changes(old, new)}:
+                    self._took(event, started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         if self._cluster.is_assumed(new.uid):
@@ -178,17 +199,20 @@ class EventHandlers:
             return
         if known is not None and known.spec.node_name and not pod.spec.node_name:
             pod = known
+        started = self._now()
         if pod.spec.node_name:
             self._cluster.remove_pod(pod.uid)
             if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
                 self._queue.delete(known)
             self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
+            self._took(ASSIGNED_POD_DELETE, started)
         elif self._queue.handles(pod.spec.scheduler_name):
             self._queue.delete(pod)
             if self._cluster.is_assumed(pod.uid):
                 self._forget_assumed(pod.uid)
             elif pod.status.nominated_node_name:
                 self._queue.move_all(ASSIGNED_POD_DELETE, pod, None, _at_most(pod.priority))
+            self._took(UNSCHEDULED_POD_DELETE, started)
 
     def _forget_assumed(self, uid: str) -> None:
         """A pod that is being bound is deleted: free what it holds now; its binding will fail by itself."""
@@ -208,18 +232,21 @@ class EventHandlers:
         old = self._known_node(node.name)
         if old is not None and _is_same_version(old, node):
             return
+        started = self._now()
         self._cluster.set_node(node)
         if old is None:
             self._queue.move_all(NODE_ADD, None, node)
+            self._took(NODE_ADD, started)
             return
-        for event in node_changes(old, node, declared_features=self._declared_features):
-            self._queue.move_all(event, old, node)
+        self._move(node_changes(old, node, declared_features=self._declared_features), old, node, started)
 
     def _delete_node(self, node: Node) -> None:
         if self._known_node(node.name) is None:
             return
+        started = self._now()
         self._queue.move_all(NODE_DELETE, node, None)  # upstream, too, tells the queue first
         self._cluster.remove_node(node.name)
+        self._took(NODE_DELETE, started)
 
     # ---- everything else ---------------------------------------------------------------------------------------
 
@@ -230,14 +257,37 @@ class EventHandlers:
         self._cluster.objects.put(obj)
         resource = RESOURCES.get(type(obj))
         if resource is not None:
-            action = ActionType.ADD if old is None else ActionType.UPDATE
-            self._queue.move_all(ClusterEvent(resource, action), old, obj)
+            self._move_for(ClusterEvent(resource, ActionType.ADD if old is None else ActionType.UPDATE), old, obj)
 
     def _delete_other(self, obj: Object) -> None:
         known = self._cluster.objects.remove(type(obj), obj.key)
         resource = RESOURCES.get(type(obj))
         if known is not None and resource is not None:
-            self._queue.move_all(ClusterEvent(resource, ActionType.DELETE), obj, None)
+            self._move_for(ClusterEvent(resource, ActionType.DELETE), obj, None)
+
+    # ---- the clock ---------------------------------------------------------------------------------------------
+
+    def _took(self, event: ClusterEvent, started: float) -> None:
+        if self._observer is not None:
+            self._observer(event.label, self._now() - started)
+
+    def _move(self, events: Iterable[ClusterEvent], old: Object, new: Object, started: float) -> None:
+        """Tell the queue of each event; to each its own time counts, and that of taking the object over."""
+        taken_over = self._now() - started
+        for event in events:
+            began = self._now()
+            self._queue.move_all(event, old, new)
+            self._took(event, began - taken_over)
+
+    def _move_for(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+        started = self._now()
+        self._queue.move_all(event, old, new)
+        self._took(event, started)
+
+
+def _timeless() -> float:
+    """Nobody asks how long anything took."""
+    return 0.0
 
 
 def _is_same_version(old: Object, new: Object) -> bool:

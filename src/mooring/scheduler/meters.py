@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mooring.clock import Clock, SystemClock
+from mooring.framework.plugin_timing import POINTS, PluginTimer
+from mooring.framework.status import CODE_NAMES, Code
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
 from mooring.observe.registry import CounterChild, GaugeChild, HistogramChild
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.cluster import Cluster
 
+SAMPLED = 10
+"""Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
+
 
 class ProfileMeters:
     """The metrics of one profile."""
 
-    __slots__ = ("_attempts", "_durations", "_evaluated", "_metrics", "_name", "_points")
+    __slots__ = (
+        "_attempts",
+        "_batch_attempts",
+        "_begun",
+        "_durations",
+        "_evaluated",
+        "_flushes",
+        "_metrics",
+        "_name",
+        "_node_hints",
+        "_plugins",
+        "_points",
+        "_stored",
+        "_timer",
+    )
 
-    def __init__(self, metrics: SchedulerMetrics, name: str) -> None:
+    def __init__(self, metrics: SchedulerMetrics, name: str, clock: Clock | None = None) -> None:
         self._metrics = metrics
+        self._begun = 0
+        self._timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
+        self._plugins: dict[tuple[str, str, Code], HistogramChild] = {}
+        self._node_hints: dict[bool, HistogramChild] = {}
+        self._stored: HistogramChild | None = None
+        self._batch_attempts: dict[str, CounterChild] = {}
+        self._flushes: dict[str, CounterChild] = {}
         self._name = name
         self._attempts: dict[str, CounterChild] = {}
         self._durations: dict[str, HistogramChild] = {}
@@ -44,6 +71,11 @@ class ProfileMeters:
         child.observe(seconds)
 
     def forget(self) -> None:
+        self._node_hints.clear()
+        self._stored = None
+        self._batch_attempts.clear()
+        self._flushes.clear()
+        self._plugins.clear()
         self._attempts.clear()
         self._durations.clear()
         self._points.clear()
@@ -54,6 +86,69 @@ class ProfileMeters:
         if known is None:
             known = self._evaluated[point, id(plugins)] = (plugins, [0])
         known[1][0] += times
+
+    def plugin_timer(self) -> PluginTimer | None:
+        self._begun += 1
+        return self._timer if self._begun % SAMPLED == 1 else None
+
+    def _plugin(self, plugin: str, method: str, code: Code, seconds: float) -> None:
+        key = (plugin, method, code)
+        child = self._plugins.get(key)
+        if child is None:
+            point = POINTS.get(method, method)
+            child = self._metrics.plugin_execution_duration.labels(plugin, point, CODE_NAMES[code])
+            self._plugins[key] = child
+        child.observe(seconds)
+
+    def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
+        child = self._node_hints.get(is_hinted)
+        if child is None:
+            hinted = "hint" if is_hinted else "no_hint"
+            child = self._node_hints[is_hinted] = self._metrics.get_node_hint_duration.labels(hinted, self._name)
+        child.observe(seconds)
+        if not is_hinted:
+            self._batch_attempt("no_hint")
+        if flushed:
+            self._flush(flushed)
+
+    def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
+        if self._stored is None:
+            self._stored = self._metrics.store_schedule_results_duration.labels(self._name)
+        self._stored.observe(seconds)
+        if hint is not None:
+            self._batch_attempt("hint_used" if hint else "hint_not_used")
+        if flushed:
+            self._flush(flushed)
+
+    def _batch_attempt(self, result: str) -> None:
+        child = self._batch_attempts.get(result)
+        if child is None:
+            child = self._batch_attempts[result] = self._metrics.batch_attempts.labels(self._name, result)
+        child.value += 1
+
+    def _flush(self, reason: str) -> None:
+        child = self._flushes.get(reason)
+        if child is None:
+            child = self._flushes[reason] = self._metrics.batch_cache_flushed.labels(self._name, reason)
+        child.value += 1
+
+    # ---- what plugins count ------------------------------------------------------------------------------------
+
+    def claim_created(self, *, is_created: bool) -> None:
+        self._metrics.resourceclaim_creates.labels("success" if is_created else "failure").inc()
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        for driver in drivers:
+            self._metrics.dra_bindingconditions_wait_duration.labels(self._name, driver, status).observe(seconds)
+        for driver in conditional:
+            self._metrics.dra_bindingconditions_allocations.labels(self._name, driver, status).inc()
+
+    def volume_stage_failed(self, operation: str) -> None:
+        self._metrics.volume_scheduling_stage_error.labels(operation).inc()
+
+    # ---- when somebody looks -----------------------------------------------------------------------------------
 
     def spread_evaluations(self) -> None:
         """Give every plugin its share of what was counted since the last time."""
@@ -69,8 +164,10 @@ class Meters:
 
     wants_hint_durations = True
 
-    def __init__(self, metrics: SchedulerMetrics) -> None:
+    def __init__(self, metrics: SchedulerMetrics, clock: Clock | None = None) -> None:
         self.metrics = metrics
+        self._clock = clock
+        self._events: dict[str, HistogramChild] = {}
         self._profiles: dict[str, ProfileMeters] = {}
         self._incoming: dict[tuple[str, str], CounterChild] = {}
         self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
@@ -83,7 +180,7 @@ class Meters:
     def profile(self, name: str) -> ProfileMeters:
         meters = self._profiles.get(name)
         if meters is None:
-            meters = self._profiles[name] = ProfileMeters(self.metrics, name)
+            meters = self._profiles[name] = ProfileMeters(self.metrics, name, self._clock)
         return meters
 
     def scheduled(self, info: QueuedPodInfo, now: float) -> None:
@@ -130,7 +227,16 @@ class Meters:
         self._in_flight.clear()
         self._sli.clear()
         self._hints.clear()
+        self._events.clear()
         self.bindings = self.metrics.goroutines.labels("binding")
+
+    # ---- what the event handlers tell --------------------------------------------------------------------------
+
+    def event_handled(self, event: str, seconds: float) -> None:
+        child = self._events.get(event)
+        if child is None:
+            child = self._events[event] = self.metrics.event_handling_duration.labels(event)
+        child.observe(seconds)
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
 

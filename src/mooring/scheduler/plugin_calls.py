@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from mooring.framework.extender import ExtenderError
 from mooring.framework.interfaces import PreBindPlugin, PreFlight
@@ -12,6 +14,7 @@ from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.scheduler.attempt import Placement
 
 log = logging.getLogger("mooring.scheduler")
+T = TypeVar("T")
 
 
 def reserve(placement: Placement) -> Status:
@@ -26,7 +29,7 @@ def unreserve(placement: Placement) -> None:
     """Run Unreserve of all Reserve plugins in reverse order, whoever of them fails."""
     for plugin in reversed(placement.profile.reserve):
         try:
-            plugin.unreserve(placement.decision.state, placement.pod, placement.node_name)
+            _call(plugin.name, plugin.unreserve, placement)
         except Exception:
             log.exception("Unreserve failed plugin=%s pod=%s", plugin.name, placement.info.key)
 
@@ -37,7 +40,7 @@ def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     for plugin in placement.profile.permit:
         text = f'running Permit plugin "{plugin.name}": '
         try:
-            status, seconds = plugin.permit(placement.decision.state, placement.pod, placement.node_name)
+            status, seconds = _call(plugin.name, plugin.permit, placement)
         except Exception as error:
             return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name), {}
         if status.is_success:
@@ -82,14 +85,14 @@ def _pre_flight(plugin: PreBindPlugin, placement: Placement) -> PreFlight:
     ask = getattr(plugin, "pre_bind_pre_flight", None)
     if ask is None:  # a plugin of one's own need not have it
         return PreFlight(SUCCESS)
-    flight: PreFlight = ask(placement.decision.state, placement.pod, placement.node_name)
+    flight: PreFlight = _call(plugin.name, ask, placement)
     return flight
 
 
 async def pre_bind(plugin: PreBindPlugin, placement: Placement) -> Status:
     text = f'running PreBind plugin "{plugin.name}": '
     try:
-        status = await plugin.pre_bind(placement.decision.state, placement.pod, placement.node_name)
+        status = await _wait_for(plugin.name, plugin.pre_bind, placement)
     except Exception as error:
         return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
     if status.is_success or status.is_rejected:
@@ -116,7 +119,7 @@ async def _bind_by_plugin(placement: Placement) -> Status:
     for plugin in placement.profile.bind:
         text = f'running Bind plugin "{plugin.name}": '
         try:
-            status = await plugin.bind(placement.decision.state, placement.pod, placement.node_name)
+            status = await _wait_for(plugin.name, plugin.bind, placement)
         except Exception as error:
             return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
         if status.is_skip:
@@ -132,9 +135,39 @@ async def _bind_by_plugin(placement: Placement) -> Status:
 def post_bind(placement: Placement) -> None:
     for plugin in placement.profile.post_bind:
         try:
-            plugin.post_bind(placement.decision.state, placement.pod, placement.node_name)
+            _call(plugin.name, plugin.post_bind, placement)
         except Exception:
             log.exception("PostBind failed plugin=%s pod=%s", plugin.name, placement.info.key)
+
+
+def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
+    """Call a plugin's method about a placement, with a look at the clock in attempts that are timed."""
+    state, timer = placement.decision.state, placement.decision.state.timer
+    if timer is None:
+        return method(state, placement.pod, placement.node_name)
+    started = timer.now()
+    try:
+        answer = method(state, placement.pod, placement.node_name)
+    except Exception as error:
+        timer.tell(name, method, error, started)
+        raise
+    timer.tell(name, method, answer, started)
+    return answer
+
+
+async def _wait_for(name: str, method: Callable[..., Awaitable[Status]], placement: Placement) -> Status:
+    """The same for a method that waits."""
+    state, timer = placement.decision.state, placement.decision.state.timer
+    if timer is None:
+        return await method(state, placement.pod, placement.node_name)
+    started = timer.now()
+    try:
+        status = await method(state, placement.pod, placement.node_name)
+    except Exception as error:
+        timer.tell(name, method, error, started)
+        raise
+    timer.tell(name, method, status, started)
+    return status
 
 
 def _what(error: Exception) -> str:

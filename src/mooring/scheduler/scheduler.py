@@ -126,7 +126,7 @@ class Scheduler:
         self.cluster = Cluster()
         self.waiting_pods = WaitingPods()
         self.pods: dict[str, Pod] = {}
-        self.meters = Meters(options.metrics)
+        self.meters = Meters(options.metrics, options.clock)
         self._clock = options.clock
         self._recorder = recorder
         self._writer = make_writer(self.pods)
@@ -179,6 +179,8 @@ class Scheduler:
             declared_features=options.features["NodeDeclaredFeatures"],
             gang_scheduling="Coscheduling" in self.plugin_names,
             pods=self.pods,
+            observer=self.meters.event_handled,
+            clock=self._clock,
         )
         self.meters.follow(self.queue, self.cluster)
 
@@ -214,6 +216,7 @@ class Scheduler:
             handle.preemptions = self.preemptions
             handle.waiting_pods = self.waiting_pods
             handle.pods = self.pods
+            handle.meters = self.meters.profile
             handle.pick = self.options.rng.randrange
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is promised to pods that are being bound

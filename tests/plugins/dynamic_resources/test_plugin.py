@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from mooring.framework.cluster_event import Hint
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.observer import NobodyCounts
 from mooring.framework.registry import Registry, points_of
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.dynamic_resources.attempt import attempt_of, chosen_devices
@@ -413,6 +415,22 @@ class TestExtendedResources:
         assert world.devices.mapping_version() != before
 
 
+class Counted(NobodyCounts):
+    """What the plugin counts."""
+
+    def __init__(self) -> None:
+        self.claims: list[bool] = []
+        self.waits: list[tuple[list[str], list[str], str, float]] = []
+
+    def claim_created(self, *, is_created: bool) -> None:
+        self.claims.append(is_created)
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        self.waits.append((list(drivers), list(conditional), status, seconds))
+
+
 class FakeWriter:
     """An API server's claims, reduced to merge patches and resource versions."""
 
@@ -617,6 +635,59 @@ class TestPreBind:
         status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
         assert status.code is Code.ERROR
         assert status.message.startswith("device binding timeout")
+
+    @pytest.mark.parametrize(
+        ("conditions", "result", "waited_s"),
+        [
+            pytest.param({"ready": "True"}, "success", 5.0, id="ready after a while"),
+            pytest.param({"failed": "True"}, "failure", 5.0, id="the device says that it failed"),
+            pytest.param({}, "timeout", 600.0, id="nothing is heard"),
+        ],
+    )
+    async def test_the_wait_is_counted_by_driver(
+        self, conditions: dict[str, str], result: str, waited_s: float
+    ) -> None:
+        world, writer = self.world(claim("c"))
+        wanted = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+        world.cluster.put(gpus("a", "gpu-0", **wanted))
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        world.place(pod("c"), "a")
+
+        def report() -> None:
+            wire = msgspec.to_builtins(world.cluster.objects.get(ResourceClaim, "ns/c"))
+            found = [{"type": kind, "status": status} for kind, status in conditions.items()]
+            wire["status"]["devices"] = [{"driver": "drv", "pool": "a", "device": "gpu-0", "conditions": found}]
+            writer._put(wire)
+
+        writer.on_sleep = [report]
+        await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert counted.waits == [(["drv"], ["drv"], result, waited_s)]
+
+    async def test_devices_without_conditions_are_not_waited_for(self) -> None:
+        world, _ = self.world(claim("c"))
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        world.place(pod("c"), "a")
+        assert (await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")).is_success
+        assert counted.waits == []
+
+    @pytest.mark.parametrize("is_created", [pytest.param(True, id="taken"), pytest.param(False, id="refused")])
+    async def test_claims_that_are_made_are_counted(self, is_created: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        world, writer = self.world(EXTENDED)
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        wanting = pod(requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+
+        async def refuse(claim: ResourceClaim) -> ResourceClaim:
+            raise ApiError("resourceclaims is forbidden", code=403)
+
+        if not is_created:
+            monkeypatch.setattr(writer, "create_claim", refuse)
+        status = await world.plugin.pre_bind(world.state, world.info(wanting), "a")
+        assert status.is_success is is_created
+        assert counted.claims == [is_created]
 
     async def test_without_an_api_server_it_says_so(self) -> None:
         world = World(*AB, claim("c"))

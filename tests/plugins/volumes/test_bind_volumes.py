@@ -12,6 +12,7 @@ from mooring.api.core import Node
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.errors import ApiError
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.observer import NobodyCounts
 from mooring.framework.status import Code
 from mooring.plugins.volumes.bind_volumes import VolumeWriter
 
@@ -259,6 +260,29 @@ async def test_a_refused_write_is_told_and_reverted(world: Any) -> None:
     claim = story.plugin._claims.get("ns/new")
     assert claim is not None and SELECTED not in claim.metadata.annotations
     assert story.plugin._volumes.get("pv").spec.claim_ref is not None  # that one the API server has
+
+
+class Failures(NobodyCounts):
+    """The stages that failed."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def volume_stage_failed(self, operation: str) -> None:
+        self.stages.append(operation)
+
+
+async def test_a_binding_that_fails_is_counted(world: Any) -> None:
+    story = Story(world, "static")
+    failures = Failures()
+    world.handle.meters = lambda name: failures
+    story.writer.later[1.0] = lambda: story.controller_binds("static", "pv")
+    assert (await story.bind()).is_success
+    assert failures.stages == []
+    other = Story(world, "static", "new")
+    other.writer.refuse["ns/new"] = ApiError("Operation cannot be fulfilled", code=409, reason="Conflict")
+    assert not (await other.bind()).is_success
+    assert failures.stages == ["bind"]
 
 
 async def test_without_a_writer_it_says_so(world: Any) -> None:

@@ -9,6 +9,7 @@ from mooring.api.resource import AllocationResult, ResourceClaim
 from mooring.api.times import format_time
 from mooring.clock import Clock
 from mooring.errors import ApiError
+from mooring.framework.observer import PluginMeters
 from mooring.framework.status import SUCCESS, Status
 from mooring.plugins.dynamic_resources.attempt import Attempt
 from mooring.plugins.dynamic_resources.claims import (
@@ -35,13 +36,20 @@ class Binding:
     """Binds the claims of one attempt. A refusal of the API server raises ApiError."""
 
     def __init__(
-        self, writer: ClaimWriter, devices: ClusterDevices, clock: Clock, timeout_s: float, attempt: Attempt
+        self,
+        writer: ClaimWriter,
+        devices: ClusterDevices,
+        clock: Clock,
+        timeout_s: float,
+        attempt: Attempt,
+        meters: PluginMeters,
     ) -> None:
         self._writer = writer
         self._devices = devices
         self._clock = clock
         self._timeout_s = timeout_s
         self._attempt = attempt
+        self._meters = meters
 
     async def run(self, pod: Pod, node_name: str) -> Status:
         attempt = self._attempt
@@ -52,7 +60,17 @@ class Binding:
             return SUCCESS
         message = f"waiting for binding conditions for device on node {node_name}"
         self._writer.record_event(pod, "Normal", "BindingConditionsPending", "Scheduling", message)
-        return await self._wait_for_devices()
+        started = self._clock.monotonic()
+        status, result = await self._wait_for_devices()
+        self._count(result, self._clock.monotonic() - started)
+        return status
+
+    def _count(self, result: str, seconds: float) -> None:
+        """Every device counts with the whole wait, also one that was ready from the start: so does upstream."""
+        allocations = (claim.status.allocation for claim in self._attempt.claims)
+        devices = [device for found in allocations if found is not None for device in found.devices.results]
+        conditional = [device.driver for device in devices if device.binding_conditions]
+        self._meters.devices_waited_for([device.driver for device in devices], conditional, result, seconds)
 
     async def _bind_claim(self, index: int, pod: Pod, node_name: str) -> ResourceClaim:
         attempt, writer = self._attempt, self._writer
@@ -70,7 +88,7 @@ class Binding:
                 if on_node is None or on_node.extended_claim is None:
                     raise ApiError(f"extended resource claim not found for node {node_name}")
                 mappings = on_node.mappings
-                claim = await writer.create_claim(_to_create(on_node.extended_claim))
+                claim = await self._create(on_node.extended_claim)
                 attempt.extended = attempt.claims[index] = claim
             claim = await self._store(claim, pod, allocation)
             self._devices.assume(claim, is_new=is_new)
@@ -81,6 +99,15 @@ class Binding:
         finally:
             if allocation is not None:
                 self._devices.remove_pending(pending_uid)
+
+    async def _create(self, claim: ResourceClaim) -> ResourceClaim:
+        try:
+            created = await self._writer.create_claim(_to_create(claim))
+        except ApiError:
+            self._meters.claim_created(is_created=False)
+            raise
+        self._meters.claim_created(is_created=True)
+        return created
 
     async def _store(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
         writer = self._writer
@@ -106,7 +133,8 @@ class Binding:
             claim = await writer.get_claim(claim.namespace, claim.name)
         raise AssertionError("unreachable")
 
-    async def _wait_for_devices(self) -> Status:
+    async def _wait_for_devices(self) -> tuple[Status, str]:
+        """The status, and what the metrics call it."""
         attempt = self._attempt
         give_up = self._clock.now() + self._timeout_s
         while True:
@@ -116,16 +144,16 @@ class Binding:
                 attempt.claims[index] = current
                 failure = binding_failure(current)
                 if failure:
-                    return Status.error(failure)
+                    return Status.error(failure), "failure"
                 if not is_ready_for_binding(current):
                     if has_binding_timed_out(current, self._clock.now(), self._timeout_s):
-                        return Status.error(f"device binding timeout: claim={current.name}")
+                        return Status.error(f"device binding timeout: claim={current.name}"), "timeout"
                     is_ready = False
                     break
             if is_ready:
-                return SUCCESS
+                return SUCCESS, "success"
             if self._clock.now() >= give_up:
-                return Status.error("device binding timeout: context deadline exceeded")
+                return Status.error("device binding timeout: context deadline exceeded"), "timeout"
             await self._writer.sleep(BINDING_POLL_S)
 
 

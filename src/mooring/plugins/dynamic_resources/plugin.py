@@ -395,8 +395,8 @@ class DynamicResources:
         if not isinstance(writer, ClaimWriter):
             return Status.error("no API server to store claims with")
         try:
-            return await Binding(writer, self._devices, self._clock, self._binding_timeout_s, attempt).run(
-                pod.pod, node_name
-            )
+            meters = self._handle.meters(pod.pod.spec.scheduler_name)
+            binding = Binding(writer, self._devices, self._clock, self._binding_timeout_s, attempt, meters)
+            return await binding.run(pod.pod, node_name)
         except ApiError as error:
             return Status.error(str(error))
