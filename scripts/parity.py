@@ -61,9 +61,9 @@ On a live cluster:
   configured order, the one that held the pod first; kube-scheduler's order is random.
 - **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
   usage ends with exit code 2 (kube-scheduler: 1).
-- **Requests are JSON**; kube-scheduler's default is protocol buffers. `plugin_execution_duration_seconds`,
-  `event_handling_duration_seconds` and the metrics of batching and of device binding conditions are served but not
-  filled yet.
+- **Requests are JSON**; kube-scheduler's default is protocol buffers.
+- **A plugin is timed by call**: an observation of `scheduler_plugin_execution_duration_seconds` at Filter or Score is
+  one call for all nodes that the plugin had to look at; kube-scheduler makes one per node. PreEnqueue is not timed.
 """
 
 
