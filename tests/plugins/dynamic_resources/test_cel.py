@@ -69,6 +69,15 @@ def selectors() -> CelSelectors:
         pytest.param(f"{GPU}.version.major() + {GPU}.version.minor() == 11", True, id="parts of a version"),
         pytest.param("[1, 2, 3].sum() == 6 && [2, 1].isSorted() == false", True, id="functions of lists"),
         pytest.param('sets.contains(["a", "b"], ["b"]) && sets.intersects([1], [1, 2])', True, id="sets"),
+        pytest.param(
+            "[3, 1, 3].distinct().sort() == [1, 3] && lists.range(2) == [0, 1]", True, id="lists put in order"
+        ),
+        pytest.param("[[1], [2, [3]]].flatten() == [1, 2, [3]]", True, id="lists in lists, one level"),
+        pytest.param("[1, [2, [3]]].flatten(2).reverse().slice(0, 2) == [3, 2]", True, id="a part of a flat list"),
+        pytest.param("has(device.driver) && has( device . capacity )", True, id="a device has all its fields"),
+        pytest.param("has(device.allowMultipleAllocations) && has(device.attributes.gone)", True, id="even empty ones"),
+        pytest.param('\'has(device.driver)\' == "has(device." + "driver)"', True, id="a text is left alone"),
+        pytest.param(f"has({GPU}.model) && !has({GPU}.gone)", True, id="an attribute may be missing"),
         pytest.param('"A-b".lowerAscii().replace("-", "+").split("+").join(":") == "a:b"', True, id="strings"),
         pytest.param(f"{GPU}.gone == 1 || true", True, id="an error beside true does not matter"),
     ],
@@ -85,6 +94,13 @@ def test_selectors(selectors: CelSelectors, expression: str, want: bool) -> None
         pytest.param(f"{GPU}.index.startsWith('x')", "no such overload", id="a function of another type"),
         pytest.param(f"{MEMORY}.isLessThan({GPU}.version)", "no such overload", id="a quantity against a version"),
         pytest.param("1 / (device.driver.size() - 15) == 1", "division by zero", id="a division by zero"),
+        pytest.param("[1].slice(0, 2) == [1]", "cannot slice(0, 2), list is length 1", id="a slice too long"),
+        pytest.param(
+            "[1].slice(-1, 0) == []", "cannot slice(-1, 0), negative indexes not supported", id="from below 0"
+        ),
+        pytest.param("[1].flatten(-1) == [1]", "level must be non-negative", id="flat to below 0"),
+        pytest.param("[dyn(1), dyn('a')].sort() == []", "list elements must have the same type", id="no order"),
+        pytest.param("[[1], [2]].sort() == []", "list elements must be comparable", id="lists have no order"),
         pytest.param("[1][device.driver.size()] == 1", "index out of bounds: 15", id="an index too large"),
         pytest.param(
             f"{GPU}.index",
@@ -158,6 +174,11 @@ class TestCostLimit:
             expression = f"cel.bind(v{i}, v{i - 1} + v{i - 1}, {expression})"
         with pytest.raises(CompileError, match="actual cost limit exceeded"):
             selectors.matches(f"cel.bind(v0, device.driver, {expression})", content())
+
+    @pytest.mark.parametrize("expression", ["lists.range(1000000000) == []", "lists.range(9000).distinct() == []"])
+    def test_long_lists_stop(self, selectors: CelSelectors, expression: str) -> None:
+        with pytest.raises(RuntimeCelError, match="operation cancelled: actual cost limit exceeded"):
+            selectors.matches(expression, content())
 
     def test_growing_replacements_stop(self, selectors: CelSelectors) -> None:
         text = "device.driver"

@@ -33,6 +33,12 @@ _INDEX_ERROR = re.compile(r"Index error: index=(-?\d+)")
 _STATUS_PREFIX = re.compile(r"\A[A-Z_]+: ")
 _STATUS_SUFFIX = re.compile(r" \[[A-Z_]+\]\Z")
 _UNKNOWN_FIELD = re.compile(r"undeclared reference to 'device\.([A-Za-z0-9_]+)[^']*'")
+# A device always has its fields, and every domain is at least an empty map; the library would look for values instead.
+_PRESENCE = re.compile(
+    r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+    r"""|\bhas\(\s*device\s*\.\s*"""
+    r"""(?:driver|allowMultipleAllocations|(?:attributes|capacity)(?:\s*\.\s*[A-Za-z_][A-Za-z0-9_]*)?)\s*\)"""
+)
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 _MAX_GROWTH = 1_000_000
 _MAX_CACHED_EXPRESSIONS = 1_000
@@ -170,6 +176,7 @@ class _Runtime:
         return cel.NewEnv(variables=variables, functions=declarations, extensions=self._extensions)
 
     def compile(self, expression: str) -> Any:
+        expression = _PRESENCE.sub(lambda found: found[1] or "true", expression)
         try:
             checked = self._check(expression)
             kind = checked.return_type()

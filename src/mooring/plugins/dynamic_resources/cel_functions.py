@@ -152,6 +152,38 @@ def _last_index_of(items: list[Any], wanted: Any) -> int:
     return next((i for i in range(len(items) - 1, -1, -1) if items[i] == wanted), -1)
 
 
+def _slice(items: list[Any], start: int, end: int) -> list[Any]:
+    call = f"cannot slice({start}, {end})"
+    if start < 0 or end < 0:
+        raise CelFunctionError(f"{call}, negative indexes not supported")
+    if start > end:
+        raise CelFunctionError(f"{call}, start index must be less than or equal to end index")
+    if len(items) < end:
+        raise CelFunctionError(f"{call}, list is length {len(items)}")
+    return items[start:end]
+
+
+def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelFunctionError("level must be non-negative")
+    flat: list[Any] = []
+    for item in items:
+        if isinstance(item, list) and depth:
+            flat += _flatten(item, depth - 1)
+        else:
+            flat.append(item)
+    return flat
+
+
+def _sort(items: list[Any]) -> list[Any]:
+    kinds = {type(item) for item in items}
+    if len(kinds) > 1:
+        raise CelFunctionError("list elements must have the same type")
+    if kinds & {list, dict, type(None)}:
+        raise CelFunctionError("list elements must be comparable")
+    return sorted(items)
+
+
 def _char_at(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise CelFunctionError(f"index out of range: {index}")
@@ -206,6 +238,18 @@ def functions(budget: Budget) -> list[CelFunction]:
         budget.spend(sum(map(len, items)) + len(items) * len(separator))
         return separator.join(items)
 
+    def numbers(count: int) -> list[int]:
+        budget.spend(max(count, 0))
+        return list(range(count))
+
+    def distinct(items: list[Any]) -> list[Any]:
+        found: list[Any] = []
+        for item in items:
+            budget.spend(len(found))
+            if item not in found:
+                found.append(item)
+        return found
+
     f = CelFunction
     return [
         f("quantity", ["string"], "quantity", lambda s: encode_quantity(_parse_quantity(s)), is_member=False),
@@ -243,6 +287,13 @@ def functions(budget: Budget) -> list[CelFunction]:
         f("max", ["list"], "dyn", _extreme("max", max)),
         f("indexOf", ["list", "dyn"], "int", _index_of),
         f("lastIndexOf", ["list", "dyn"], "int", _last_index_of),
+        f("lists.range", ["int"], "list", numbers, is_member=False),
+        f("slice", ["list", "int", "int"], "list", _slice),
+        f("flatten", ["list"], "list", _flatten),
+        f("flatten", ["list", "int"], "list", _flatten),
+        f("sort", ["list"], "list", _sort),
+        f("distinct", ["list"], "list", distinct),
+        f("reverse", ["list"], "list", lambda items: items[::-1]),
         f("sets.contains", ["list", "list"], "bool", lambda a, b: all(x in a for x in b), is_member=False),
         f(
             "sets.equivalent",
