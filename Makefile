@@ -36,8 +36,12 @@ check: $(STAMP)  ## formatting, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check  ## everything CI runs
-	$(BIN)/pytest -n auto
+test: check  ## everything CI runs; a soak of three minutes runs beside the tests, and counts as one
+	@mkdir -p build
+	@$(BIN)/mooring bench soak --minutes 3 >build/soak.log 2>&1 & soak=$$!; \
+	  trap 'kill $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
+	  echo "$(BIN)/pytest -n auto"; $(BIN)/pytest -n auto || exit $$?; \
+	  echo "$(BIN)/mooring bench soak --minutes 3"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
 	$(BIN)/mooring bench decide --pods 500

@@ -10,7 +10,7 @@ import pytest
 from mooring.bench.soak import Least, Report, Sample, judge_memory, soak
 from mooring.bench.soak_audit import Audit
 from mooring.bench.soak_churn import Churn
-from mooring.bench.soak_holdings import count_holdings, left_behind
+from mooring.bench.soak_holdings import BLOCKS, OPEN_FILES, count_holdings, left_behind
 from mooring.bench.soak_memory import slope_per_minute
 from mooring.bench.soak_replicas import Leaders
 from mooring.client.kubeconfig import ClientConfig
@@ -60,6 +60,18 @@ def test_every_kind_of_fault_comes_however_the_dice_fall():
         for _ in range(churn.steps_for_all_faults):
             churn.step()
         assert churn.done.keys() >= FAULTS
+
+
+def test_faults_leave_most_of_the_cluster_working():
+    """Or little would be bound, and a soak would show little."""
+    plane = ControlPlane(garbage_collection=False)
+    churn = Churn(plane, Faults(), random.Random(1), 20, "lease")
+    churn.set_up()
+    for _ in range(5 * churn.steps_for_all_faults):
+        churn.step()
+        present = list(plane.store.iterate(NODES))
+        assert len(present) >= 16
+        assert sum(bool(entry.object()["spec"].get("unschedulable")) for entry in present) <= 5
 
 
 class _Replica:
@@ -220,11 +232,26 @@ def test_a_pod_that_changes_its_node_is_noticed(world):
     ],
 )
 def test_the_slope_of_memory(samples, slope):
-    assert slope_per_minute(samples) == pytest.approx(slope)
+    assert slope_per_minute(samples)[0] == pytest.approx(slope)
+
+
+@pytest.mark.parametrize(
+    ("grows", "connections"),
+    [
+        pytest.param(0.0, (10, 20, 5, 5, 30, 40), id="connections that come look like growth, and are none"),
+        pytest.param(1.5, (40, 30, 20, 10, 10, 5), id="growth that connections hide by going"),
+        pytest.param(1.5, (7, 7, 7, 7, 7, 7), id="as many connections all the time"),
+    ],
+)
+def test_the_slope_of_memory_at_an_equal_number_of_connections(grows, connections):
+    samples = [(60.0 * i, 100 + grows * i + 0.25 * n) for i, n in enumerate(connections)]
+    slope, each = slope_per_minute(samples, connections)
+    assert slope == pytest.approx(grows)
+    assert len(set(connections)) == 1 or each == pytest.approx(0.25)
 
 
 def _samples(*memory, blocks=1000):
-    return [Sample(60.0 * i, mib, {"process: blocks of memory": blocks + i}) for i, mib in enumerate(memory)]
+    return [Sample(60.0 * i, mib, {BLOCKS: blocks + i, OPEN_FILES: 7}) for i, mib in enumerate(memory)]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +273,5 @@ def test_memory_that_grows_in_the_second_half_of_a_long_run_is_a_problem(minutes
 def test_what_was_held_in_the_middle_and_at_the_end_stands_beside_the_slope():
     report = Report(seconds=180.0, seed=1)
     judge_memory(_samples(100, 100, 100, 100), report)
-    name = "process: blocks of memory"
-    assert (report.held_middle[name], report.held_last[name], report.held_most[name]) == (1002, 1003, 1003)
+    assert (report.held_middle[BLOCKS], report.held_last[BLOCKS], report.held_most[BLOCKS]) == (1002, 1003, 1003)
     assert report.blocks_slope_per_min == pytest.approx(1.0)

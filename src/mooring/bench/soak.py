@@ -16,7 +16,7 @@ from typing import Any
 
 from mooring.bench.soak_audit import Audit
 from mooring.bench.soak_churn import NAMESPACE, Churn
-from mooring.bench.soak_holdings import Holdings, count_holdings, left_behind
+from mooring.bench.soak_holdings import BLOCKS, OPEN_FILES, Holdings, count_holdings, left_behind
 from mooring.bench.soak_memory import resident_mib, slope_per_minute
 from mooring.bench.soak_replicas import Leaders, Replica
 from mooring.controlplane.controllers.manager import ControllerManager
@@ -76,6 +76,8 @@ class Report:
     memory_middle_mib: float = 0.0
     memory_last_mib: float = 0.0
     memory_slope_mib_per_min: float = 0.0
+    memory_per_open_file_mib: float = 0.0
+    memory_slope_at_equal_open_files_mib_per_min: float = 0.0
     blocks_slope_per_min: float = 0.0
     held_middle: Holdings = field(default_factory=dict)
     held_last: Holdings = field(default_factory=dict)
@@ -237,7 +239,12 @@ def judge_memory(samples: list[Sample], report: Report) -> None:
     for sample in samples:
         for name, count in sample.held.items():
             report.held_most[name] = max(count, report.held_most.get(name, 0))
-    report.memory_slope_mib_per_min = slope_per_minute([(s.at_s, s.memory_mib) for s in second_half])
-    report.blocks_slope_per_min = slope_per_minute([(s.at_s, s.held["process: blocks of memory"]) for s in second_half])
-    if report.seconds >= SLOPE_FROM_MIN * 60 and report.memory_slope_mib_per_min > MAX_SLOPE_MIB_PER_MIN:
-        report.problems.append(f"memory grows by {report.memory_slope_mib_per_min:.2f} MiB per minute")
+    memory = [(sample.at_s, sample.memory_mib) for sample in second_half]
+    blocks = [(sample.at_s, sample.held[BLOCKS]) for sample in second_half]
+    report.memory_slope_mib_per_min, _ = slope_per_minute(memory)
+    report.blocks_slope_per_min, _ = slope_per_minute(blocks)
+    # Connections come and go, and both ends of each hold a quarter of a MiB: their number must not look like a trend.
+    slope, each = slope_per_minute(memory, [sample.held[OPEN_FILES] for sample in second_half])
+    report.memory_slope_at_equal_open_files_mib_per_min, report.memory_per_open_file_mib = slope, each
+    if report.seconds >= SLOPE_FROM_MIN * 60 and slope > MAX_SLOPE_MIB_PER_MIN:
+        report.problems.append(f"memory grows by {slope:.2f} MiB per minute")

@@ -139,20 +139,23 @@ class Churn:
         self._api.create(NODES, "", node)
 
     def _cordon(self) -> None:
-        """Cordon a node, or uncordon it."""
+        """Cordon a node, or uncordon it; where a quarter is cordoned already, one of those is uncordoned."""
 
         def change(obj: dict[str, Any]) -> None:
             if not obj["spec"].pop("unschedulable", False):
                 obj["spec"]["unschedulable"] = True
 
-        present = [entry.name for entry in self._api.store.iterate(NODES)]
-        if present:
-            self._api.modify(NODES, "", self._rng.choice(present), change)
+        present = list(self._api.store.iterate(NODES))
+        cordoned = [entry for entry in present if entry.object()["spec"].get("unschedulable")]
+        choices = cordoned if 4 * len(cordoned) >= len(present) else present
+        if choices:
+            self._api.modify(NODES, "", self._rng.choice(choices).name, change)
 
     def _lose_node(self) -> None:
-        """A node goes, and its pods with it; or one that went comes back."""
-        name = self._rng.choice(self._node_names)
-        if self._api.store.get(NODES, "", name) is None:
+        """A node goes, and its pods with it; or one that went comes back, at the latest when a fifth is missing."""
+        missing = [name for name in self._node_names if self._api.store.get(NODES, "", name) is None]
+        name = self._rng.choice(missing if 5 * len(missing) >= len(self._node_names) else self._node_names)
+        if name in missing:
             self._create_node(name)
             return
         self._api.delete(NODES, "", name)

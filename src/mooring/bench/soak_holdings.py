@@ -17,6 +17,7 @@ from mooring.scheduler.live import LiveScheduler
 
 EVENTS = by_resource("events")
 Holdings = dict[str, int]
+TASKS, OPEN_FILES, BLOCKS = "process: tasks", "process: open files", "process: blocks of memory"
 
 
 def count_holdings(plane: ControlPlane, schedulers: Iterable[LiveScheduler]) -> Holdings:
@@ -34,9 +35,9 @@ def count_holdings(plane: ControlPlane, schedulers: Iterable[LiveScheduler]) -> 
         for name, count in count_scheduler(scheduler).items():
             held[f"schedulers: {name}"] = held.get(f"schedulers: {name}", 0) + count
     return held | {
-        "process: tasks": len(asyncio.all_tasks()),
-        "process: open files": len(os.listdir("/proc/self/fd")),
-        "process: blocks of memory": sys.getallocatedblocks(),
+        TASKS: len(asyncio.all_tasks()),
+        OPEN_FILES: len(os.listdir("/proc/self/fd")),
+        BLOCKS: sys.getallocatedblocks(),
     }
 
 

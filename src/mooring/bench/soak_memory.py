@@ -6,6 +6,9 @@ import contextlib
 import ctypes
 import gc
 import os
+from collections.abc import Sequence
+
+import numpy as np
 
 
 def resident_mib() -> float:
@@ -22,11 +25,16 @@ def resident_mib() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-def slope_per_minute(samples: list[tuple[float, float]]) -> float:
-    """The line through (second, amount) that fits best, in amounts per minute."""
+def slope_per_minute(samples: Sequence[tuple[float, float]], beside: Sequence[float] = ()) -> tuple[float, float]:
+    """The line through (second, amount) that fits best, in amounts per minute; and what each of ``beside`` costs.
+
+    Where the amount also depends on something that comes and goes, as memory does on the number of connections, that
+    is ``beside`` (one number per sample): the slope is the one at an equal number of them.
+    """
     if len(samples) < 2:
-        return 0.0
-    mean_x = sum(x for x, _ in samples) / len(samples)
-    mean_y = sum(y for _, y in samples) / len(samples)
-    spread = sum((x - mean_x) ** 2 for x, _ in samples)
-    return 60.0 * sum((x - mean_x) * (y - mean_y) for x, y in samples) / spread if spread else 0.0
+        return 0.0, 0.0
+    minutes, amounts = np.array(samples).T / ((60.0,), (1.0,))
+    others = np.array(beside or [0.0] * len(samples))
+    columns = (minutes - minutes.mean(), others - others.mean(), np.ones(len(samples)))
+    (slope, each, _), *_ = np.linalg.lstsq(np.stack(columns, axis=1), amounts, rcond=None)
+    return float(slope), float(each)

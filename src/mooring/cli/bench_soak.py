@@ -96,8 +96,9 @@ def _draw(out: Console, report: Report) -> None:
     )
     out.print()
     out.print(
-        f"memory {report.memory_first_mib:.0f} → {report.memory_middle_mib:.0f} → {report.memory_last_mib:.0f} MiB, "
-        f"slope of the second half {report.memory_slope_mib_per_min:+.2f} MiB/min, "
+        f"memory {report.memory_first_mib:.0f} → {report.memory_middle_mib:.0f} → {report.memory_last_mib:.0f} MiB; "
+        f"in the second half {report.memory_slope_at_equal_open_files_mib_per_min:+.2f} MiB/min "
+        f"at an equal number of connections ({report.memory_slope_mib_per_min:+.2f} with them), "
         f"{report.blocks_slope_per_min:+,.0f} blocks of memory/min"
     )
     out.print(f"tasks left over: {report.tasks_left}")
