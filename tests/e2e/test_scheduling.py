@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.config.features import Features
+from mooring.errors import ApiError
+from mooring.scheduler.scheduler import Options
+
 pytestmark = pytest.mark.e2e
 
 
@@ -97,6 +101,68 @@ async def test_a_more_important_pod_evicts_and_gets_the_node(world):
             assert event["note"] == f"Preempted by pod {high['metadata']['uid']} on node a"
         (failed,) = await world.events("high", "FailedScheduling")
         assert failed["note"] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+async def test_without_the_gate_victims_are_evicted_before_the_attempt_ends(world):
+    """The order of requests tells: with the gate the preemptor's condition may be written before anybody is deleted."""
+    await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
+    await world.node("a", cpu="2")
+    options = Options(features=Features(SchedulerAsyncPreemption=False))
+    async with world.scheduler(options=options) as live:
+        await world.pod("low-1", terminationGracePeriodSeconds=0)
+        await world.pod("low-2", terminationGracePeriodSeconds=0)
+        await world.bound("low-1")
+        await world.bound("low-2")
+        order = _order_of_writes(live.scheduler)
+        await world.pod("high", cpu="2", priorityClassName="high")
+        assert await world.bound("high") == "a"
+        assert sorted(order[:4]) == ["delete low-1", "delete low-2", "patch low-1", "patch low-2"]
+        assert order[4] == "patch high"
+        rendered = live.scheduler.meters.render().decode()
+        assert "scheduler_preemption_victims_sum 2\n" in rendered
+        assert "scheduler_preemption_goroutines_execution_total{" not in rendered
+
+
+async def test_without_the_gate_a_refused_eviction_is_told_to_the_preemptor(world):
+    await world.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
+    await world.node("a", cpu="2")
+    options = Options(features=Features(SchedulerAsyncPreemption=False))
+    async with world.scheduler(options=options) as live:
+        await world.pod("low", cpu="2", terminationGracePeriodSeconds=0)
+        await world.bound("low")
+        writer = live.scheduler.preemptions._writer
+        delete_pod = writer.delete_pod
+
+        async def refuse(pod):
+            raise ApiError("pods is forbidden", code=403)
+
+        writer.delete_pod = refuse
+        await world.pod("high", cpu="2", priorityClassName="high")
+        (failed,) = await world.events("high", "FailedScheduling")
+        assert failed["note"] == "0/1 nodes are available: 1 Insufficient cpu. preemption: pods is forbidden"
+        assert not (await world.get("Pod", "high"))["status"].get("nominatedNodeName")
+        writer.delete_pod = delete_pod
+        await world.pod("small", cpu="1m")  # others are tried again, too
+        await world.condition("small", status="False")
+        await world.node("b", cpu="2")
+        assert await world.bound("high") == "b"
+
+
+def _order_of_writes(scheduler):
+    """What is patched and deleted from now on, in the order in which it was asked for."""
+    order, writer = [], scheduler._writer
+    patch_pod_status, delete_pod = writer.patch_pod_status, writer.delete_pod
+
+    async def patch(namespace, name, body):
+        order.append(f"patch {name}")
+        await patch_pod_status(namespace, name, body)
+
+    async def delete(pod):
+        order.append(f"delete {pod.name}")
+        await delete_pod(pod)
+
+    writer.patch_pod_status, writer.delete_pod = patch, delete
+    return order
 
 
 async def test_a_victim_that_takes_its_time_keeps_the_nominated_pod_waiting(world):

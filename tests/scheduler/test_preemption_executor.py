@@ -147,3 +147,27 @@ async def test_a_victim_that_waits_on_permit_is_stopped_in_memory():
     assert stage.sent == []
     assert stage.events[0][1].endswith("on node a (in kube-scheduler memory).")
     assert (await waiting.verdict()).message == "preempted"
+
+
+# ---- without the gate SchedulerAsyncPreemption -----------------------------------------------------------------------
+
+
+async def test_without_the_gate_all_victims_go_before_the_attempt_ends():
+    stage = Stage(make("one"), make("two"), make("going", terminating=True), nominated=(make("less", 1, "a"),))
+    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is None
+    assert sorted(stage.sent[:-1]) == [("delete", "one"), ("delete", "two"), ("patch", "one"), ("patch", "two")]
+    assert stage.sent[-1] == ("patch", "less"), "promises are taken back after the evictions"
+    assert not stage.executor.is_running("uid-preemptor")
+    assert stage.tasks == stage.activated == []
+
+
+async def test_without_the_gate_a_refused_eviction_is_the_attempts_failure():
+    forbidden = ServerError("pods is forbidden", code=403)
+    stage = Stage(make("one"), make("two"), failures={("delete", "one"): forbidden}, nominated=(make("less", 1, "a"),))
+    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is forbidden
+    assert ("patch", "less") not in stage.sent
+
+
+async def test_without_the_gate_a_victim_that_is_gone_is_no_failure():
+    stage = Stage(make("one"), failures={("delete", "one"): NotFound("gone", code=404)})
+    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is None

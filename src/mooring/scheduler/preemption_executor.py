@@ -85,6 +85,18 @@ class PreemptionExecutor:
         self._running[preemptor.uid] = ""
         self._spawn(self._run(preemptor.pod, node_name, alive))
 
+    async def evict_now(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> ApiError | None:
+        """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
+
+        All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
+        """
+        self._metrics.preemption_victims.observe(len(victims))
+        alive = [victim for victim in victims if not victim.pod.is_terminating]
+        problem = await self._evict_together(preemptor.pod, node_name, alive)
+        if problem is None:
+            await self._clear_nominations(preemptor.pod, node_name)
+        return problem
+
     async def _run(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> None:
         started = self._clock.monotonic()
         log.v(2).info(
@@ -131,21 +143,23 @@ class PreemptionExecutor:
 
     async def _evict_all(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> bool:
         *first, last = victims
-        if first:
-            limit = asyncio.Semaphore(PARALLEL)
-
-            async def evict(victim: PodInfo) -> bool:
-                async with limit:
-                    return await self._evict(preemptor, node_name, victim)
-
-            results = await asyncio.gather(*(evict(victim) for victim in first))
-            if not all(results):
-                return False
+        if await self._evict_together(preemptor, node_name, first) is not None:
+            return False
         self._running[preemptor.uid] = last.pod.key
-        return await self._evict(preemptor, node_name, last)
+        return await self._evict(preemptor, node_name, last) is None
 
-    async def _evict(self, preemptor: Pod, node_name: str, victim: PodInfo) -> bool:
-        """Make one victim go; false if the API server did not play along."""
+    async def _evict_together(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> ApiError | None:
+        limit = asyncio.Semaphore(PARALLEL)
+
+        async def evict(victim: PodInfo) -> ApiError | None:
+            async with limit:
+                return await self._evict(preemptor, node_name, victim)
+
+        problems = await asyncio.gather(*(evict(victim) for victim in victims))
+        return next((problem for problem in problems if problem is not None), None)
+
+    async def _evict(self, preemptor: Pod, node_name: str, victim: PodInfo) -> ApiError | None:
+        """Make one victim go; an error if the API server did not play along."""
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
         pod = victim.pod
         if self._stop_in_memory(victim.uid):
@@ -161,9 +175,9 @@ class PreemptionExecutor:
             except ApiError as error:
                 if error.code == 404:
                     log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
-                    return True
+                    return None
                 log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
-                return False
+                return error
             log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
         self._recorder.record(
             reference_to(pod),
@@ -173,7 +187,7 @@ class PreemptionExecutor:
             note=note,
             controller=preemptor.spec.scheduler_name,
         )
-        return True
+        return None
 
     def _stop_in_memory(self, uid: str) -> bool:
         waiting = self._waiting_pods.get(uid)

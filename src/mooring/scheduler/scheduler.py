@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
@@ -134,6 +134,7 @@ class Scheduler:
         self._patching: dict[str, asyncio.Future[Any]] = {}  # by uid: patches of one pod keep their order
         self._wake = asyncio.Event()
         self._is_aborted = False
+        self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
         self._turnstile = Turnstile()
         self.decisions = 0
         self._nominator = nominator = _LateNominator()
@@ -281,6 +282,8 @@ class Scheduler:
                     await self._schedule_in_thread(info)
                 else:
                     self.schedule_one(info)
+                if self._evicting is not None:
+                    await asyncio.wait([self._evicting])
                 if self._clock.monotonic() >= until:
                     break
             else:
@@ -418,9 +421,32 @@ class Scheduler:
         if decision.is_fit_error and any(plugin.name == PREEMPTION for plugin in profile.post_filter):
             self.options.metrics.preemption_attempts.inc()
         if decision.victims and decision.nominated_node:
+            if not self.options.features["SchedulerAsyncPreemption"]:
+                self._evicting = self._spawn(self._evict_first(info, profile, decision, started))
+                return
             self.preemptions.start(decision.pod, decision.nominated_node, decision.victims)
+        self._give_up(info, profile, decision, started)
+
+    def _give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         self._fail(info, profile, Failure.of_decision(decision), started)
         self._flush(profile, decision)
+
+    async def _evict_first(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        """End an attempt only after its victims are evicted; nobody else is tried meanwhile."""
+        try:
+            problem = await self.preemptions.evict_now(decision.pod, decision.nominated_node or "", decision.victims)
+            if problem is not None:  # nobody is promised anything then
+                message = f"preemption: {problem}"
+                decision = replace(
+                    decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
+                )
+            self._turnstile(self._give_up, info, profile, decision, started)
+        except Exception as error:  # our own mistake: it costs this pod an attempt
+            log.error(error, "Unexpected error in an eviction", pod=info.key)
+            failure = Failure(SCHEDULER_ERROR, f"{type(error).__name__}: {error}")
+            self._turnstile(self._fail, info, profile, failure, started)
+        finally:
+            self._evicting = None
 
     def _place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         node_name = decision.node or ""
