@@ -73,7 +73,7 @@ class Call:
         self.user = user
         self.accept = media.accept(request.headers.get("Accept", ""))
         self.body = b""
-        self.options = Options()
+        self.options: Options
 
 
 class Server:
@@ -212,6 +212,8 @@ class Server:
         if call.method != "GET":
             call.body = await _read_body(call.request)
             call.options = _options(call, verb)
+        else:
+            call.options = Options()
         reply = self._dispatch(call, route, verb)
         if self._durable is not None and call.method != "GET":
             await self._durable()
@@ -512,9 +514,9 @@ def _patch_type(call: Call) -> str:
 
 def _options(call: Call, verb: str) -> Options:
     parameters = call.parameters
-    dry_run = parameters.get("dryRun", "")
     if not parameters and verb != "patch":
         return Options(manager=_agent(call))
+    dry_run = parameters.get("dryRun", "")
     kind = f"{verb.capitalize()}Options" if verb in ("create", "update", "patch") else "DeleteOptions"
     if dry_run not in ("", "All"):
         raise status.invalid(kind, "meta.k8s.io", "", [status.unsupported("dryRun", dry_run, ["All"])])

@@ -6,7 +6,6 @@ controllers use it directly; ``http`` only translates.
 
 from __future__ import annotations
 
-import os
 import random
 from asyncio import Future
 from collections.abc import Callable, Mapping, Sequence
@@ -46,10 +45,14 @@ class Options:
 
 
 def _random_uid() -> str:
-    """A random UUID (version 4), in a quarter of the time that ``uuid.uuid4`` takes."""
-    bits = int.from_bytes(os.urandom(16)) & ~(0xF000 << 64 | 0xC000 << 48) | 0x4000 << 64 | 0x8000 << 48
-    digits = f"{bits:032x}"
+    """A random UUID (version 4), in a quarter of the time that ``uuid.uuid4`` takes: nothing here is a secret."""
+    digits = f"{_uids.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+_uids = random.Random()
+_RANDOM_BITS = ~(0xF000 << 64 | 0xC000 << 48)
+_VERSION_4 = 0x4000 << 64 | 0x8000 << 48
 
 
 _SERVERS_OWN = frozenset(
@@ -237,7 +240,7 @@ class Api:
             metadata["generation"] = 1
         metadata["creationTimestamp"] = self.timestamp()
         for name, value in given.items():
-            if name not in _SERVERS_OWN and value not in (None, {}, []):
+            if name not in _SERVERS_OWN and (value or value in ("", 0)):
                 metadata[name] = value
         obj["metadata"] = metadata
         if kind.has_status and not strategy.keeps_status_at_create:

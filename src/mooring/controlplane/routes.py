@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from mooring.controlplane.kinds import Kind, by_path
@@ -11,8 +11,7 @@ from mooring.controlplane.status import StatusError, bad_request, path_not_found
 MAX_PATH = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     kind: Kind
     namespace: str = ""
     name: str = ""

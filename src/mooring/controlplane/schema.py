@@ -147,8 +147,7 @@ def decode(type_name: str, body: bytes, kind: str, version: str) -> tuple[dict[s
         raise bad_request(f"couldn't get version/kind; json parse error: {_one_line(error)}") from None
     if not fits:
         return obj, normalize(type_name, obj, kind, version)
-    if b"null" in body:
-        _drop_nulls(types()[type_name], obj)
+    _drop_nulls(types()[type_name], obj, body)
     return obj, []
 
 
@@ -157,8 +156,7 @@ def check(type_name: str, obj: dict[str, Any], kind: str, version: str) -> list[
     try:
         body = msgspec.json.encode(obj)
         _strict_decoder(type_name).decode(body)
-        if b"null" in body:
-            _drop_nulls(types()[type_name], obj)
+        _drop_nulls(types()[type_name], obj, body)
         return []
     except msgspec.ValidationError:
         pass
@@ -181,10 +179,18 @@ def normalize(type_name: str, obj: Any, kind: str, version: str) -> list[str]:
     return unknown
 
 
-def _drop_nulls(described: Type, obj: dict[str, Any]) -> None:
-    """Drop nulls in place in an object that is known to be of the right shape."""
-    for key in [key for key, value in obj.items() if value is None]:
-        del obj[key]
+def _drop_nulls(described: Type, obj: dict[str, Any], body: bytes) -> None:
+    """Drop nulls in place in an object that is known to be of the right shape; ``body`` is its JSON."""
+    left = body.count(b"null")
+    if left:
+        nulls = [key for key, value in obj.items() if value is None]
+        for key in nulls:
+            del obj[key]
+        if left > len(nulls):
+            _drop_nulls_below(described, obj)
+
+
+def _drop_nulls_below(described: Type, obj: dict[str, Any]) -> None:
     for key, value in obj.items():
         if isinstance(value, (dict, list)):
             _drop_nulls_in(described.fields[key].type, value)
@@ -202,7 +208,9 @@ def _drop_nulls_in(name: str, value: Any) -> None:
             value[key] = _zero(element)
         items = list(value.values())
     else:
-        _drop_nulls(types()[name], value)
+        for key in [key for key, item in value.items() if item is None]:
+            del value[key]
+        _drop_nulls_below(types()[name], value)
         return
     if element not in SCALARS:
         for item in items:
