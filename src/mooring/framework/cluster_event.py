@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntFlag
 
 from mooring.api.core import Pod
@@ -77,17 +77,21 @@ class ClusterEvent:
     resource: EventResource
     action: ActionType
     custom_label: str = ""
+    label: str = field(init=False, repr=False, compare=False)
+    """The name in metrics and logs, such as ``AssignedPodDelete``."""
+    is_wildcard: bool = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def label(self) -> str:
-        """The name in metrics and logs, such as ``AssignedPodDelete``."""
-        if self.custom_label:
-            return self.custom_label
-        return self.resource.value + _ACTION_LABELS.get(self.action, str(int(self.action)))
+    def __post_init__(self) -> None:
+        """Work out what is asked of a few events many times; hashing enums is slow."""
+        set_once = object.__setattr__
+        label = self.custom_label or self.resource.value + _ACTION_LABELS.get(self.action, str(int(self.action)))
+        set_once(self, "label", label)
+        set_once(self, "is_wildcard", self.resource is EventResource.WILDCARD and self.action == ActionType.ALL)
+        set_once(self, "_hash", hash((self.resource, self.action, self.custom_label)))
 
-    @property
-    def is_wildcard(self) -> bool:
-        return self.resource is EventResource.WILDCARD and self.action == ActionType.ALL
+    def __hash__(self) -> int:
+        return self._hash
 
     def covers(self, happened: ClusterEvent) -> bool:
         """Report whether this registration is about what happened."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -58,7 +58,7 @@ class Status:
 
     def by(self, plugin: str) -> Status:
         """The same verdict, signed; a plugin may sign for another one."""
-        return self if self.plugin else replace(self, plugin=plugin)
+        return self if self.plugin else Status(self.code, self.reasons, plugin)
 
     @staticmethod
     def unschedulable(*reasons: str) -> Status:

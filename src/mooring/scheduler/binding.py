@@ -112,7 +112,7 @@ class BindingCycle:
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         started = self._clock.monotonic()
-        status = await self._bind(placement)
+        status = await plugin_calls.bind(placement)
         self._time("Bind", placement, status, started)
         if status.is_success:
             self._finish(placement)
@@ -168,9 +168,6 @@ class BindingCycle:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
         return SUCCESS
-
-    async def _bind(self, placement: Placement) -> Status:
-        return await plugin_calls.bind(placement)
 
     def _finish(self, placement: Placement) -> None:
         info, pod = placement.info, placement.pod.pod

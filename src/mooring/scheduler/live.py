@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 
 from mooring.client.informer import InformerSet
@@ -17,6 +18,9 @@ from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 
 COMPONENT = "mooring"
+GC_THRESHOLDS = (10_000, 20, 50)
+"""How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
+by itself, and looking at it early and often is what costs."""
 
 
 class LiveScheduler:
@@ -42,10 +46,14 @@ class LiveScheduler:
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
         )
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
+        self._gc_thresholds = gc.get_threshold()
+        self._tune_gc = tune_gc
         connect(self.informers, self.scheduler, raw=raw, plugins=self.scheduler.plugin_names)
 
     async def start(self) -> None:
         """Begin to watch and to write events."""
+        if self._tune_gc:
+            gc.set_threshold(*GC_THRESHOLDS)
         self.informers.start()
         await self.recorder.start()
 
@@ -61,6 +69,7 @@ class LiveScheduler:
         self.scheduler.close()
         await self.informers.stop()
         await self.recorder.stop(drain_s=min(drain_s, 5.0))
+        gc.set_threshold(*self._gc_thresholds)
         return is_done
 
     async def __aenter__(self) -> LiveScheduler:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from mooring.api.core import Pod
 from mooring.clock import Clock
@@ -51,7 +51,7 @@ class PreemptionExecutor:
         nominated_pods: Callable[[str], Iterable[PodInfo]],
         activate: Callable[[Iterable[Pod]], None],
         is_gated: Callable[[Pod], bool],
-        spawn: Callable[[Awaitable[None]], object],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._writer = writer
         self._recorder = recorder
