@@ -109,6 +109,18 @@ def test_files_that_are_no_extender(tmp_path: Path, text: str | None, said: str)
     assert said in str(result.exception) and "\n" not in str(result.exception)
 
 
+def test_a_plugin_that_watches_needs_names_only() -> None:
+    plugin = str(Path(__file__).parents[2] / "examples" / "03-extenders" / "quiet_nodes.py")
+    for options in ([], ["--watch"]):
+        (entry,) = json.loads(run("config", "--plugin", plugin, "--entry-only", "-o", "json", *options).output)
+        assert entry.get("nodeCacheCapable", False) is bool(options)
+
+
+def test_an_extender_in_a_file_watches_nothing(ext: str) -> None:
+    result = run("serve", ext, "--watch")
+    assert isinstance(result.exception, UsageError) and "--watch is for a --plugin" in str(result.exception)
+
+
 def test_neither_a_file_nor_a_plugin() -> None:
     assert isinstance(run("config").exception, UsageError)
 

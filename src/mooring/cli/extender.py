@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
     from mooring.extender.conformance import Report
     from mooring.extender.handlers import Served
+    from mooring.extender.plugin_server import PluginServer
     from mooring.extender.server import ExtenderServer
 
 _PORT = 8888
+FIRST_LISTS_S = 60.0
 
 
 @click.group()
@@ -41,30 +43,30 @@ def extender() -> None:
     """
 
 
-def _served(file: str | None, plugins: Sequence[str], weight: int | None, arguments: str | None) -> Served:
+def _served(
+    file: str | None, plugins: Sequence[str], arguments: str | None, *, is_watched: bool = False
+) -> tuple[Served, PluginServer | None]:
     """What FILE or --plugin stands for."""
     if bool(file) == bool(plugins):
         raise UsageError("name either a FILE with an extender or a --plugin to serve as one")
+    if file and is_watched:
+        raise UsageError("--watch is for a --plugin; an extender in a FILE sees what the scheduler sends")
     from mooring.extender.loading import load_extender
 
     try:
         if file:
-            served = load_extender(file)
-        else:
-            from mooring.extender.plugin_server import PluginServer
-            from mooring.framework.plugin_loading import find_plugins
+            return load_extender(file), None
+        from mooring.extender.plugin_server import PluginServer
+        from mooring.framework.plugin_loading import find_plugins
 
-            found = [plugin for reference in plugins for plugin in find_plugins(reference)]
-            server = PluginServer(found, _arguments(arguments, found))
-            if server.left_out:
-                left_out = ", ".join(server.left_out)
-                click.echo(f"warning: an extender cannot do {left_out}; these are left out", err=True)
-            served = server.served()
+        found = [plugin for reference in plugins for plugin in find_plugins(reference)]
+        server = PluginServer(found, _arguments(arguments, found), is_watched=is_watched)
     except PluginError as error:
         raise UsageError(str(error)) from None
-    if weight is not None:
-        served.settings.weight = weight
-    return served
+    if server.left_out:
+        left_out = ", ".join(server.left_out)
+        click.echo(f"warning: an extender cannot do {left_out}; these are left out", err=True)
+    return server.served(), server
 
 
 def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
@@ -77,6 +79,9 @@ def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
 
 
 _weight_option = click.option("--weight", type=click.IntRange(1), help="The weight of its scores.  [default: its own]")
+_watch_option = click.option(
+    "--watch", is_flag=True, help="For a plugin: watch the cluster, so that it sees the pods on nodes."
+)
 _args_option = click.option("--args", "arguments", metavar="YAML", help="Arguments of the plugin, as in pluginConfig.")
 
 
@@ -84,6 +89,9 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Argumen
 @click.argument("file", required=False)
 @plugin_option
 @_args_option
+@_watch_option
+@click.option("--kubeconfig", default="", metavar="FILE", help="Watch this cluster.  [default: as kubectl finds it]")
+@click.option("--context", default="", metavar="NAME", help="Watch the cluster of this context in the kubeconfig.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 for everybody.")
 @click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
 @click.option("--prefix", default="", metavar="PATH", help="Serve under this path, as in urlPrefix.")
@@ -103,6 +111,9 @@ def serve(
     file: str | None,
     plugins: tuple[str, ...],
     arguments: str | None,
+    watch: bool,
+    kubeconfig: str,
+    context: str,
     host: str,
     port: int,
     prefix: str,
@@ -123,12 +134,14 @@ def serve(
     Example:
       mooring extender serve my_ext.py --port 8888
       mooring extender serve --plugin my_plugin.py --host 0.0.0.0
+      mooring extender serve --plugin my_plugin.py --kubeconfig ~/.kube/config
     """
     from mooring.extender.server import ExtenderServer, Limits, timeout_for
     from mooring.extender.tls import server_context
     from mooring.observe import logs
 
-    served = _served(file, plugins, None, arguments)
+    is_watched = bool(watch or kubeconfig or context)
+    served, plugin_server = _served(file, plugins, arguments, is_watched=is_watched)
     tls = None
     if tls_cert_file or tls_private_key_file or client_ca_file:
         tls = server_context(tls_cert_file, tls_private_key_file, client_ca_file)
@@ -138,11 +151,29 @@ def serve(
     timeout_s = timeout_for(served.settings.http_timeout) if timeout is None else timeout
     limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout_s, threads=threads)
     server = ExtenderServer(served, prefix=prefix, limits=limits)
-    _serve(server, host, port, tls, prefix)
+    with _watched(plugin_server, kubeconfig, context) if is_watched else contextlib.nullcontext():
+        _serve(server, host, port, tls, prefix)
     if server.is_busy:  # Python waits for threads at the end, and a handler that blocks would keep it from ending
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+@contextlib.contextmanager
+def _watched(server: PluginServer | None, kubeconfig: str, context: str) -> Iterator[None]:
+    """Tell the plugins' server what happens in the cluster."""
+    from mooring.client.kubeconfig import find_config
+    from mooring.scheduler.watching import ClusterWatch
+
+    assert server is not None, "only plugins are served with a cluster"
+    config = find_config(kubeconfig, context=context)
+    click.echo(f"waiting for the objects of {config.server}", err=True)
+    watch = ClusterWatch(config, server, plugins=[plugin.name for plugin in server.plugins])
+    watch.start(FIRST_LISTS_S)
+    try:
+        yield
+    finally:
+        watch.stop()
 
 
 def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | None, prefix: str) -> None:
@@ -174,6 +205,7 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
 @click.argument("file", required=False)
 @plugin_option
 @_args_option
+@_watch_option
 @_weight_option
 @click.option("--url", default=f"http://127.0.0.1:{_PORT}", show_default=True, help="Where the scheduler will find it.")
 @click.option(
@@ -187,6 +219,7 @@ def config_(
     file: str | None,
     plugins: tuple[str, ...],
     arguments: str | None,
+    watch: bool,
     weight: int | None,
     url: str,
     ca_file: str,
@@ -210,7 +243,9 @@ def config_(
         raise UsageError(f"--url: {url!r}; with a certificate https://… would be right")
     if bool(cert_file) != bool(key_file):
         raise UsageError("--cert-file and --key-file go together; only one is given")
-    served = _served(file, plugins, weight, arguments)
+    served, _ = _served(file, plugins, arguments, is_watched=watch)
+    if weight is not None:
+        served.settings.weight = weight
     value: Any = [entry_for(served, url, **files)] if entry_only else configuration_for(served, url, **files)
     emit(value, output, lambda out: None)
 

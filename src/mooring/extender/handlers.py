@@ -184,14 +184,14 @@ class Nodes:
         self.views = self.names if node_type is str else [entry[2] for entry in entries]
 
 
-class _NameOnly(msgspec.Struct):
-    pass
+class NameOnly(msgspec.Struct):
+    """A node of which nothing but the name is wanted."""
 
 
 def filter_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
     shape = shape_of(function, where)
     run = called(shape.function)
-    reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
+    reader = NodeReader(NameOnly if shape.wants_names else shape.node_type)
 
     def answer(body: bytes) -> tuple[bytes, Facts]:
         nodes = Nodes(body, reader, shape.node_type)
@@ -299,7 +299,7 @@ def filter_answer(found: Filtered, raw: Mapping[str, bytes], *, by_name: bool) -
 def prioritize_verb(function: Callable[..., Any], where: str) -> Callable[[bytes], tuple[bytes, Facts]]:
     shape = shape_of(function, where)
     run = called(shape.function)
-    reader = NodeReader(_NameOnly if shape.wants_names else shape.node_type)
+    reader = NodeReader(NameOnly if shape.wants_names else shape.node_type)
 
     def answer(body: bytes) -> tuple[bytes, Facts]:
         nodes = Nodes(body, reader, shape.node_type)

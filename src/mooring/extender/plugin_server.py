@@ -1,10 +1,16 @@
 """A mooring plugin as an extender, unchanged: for those who keep their kube-scheduler.
 
-What a scheduler sends is the pod and its candidate nodes. The plugin sees
-those nodes without the pods that run there, because nobody tells an extender
-about them; one that looks at labels, taints, annotations or allocatable
-resources decides as it would inside the scheduler. Scores from 0 to 100 become
-scores from 0 to 10.
+What a scheduler sends is the pod and its candidate nodes. Nobody tells an
+extender which pods run there, so there are two ways:
+
+| | the plugin sees | sent are |
+|---|---|---|
+| as it is | the request's nodes (labels, taints, allocatable), no pods, volumes or anything else | whole nodes |
+| watched | the cluster as the API server shows it, pods and all | names, or whole nodes |
+
+Watched, it is a moment behind the scheduler: pods that are being bound are on
+their nodes for the scheduler already, and here when the API server says so.
+Scores from 0 to 100 become scores from 0 to 10.
 """
 
 from __future__ import annotations
@@ -17,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
 from mooring.clock import SystemClock
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.errors import MooringError, PluginError
 from mooring.extender.handlers import (
     Facts,
     HandlerError,
+    NameOnly,
     Nodes,
     Served,
     Settings,
@@ -45,21 +53,28 @@ from mooring.state.pod_info import PodInfo
 MAX_NODES = 50_000  # remembered; more than any cluster has means that names do not come again
 
 
+UNSEEN = "node(s) not seen yet by the extender"
+
+
 @dataclass(slots=True)
 class _Request:
     pod: PodInfo
     rows: NodeRows
-    names: list[str]
-    raw: dict[str, bytes]
+    names: list[str]  # of the rows
+    unseen: list[str]  # offered, but nothing is known of them
+    nodes: Nodes
     key: str
 
 
 class PluginServer:
-    """Holds the nodes that came so far, and asks the plugins about those of the request at hand."""
+    """Holds the nodes that came so far, or a watched cluster, and asks the plugins about those of a request."""
 
-    def __init__(self, plugins: Sequence[type], arguments: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, plugins: Sequence[type], arguments: dict[str, Any] | None = None, *, is_watched: bool = False
+    ) -> None:
         self.cluster = Cluster()
-        self._reader = NodeReader(Node)
+        self._is_watched = is_watched
+        self._reader = NodeReader(NameOnly if is_watched else Node)
         prepare(Pod)
         self._seen: dict[str, Node] = {}
         self._lock = threading.Lock()  # plugins and columns are for one thread at a time
@@ -89,7 +104,28 @@ class PluginServer:
         if self.scorers:
             verbs["prioritize"] = self._prioritize
         name = "+".join(str(plugin.name) for plugin in self.plugins)
-        return Served(Settings(name=name, weight=weight), verbs)
+        return Served(Settings(name=name, weight=weight, node_cache_capable=self._is_watched), verbs)
+
+    # ---- the watched cluster: ``scheduler.watching`` calls these -----------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        with self._lock:
+            self.cluster.put(obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        with self._lock:
+            if isinstance(old, Pod) and old.uid != new.uid:
+                self.cluster.remove_pod(old.uid)  # deleted and made anew under the same name
+            self.cluster.put(new)
+
+    def delete(self, obj: Object) -> None:
+        with self._lock:
+            if isinstance(obj, Pod):
+                self.cluster.remove_pod(obj.uid)
+            elif isinstance(obj, Node):
+                self.cluster.remove_node(obj.name)
+            else:
+                self.cluster.objects.remove(type(obj), obj.key)
 
     # ---- verbs -------------------------------------------------------------------------------------------------
 
@@ -108,8 +144,10 @@ class PluginServer:
             if not status.is_success:
                 found = for_good if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else refused
                 found[name] = status.message
-        answer = filter_answer(Filtered(keep, refused, for_good), request.raw, by_name=False)
-        return answer, Facts(request.key, len(request.names), len(keep))
+        refused |= dict.fromkeys(request.unseen, UNSEEN)
+        nodes = request.nodes
+        answer = filter_answer(Filtered(keep, refused, for_good), nodes.raw, by_name=nodes.are_names)
+        return answer, Facts(request.key, len(nodes.names), len(keep))
 
     def _judge(self, state: CycleState, request: _Request) -> list[Status]:
         """One status per node: of the first plugin that refuses it."""
@@ -191,10 +229,24 @@ class PluginServer:
 
     def _read(self, body: bytes) -> _Request:
         try:
-            nodes = Nodes(body, self._reader, Node)
-        except WrongForm as error:
-            raise WrongForm(str(error).replace("this extender", "a plugin")) from None
+            nodes = Nodes(body, self._reader, str if self._is_watched else Node)
+        except WrongForm:
+            raise WrongForm(
+                "NodeNames without Nodes: a plugin reads whole nodes unless it is served with --watch; "
+                "set nodeCacheCapable: false"
+            ) from None
         pod: Pod = read_pod(nodes.pod)
+        if not self._is_watched:
+            self._take(nodes)
+        table = self.cluster.snapshot().table
+        known = table.nodes
+        names = [name for name in nodes.names if name in known]
+        unseen = [] if len(names) == len(nodes.names) else [name for name in nodes.names if name not in known]
+        index = np.fromiter((known[name].row for name in names), np.int64, len(names))
+        return _Request(self.cluster.info(pod), NodeRows(table, index), names, unseen, nodes, pod_key(nodes.pod))
+
+    def _take(self, nodes: Nodes) -> None:
+        """Remember the nodes of a request."""
         if len(self._seen) > MAX_NODES:
             for name in self._seen:
                 self.cluster.remove_node(name)
@@ -203,6 +255,3 @@ class PluginServer:
             if self._seen.get(name) is not node:
                 self.cluster.set_node(node)
                 self._seen[name] = node
-        table = self.cluster.snapshot().table
-        index = np.fromiter((table.nodes[name].row for name in nodes.names), np.int64, len(nodes.names))
-        return _Request(self.cluster.info(pod), NodeRows(table, index), nodes.names, nodes.raw, pod_key(nodes.pod))
