@@ -197,8 +197,9 @@ class TestNominated:
         nodes = [make_node("a"), make_node("b", unschedulable=True), make_node("c")]
         decision = decide(self.promised(make_pod(spec=spec), "b"), *nodes)
         assert decision.message.startswith(
-            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
-        )
+            "0/3 nodes are available: 1 node(s) were unschedulable, "
+            "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable]."
+        ), "and whoever refused it is listed with those that narrowed the search down"
 
     @pytest.mark.parametrize(
         ("priority", "fits"),

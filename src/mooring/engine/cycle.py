@@ -226,6 +226,8 @@ class Engine:
         if pre.node_names is not None:
             known = (table.nodes[name].row for name in pre.node_names if name in table.nodes)
             index = np.array(sorted(row for row in known if row >= 0), np.int64)
+            # Whoever refuses the promised node counts as one that narrows the search down, too.
+            pre.plugins |= {status.plugin for status in said.values() if status.plugin}
             absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
         looked_at = nodes if index is None else nodes.subset(index)
         outcome = self._filter(pod, profile, state, looked_at, plan)
