@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: start test check bench parity docs soak fuzz release clean
+.PHONY: start test check bench parity docs soak fuzz audit release clean
 .DEFAULT_GOAL := start
 
 # $(call install,EXTRAS): uv is used where it is there (it is faster); plain venv and pip do otherwise.
@@ -58,6 +58,9 @@ soak: $(STAMP)  ## an hour of churn and faults on the embedded control plane (MI
 
 fuzz: $(STAMP)  ## feed the parsers nonsense, 60 seconds each
 	$(BIN)/python scripts/fuzz --seconds 60
+
+audit: $(STAMP)  ## ask PyPI what is known about the pinned dependencies
+	$(BIN)/python scripts/audit.py --online
 
 release: $(STAMP)  ## wheel, sdist, SBOM and checksums in dist/
 	PYTHON=$(BIN)/python scripts/release

@@ -64,3 +64,55 @@ def test_something_too_old_is_noticed(tmp_path, monkeypatch):
     (tmp_path / "deploy" / "requirements.txt").write_text("idna==3.6\n")
     monkeypatch.setitem(audit["problems"].__globals__, "ROOT", tmp_path)
     assert audit["problems"]() == ["idna 3.6 is pinned; 3.7 fixes CVE-2024-3651 (quadratic time)"]
+
+
+def _release(version: str, *vulnerabilities: dict) -> dict:
+    return {"info": {"version": version}, "vulnerabilities": list(vulnerabilities)}
+
+
+KNOWN = {"id": "PYSEC-1", "fixed_in": ["2.0", "1.9.1"], "withdrawn": None}
+
+
+@pytest.mark.parametrize(
+    ("pages", "want"),
+    [
+        pytest.param({"/pypi/a/1.9/json": _release("1.9")}, [], id="nothing is known"),
+        pytest.param(
+            {"/pypi/a/1.9/json": _release("1.9", KNOWN)},
+            ["a 1.9 is pinned; PYSEC-1 is fixed in 2.0, 1.9.1"],
+            id="something is known",
+        ),
+        pytest.param(
+            {"/pypi/a/1.9/json": _release("1.9", {**KNOWN, "fixed_in": []})},
+            ["a 1.9 is pinned; PYSEC-1 is fixed in no version yet"],
+            id="something that nobody has fixed",
+        ),
+        pytest.param(
+            {"/pypi/a/1.9/json": _release("1.9", {**KNOWN, "withdrawn": "2024-01-01"})}, [], id="a withdrawn advisory"
+        ),
+        pytest.param(
+            {"/pypi/a/json": _release("1.9", KNOWN)},
+            ["a 1.9 is pinned; PYSEC-1 is fixed in 2.0, 1.9.1"],
+            id="only the newest release has a page and it is this one",
+        ),
+        pytest.param({"/pypi/a/json": _release("2.0")}, None, id="the page of another release proves nothing"),
+        pytest.param({}, None, id="no page"),
+    ],
+)
+def test_what_pypi_says_about_a_release(pages, want):
+    audit = runpy.run_path(str(ROOT / "scripts" / "audit.py"))
+    assert audit["vulnerabilities"]("a", "1.9", pages.get) == want
+
+
+def test_what_pypi_is_silent_about_is_not_counted_as_good():
+    audit = runpy.run_path(str(ROOT / "scripts" / "audit.py"))
+    pages = {"/pypi/a/1/json": _release("1", KNOWN), "/pypi/b/json": _release("9")}
+    asked, found, silent = audit["online"]([("a", "1"), ("b", "1")], pages.get)
+    assert (asked, len(found), silent) == (["a 1"], 1, ["b 1"])
+
+
+def test_the_audit_says_how_old_its_list_is():
+    command = [sys.executable, str(ROOT / "scripts" / "audit.py")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    until = tomllib.loads((ROOT / "scripts" / "minimum_versions.toml").read_text())["until"]
+    assert done.returncode == 0 and f"until {until}" in done.stdout
