@@ -19,8 +19,8 @@ import pytest
 from mooring.client.pool import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
-from mooring.engine import row_cache
-from mooring.plugins import image_locality, pod_topology_spread
+from mooring.engine import promises, row_cache
+from mooring.plugins import image_locality, pod_topology_spread, trial_columns
 from mooring.plugins.dynamic_resources import cel, pools
 from mooring.queue import heap, nominator, unschedulable
 from mooring.scheduler.scheduler import Options, Scheduler
@@ -31,8 +31,10 @@ from mooring.testing import bound, make_node, make_object, make_pod
 SMALL = 5
 CACHES = {
     row_cache: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
+    promises: {"MAX_KEPT": SMALL, "MAX_LOG": SMALL},
     image_locality: {"MAX_KEPT": SMALL},
     pod_topology_spread: {"MAX_KEPT": SMALL},
+    trial_columns: {"MAX_BYTES": 0, "MAX_SEEN": SMALL},
     cel: {"_MAX_CACHED_VERDICTS": SMALL, "_MAX_CACHED_DEVICES": SMALL, "_MAX_CACHED_EXPRESSIONS": SMALL},
     pools: {"MAX_REACHES": SMALL, "MAX_CONTENTS": SMALL},
     nominator: {"MAX_LOG": SMALL},
@@ -50,7 +52,7 @@ NOT_COUNTED = (int, float, type, types.ModuleType, types.FunctionType, types.Bui
 def small_caches(monkeypatch):
     for module, limits in CACHES.items():
         for name, limit in limits.items():
-            monkeypatch.setattr(module, name, limit, raising=False)
+            monkeypatch.setattr(module, name, limit)
 
 
 class _Client:
