@@ -293,6 +293,26 @@ def test_closing_ends_connections() -> None:
             socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
+def test_a_request_that_is_being_carried_out_is_answered_before_the_end() -> None:
+    with running() as (server, port):
+        busy, idle = Client(port).send(request(path="/prioritize")), Client(port)
+        assert idle.send(request()).answer()[0] == 200
+        assert Names.entered.acquire(timeout=10)
+        closing = threading.Thread(target=server.close, args=(10.0,))
+        closing.start()
+        assert idle.is_closed(), "nobody waits for those who only wait"
+        Names.released.set()
+        try:
+            status, headers, _ = busy.answer()
+            assert (status, headers["connection"]) == (200, "close")
+            closing.join(10)
+            assert not closing.is_alive()
+        finally:
+            Names.released.clear()
+            busy.close()
+            idle.close()
+
+
 def test_a_port_that_is_taken_and_a_host_that_is_not_here() -> None:
     with running() as (_, port):
         for host, number in (("127.0.0.1", port), ("host.invalid", 0)):

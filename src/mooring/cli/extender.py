@@ -196,7 +196,7 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
     try:
         done.wait()
     finally:
-        server.close()
+        server.close(server.limits.handler_timeout_s + 1.0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

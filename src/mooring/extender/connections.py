@@ -123,16 +123,28 @@ class Connections:
             threading.Thread(target=self._accept, args=(listener,), name="extender-accept", daemon=True).start()
         return port
 
-    def close(self) -> None:
+    def close(self, drain_s: float = 0.0) -> None:
+        """Accept nobody any more; requests that are being carried out have some time to end."""
         self._is_closed = True
         for listener in self._listeners:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
             listener.close()
+        deadline = time.monotonic() + drain_s
+        while busy := self._cut_those_who_wait():
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.02)
+        for connection in busy:
+            connection.cut()
+
+    def _cut_those_who_wait(self) -> list[Connection]:
         with self._lock:
             left = list(self._open)
         for connection in left:
-            connection.cut()
+            if connection.waits_since is not None:
+                connection.cut()
+        return [connection for connection in left if connection.waits_since is None]
 
     def _accept(self, listener: socket.socket) -> None:
         while not self._is_closed:
@@ -205,8 +217,9 @@ class Connections:
                 if answer is None:
                     connection.wait_for_late_answer()
                     return
-                connection.send(answer, request, closes=not request.keeps_alive)
-                if not request.keeps_alive:
+                is_last = self._is_closed or not request.keeps_alive
+                connection.send(answer, request, closes=is_last)
+                if is_last:
                     return
                 connection.waits_since = time.monotonic()
         except Refused as refused:

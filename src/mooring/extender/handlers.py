@@ -235,28 +235,23 @@ def _all(answer: Any, nodes: Nodes) -> Filtered:
             raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
         found = Filtered(answer)
     keep = found.keep if isinstance(found.keep, list) else list(found.keep)
-    others = _others(keep, nodes.names)
-    if others is None:
+    if not _are_offered(keep, nodes.names):
         keep = _names_of(keep, nodes)
-        kept = set(keep)
-        others = [name for name in nodes.names if name not in kept]
     if not found.otherwise:
         return Filtered(keep, found.refused, found.refused_for_good)
-    refused = dict.fromkeys(others, found.otherwise)
+    refused = dict.fromkeys(filterfalse(set(keep).__contains__, nodes.names), found.otherwise)
     for name in found.refused_for_good:
         refused.pop(name, None)
     refused.update(found.refused)
     return Filtered(keep, refused, found.refused_for_good)
 
 
-def _others(keep: list[Any], names: Sequence[str]) -> list[str] | None:
-    """The names that are not kept; None if something is kept that is no offered name."""
+def _are_offered(keep: list[Any], names: Sequence[str]) -> bool:
+    """Whether these are names, and all of nodes that were offered."""
     try:
-        kept = set(keep)
+        return not set(keep).difference(names)
     except TypeError:  # nodes, which have no hash
-        return None
-    others = list(filterfalse(kept.__contains__, names))
-    return others if len(others) + len(kept) == len(names) else None
+        return False
 
 
 def _names_of(keep: list[Any], nodes: Nodes) -> list[str]:

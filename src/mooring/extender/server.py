@@ -120,10 +120,10 @@ class ExtenderServer:
             self.close()
             raise
 
-    def close(self) -> None:
-        """End: nobody new is served, and connections are closed."""
+    def close(self, drain_s: float = 0.0) -> None:
+        """End: nobody new is served, and connections are closed, those that are being answered when they have been."""
         if self._connections is not None:
-            self._connections.close()
+            self._connections.close(drain_s)
         if self._watchdog is not None:
             self._watchdog.close()
 
