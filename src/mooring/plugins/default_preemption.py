@@ -186,6 +186,10 @@ class DryRun:
         wanted = min(len(rows), max(len(rows) * self._args.min_candidate_nodes_percentage // 100,
                                     self._args.min_candidate_nodes_absolute))  # fmt: skip
         rows = np.roll(rows, -self._handle.pick(len(rows)))
+        has_victims = self._nodes.table.lowest_priority[rows] < self._pod.priority
+        if not has_victims.all():
+            self.columns.refuse(rows[~has_victims], NO_VICTIMS)
+            rows = rows[has_victims]
         rows = rows[self.columns.outcome[rows] != REFUSED]
         clean: list[Rows] = [rows[:0]]
         violating: list[Rows] = [rows[:0]]
@@ -227,13 +231,7 @@ class DryRun:
         trials: list[Trial] = []
         infos = self._nodes.table.infos
         for row in rows.tolist():
-            potential = [pod for pod in infos[row].pods.values() if pod.priority < priority]
-            if potential:
-                trials.append(Trial(row, potential))
-            else:
-                columns.refuse(row, NO_VICTIMS)
-        if not trials:
-            return
+            trials.append(Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]))
         state = self._state.clone()
         fork = self._nodes.subset(np.array([trial.row for trial in trials])).fork()
         self._move(state, fork, [(i, pod) for i, trial in enumerate(trials) for pod in trial.potential], -1)

@@ -51,7 +51,8 @@ class TrialColumns:
         violations: NDArray[np.int64] = self._harm[0]
         return violations
 
-    def refuse(self, row: int, status: Status, latest: float = -np.inf) -> None:
+    def refuse(self, row: int | Rows, status: Status, latest: float = -np.inf) -> None:
+        """Note for a node, or for many, why it is no use."""
         number = self._numbers.get(status)
         if number is None:
             number = self._numbers[status] = len(self._statuses)

@@ -24,6 +24,7 @@ from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scal
 
 MAX_LOG = 100_000
 MISSING = -1  # the id of a label that a node does not have
+NOBODY = 2**31  # above every priority
 SLACK = 64  # label values and sets of taints that are kept although no node has them any more
 
 
@@ -71,6 +72,7 @@ class NodeTable:
         self.non_zero_requested: NDArray[np.int64] = np.zeros((2, 0), np.int64)  # [cpu | memory, node]
         self.pod_count: NDArray[np.int64] = np.zeros(0, np.int64)  # [node]
         self.allowed_pods: NDArray[np.int64] = np.zeros(0, np.int64)  # [node]
+        self.lowest_priority: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], of its pods; NOBODY without any
         self.unschedulable: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.taint_set: NDArray[np.int32] = np.zeros(0, np.int32)  # [node], index into taint_sets
         self.taint_sets: list[tuple[Taint, ...]] = [()]
@@ -161,6 +163,7 @@ class NodeTable:
         self.non_zero_requested = moved(self.non_zero_requested)
         self.pod_count = moved(self.pod_count)
         self.allowed_pods = moved(self.allowed_pods)
+        self.lowest_priority = moved(self.lowest_priority)
         self.unschedulable = moved(self.unschedulable.astype(np.int64)).astype(np.bool_)
         self.taint_set = moved(self.taint_set.astype(np.int64)).astype(np.int32)
         self.feature_set = moved(self.feature_set.astype(np.int64)).astype(np.int32)
@@ -176,6 +179,7 @@ class NodeTable:
             info.row, info.table_generation = row, self.generation
             if is_new:
                 self._write_node(info)
+                self.lowest_priority[row] = NOBODY
                 for pod in info.pods.values():
                     self._count_pod(info, pod, 1)
 
@@ -299,6 +303,12 @@ class NodeTable:
         self.non_zero_requested[0, row] += sign * shape.non_zero_cpu
         self.non_zero_requested[1, row] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
+        lowest = self.lowest_priority[row]
+        if sign > 0:
+            if pod.priority < lowest:
+                self.lowest_priority[row] = pod.priority
+        elif pod.priority == lowest and not any(other.priority == lowest for other in info.pods.values()):
+            self.lowest_priority[row] = min((other.priority for other in info.pods.values()), default=NOBODY)
 
     def touch(self, info: NodeInfo, ports: tuple[HostPort, ...], *, started: bool = False) -> None:
         """A pod was updated, and counts as before: upstream takes it out and puts it back in.
