@@ -63,10 +63,18 @@ def test_every_kind_is_placed_and_taken_away_again() -> None:
         Size(120, 240), list(growth.KINDS), 20, rounds=2, progress=lambda done, total: told.append((done, total))
     )
     assert [(cost.kind, cost.alike) for cost in result.costs] == [(k, alike) for k in growth.KINDS for alike in (1, 0)]
-    assert all(cost.decisions == cost.placed == 20 for cost in result.costs)
+    assert all(cost.decisions == 20 for cost in result.costs)
+    assert all(cost.placed == (0 if cost.kind == growth.NO_ROOM else 20) for cost in result.costs)
     assert all(0 < cost.p5_us <= cost.median_us for cost in result.costs)
     assert told[-1] == (20 * len(result.costs), 20 * len(result.costs))
     assert result.peak_mib > 0
+
+
+def test_nobody_is_refused_where_nothing_runs() -> None:
+    assert growth.NO_ROOM not in growth.kinds_at(Size(10, 0), growth.KINDS)
+    assert growth.kinds_at(Size(10, 10), growth.KINDS) == list(growth.KINDS)
+    result = growth.measure(Size(5, 0), [growth.NO_ROOM, "plain"], 20, rounds=1)
+    assert [cost.kind for cost in result.costs] == ["plain", "plain"]
 
 
 def test_what_was_placed_is_gone_before_the_next_kind() -> None:
@@ -119,8 +127,9 @@ def test_memory_is_that_of_the_largest_cluster() -> None:
 
 def test_a_document_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "growth.json"
-    path.write_text(json.dumps(growth.document(SIZES, PLAN, {"date": "today"})))
-    assert growth.read(path) == SIZES
+    about = {"date": "today", "machine": {"cores": 2}, "versions": {"mooring": "1"}}
+    path.write_text(json.dumps(growth.document(SIZES, PLAN, about)))
+    assert growth.read(path) == (SIZES, about)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +137,7 @@ def test_a_document_is_read_back(tmp_path: Path) -> None:
     [
         pytest.param("{", "not JSON", id="not JSON"),
         pytest.param('{"format": "other"}', "not a result of mooring bench growth", id="something else"),
-        pytest.param(f'{{"format": "{growth.FORMAT}", "sizes": [{{}}]}}', "sizes: ", id="a size without content"),
+        pytest.param(f'{{"format": "{growth.FORMAT}", "sizes": [{{}}]}}', "sizes: ", id="without anything around"),
     ],
 )
 def test_a_file_that_is_no_result_is_said_to_be_none(content: str, complaint: str, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_what_is_saved_is_not_measured_again(
 
     def measure(size: growth.Size, kinds: tuple[str, ...], decisions: int, **_: object) -> growth.Measured:
         asked.append(size)
+        kinds = growth.kinds_at(size, kinds)
         costs = [growth.Cost(kind, alike, 20, 20, 5.0, 6.0, 7.0) for kind in kinds for alike in (True, False)]
         return growth.Measured(size, costs)
 
@@ -51,8 +52,12 @@ def test_what_is_saved_is_not_measured_again(
     out = capsys.readouterr().out
     assert "by running pods: CPU µs per decision, 5th percentile / median" in out
     assert "pod anti-affinity   no      5 / 6" in out
+    before = json.loads(saved.read_text())
+    before["date"] = "then"
+    saved.write_text(json.dumps(before))
     assert run([*TINY, "--resume", str(saved)]) == 0
     assert len(asked) == 3
+    assert "then, " in capsys.readouterr().out, "what is shown was measured when the file says"
 
 
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:

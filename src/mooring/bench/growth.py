@@ -9,6 +9,7 @@ other side. Costs are CPU time of ``decide``, since others may use the machine.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import math
 import resource
@@ -77,13 +78,25 @@ def _node_affinity(i: int, app: str) -> Pod:
     return pod
 
 
-KINDS: dict[str, Template] = {
+def _no_room(i: int, app: str) -> Pod:
+    """As much CPU as a node has in all: refused wherever a pod runs, and there is nobody less important to evict."""
+    return make_pod(i, app, cpu="32")
+
+
+NO_ROOM = "no room"
+RUNNING: dict[str, Template] = {
     "plain": TEMPLATES["plain"][0],
     "spread": TEMPLATES["spread"][0],
     "pod affinity": _affinity,
     "pod anti-affinity": TEMPLATES["anti-affinity"][0],
     "node affinity": _node_affinity,
 }
+KINDS: dict[str, Template] = {**RUNNING, NO_ROOM: _no_room}
+
+
+def kinds_at(size: Size, kinds: Iterable[str]) -> list[str]:
+    """Those that mean the same at this size: where nothing runs, nobody is refused."""
+    return [kind for kind in kinds if kind != NO_ROOM or size.running_pods >= size.nodes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +204,7 @@ def measure(
     result.pods_mib = round(resident_mib() - before, 2)
     result.build_cpu_s = round(time.process_time() - started, 2)
     engine = Deciding(cluster)
+    kinds = kinds_at(size, kinds)
     series = [(kind, alike, _pods(kind, alike)) for kind in kinds for alike in (True, False)]
     times: dict[tuple[str, bool], list[float]] = {(kind, alike): [] for kind, alike, _ in series}
     placed = dict.fromkeys(times, 0)
@@ -223,8 +237,9 @@ def running_pods(size: Size) -> Iterator[Pod]:
     The pods that are measured are of applications that run here, too: what a
     selector means and which terms object grows with the cluster.
     """
-    apps = [f"{kind.replace(' ', '-')}-{n // len(KINDS)}" for n, kind in zip(range(APPS), _cycle(KINDS), strict=False)]
-    templates = [template for _, template in zip(range(APPS), _cycle(KINDS.values()), strict=False)]
+    kinds = list(itertools.islice(itertools.cycle(RUNNING), APPS))
+    apps = [f"{kind.replace(' ', '-')}-{n // len(RUNNING)}" for n, kind in enumerate(kinds)]
+    templates = [RUNNING[kind] for kind in kinds]
     for i in range(size.running_pods):
         turn, node = divmod(i, size.nodes)
         app = (7 * node + node // APPS + 37 * turn) % APPS
@@ -233,21 +248,15 @@ def running_pods(size: Size) -> Iterator[Pod]:
         yield pod
 
 
-def _cycle(values: Iterable[Any]) -> Iterator[Any]:
-    known = list(values)
-    while True:
-        yield from known
-
-
 def _pods(kind: str, alike: bool) -> Iterator[Pod]:
     """Endless pods of an application that runs already. Not ``alike``: each has requests of its own."""
-    template, app, i = KINDS[kind], f"{kind.replace(' ', '-')}-0", 0
-    while True:
-        i += 1
+    template, app = KINDS[kind], f"{kind.replace(' ', '-')}-0"
+    for i in itertools.count(1):
         pod = template(i, app)
         pod.metadata.uid = f"new-{pod.metadata.uid}"
         if not alike:
-            pod.spec.containers[0].resources.requests = {"cpu": f"{100 + i % 997}m", "memory": f"{200 + i // 997}Mi"}
+            requests = pod.spec.containers[0].resources.requests
+            pod.spec.containers[0].resources.requests = {**requests, "memory": f"{200 + i}Mi"}
         yield pod
 
 
@@ -381,8 +390,8 @@ def document(measured: Sequence[Measured], plan: Plan, about: Mapping[str, Any])
     }
 
 
-def read(path: Path) -> list[Measured]:
-    """The sizes that an earlier run measured, as ``--save`` or ``-o json`` wrote them."""
+def read(path: Path) -> tuple[list[Measured], dict[str, Any]]:
+    """The sizes that an earlier run measured, as ``--save`` or ``-o json`` wrote them, and where and when it ran."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
@@ -392,7 +401,8 @@ def read(path: Path) -> list[Measured]:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise InputError(f"{path}: not a result of mooring bench growth -o json ({FORMAT})")
     try:
-        return [Measured.from_dict(item) for item in value["sizes"]]
+        about = {key: value[key] for key in ("date", "machine", "versions")}
+        return [Measured.from_dict(item) for item in value["sizes"]], about
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path}: sizes: {error}") from None
 

@@ -100,14 +100,16 @@ def growth(
     )
     chosen = kinds or tuple(growing.KINDS)
     about = report.about()
-    known = growing.read(resume) if resume is not None else []
-    found = {each.size: each for each in known if _has_all(each, chosen)}
+    known, earlier = growing.read(resume) if resume is not None else ([], about)
+    found = {each.size: each for each in known if _has_all(each, growing.kinds_at(each.size, chosen))}
+    sizes = [size for size in plan.sizes() if size not in found]
+    if not sizes:  # nothing is measured now: what is shown was measured then
+        about = earlier
 
     def value() -> dict[str, object]:
         return growing.document(_in_order(found, plan), plan, about)
 
     with _progress() as show:
-        sizes = [size for size in plan.sizes() if size not in found]
         for i, size in enumerate(sizes):
             advance = partial(show, f"{i + 1}/{len(sizes)} {size}")
             advance(0, 1)
