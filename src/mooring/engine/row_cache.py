@@ -309,7 +309,8 @@ class RowCache:
 
 
 def _score(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-    scores = guarded(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
+    call = state.timer or guarded
+    scores = call(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
     if scores is None:
         return np.zeros(len(nodes), np.int64)
     if not hasattr(plugin, "normalize") and not getattr(plugin, "scores_in_range", False):
