@@ -292,3 +292,12 @@ def test_a_plugin_that_misses_what_an_earlier_point_prepares_fails_the_attempt(
         assert on.decide(make_pod(name)).reason == "SchedulerError"
     on = Scheduler(make_node("a", unschedulable=True), config=config, uses_cache=uses_cache)
     assert on.decide(make_pod()).reason == "Unschedulable", "nobody asked the plugin"
+
+
+def test_what_is_missed_shows_when_preemption_asks() -> None:
+    config = {"profiles": [{"plugins": {"preFilter": {"disabled": [{"name": "PodTopologySpread"}]}}}]}
+    on = Scheduler(make_node("a", cpu="1"), make_pod("low", node="a", cpu="1", priority=0), config=config)
+    assert on.decide(make_pod("high", cpu="1", priority=5)).message == (
+        '0/1 nodes are available: 1 Insufficient cpu. preemption: running "PodTopologySpread" filter plugin: '
+        'reading "PreFilterPodTopologySpread" from cycleState: not found'
+    )

@@ -29,6 +29,7 @@ from mooring.state.term_index import TermKind
 
 Ints = NDArray[np.int64]
 
+LOST = Status.error('error reading "PreFilterInterPodAffinity" from cycleState: not found')
 AFFINITY = Status.unresolvable("node(s) didn't match pod affinity rules")
 ANTI_AFFINITY = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
 EXISTING_ANTI_AFFINITY = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
@@ -181,7 +182,9 @@ class InterPodAffinity:
         return SUCCESS
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        found: FilterState = state.read(self.name)
+        found: FilterState | None = state.read(self.name)
+        if found is None:
+            return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         ids: Ints | None = None
         if found.terms.required_affinity:
             ids = np.where(self._meets_affinity(found, nodes), 0, 1)

@@ -35,6 +35,7 @@ Ints = NDArray[np.int64]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+LOST = Status.error('reading "PreFilterPodTopologySpread" from cycleState: not found')
 MISSING_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 TOO_SKEWED = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_DOMAIN = 2**31 - 1  # the minimum over no domains: nothing is ever too skewed against it
@@ -310,7 +311,9 @@ class PodTopologySpread:
                 domains.change(column.intern(node.labels[constraint.topology_key]), amount)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        found: FilterState = state.read(self.name)
+        found: FilterState | None = state.read(self.name)
+        if found is None:
+            return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         result: Ints | None = None
         for constraint, domains in zip(found.constraints, found.domains, strict=True):
             minimum = 0 if domains.size < constraint.min_domains else domains.minimum
