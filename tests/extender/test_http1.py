@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import socket
 import threading
+import weakref
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from scripted_server import make_certificate
 
 from mooring.extender.connections import Connection, Connections, Watchdog
 from mooring.extender.handlers import serve_object
-from mooring.extender.http1 import MAX_HEAD_BYTES, Answer, Bounds, Request
+from mooring.extender.http1 import MAX_HEAD_BYTES, Answer, Bounds, Reader, Request
 from mooring.extender.sdk import Extender, Pod
 from mooring.extender.server import ExtenderServer, Limits
 from mooring.extender.tls import server_context
@@ -270,6 +272,22 @@ def test_those_whose_requests_are_carried_out_are_not_put_out() -> None:
             busy.close()
             late.close()
         assert not server.is_busy
+
+
+def test_what_a_connection_took_is_free_when_it_ends() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader = Reader(ours, Bounds(1000, 10, 10))
+        theirs.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert reader.next() is not None
+        reader.close()
+        left = weakref.ref(reader)
+        gc.disable()
+        try:
+            del reader
+            assert left() is None, "no circle that only the garbage collector would find"
+        finally:
+            gc.enable()
 
 
 def test_a_client_that_hangs_up_is_no_matter() -> None:

@@ -224,6 +224,8 @@ class Connections:
                 connection.waits_since = time.monotonic()
         except Refused as refused:
             self._refuse(connection, refused)
+        finally:
+            reader.close()
 
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         connection.waits_since = None

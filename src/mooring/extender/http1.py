@@ -85,6 +85,11 @@ class Reader:
         self._parser: Any = httptools.HttpRequestParser(self)
         self._message: _Message | None = None
 
+    def close(self) -> None:
+        """Let go of the parser, which holds on to its reader: nobody should wait for the garbage collector."""
+        self._parser = None
+        self._buffer.release()
+
     def next(self) -> Request | None:
         """The next request; None when nobody is there any more, or has been quiet for too long."""
         deadline = 0.0
