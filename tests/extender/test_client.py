@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import ssl
 import threading
 import time
+import weakref
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -75,6 +77,26 @@ def test_a_connection_is_kept_and_a_stale_one_is_replaced(server: Script) -> Non
     connections = [asked.connection for asked in server.asked]
     assert connections[0] == connections[1] == connections[2] != connections[3]
     made.close()
+
+
+def test_what_an_answer_took_is_free_when_it_is_read(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Any]] = []
+
+    class Exchange(transport._Exchange):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(transport, "_Exchange", Exchange)
+    server.say("/", {"raw": "x"})
+    connections = transport.Transport(10)
+    gc.disable()
+    try:
+        assert connections.post(f"http://127.0.0.1:{server.port}/", b"{}").body == b"x"
+        assert [ref() for ref in made] == [None], "no circle that only the garbage collector would find"
+    finally:
+        gc.enable()
+        connections.close()
 
 
 @pytest.mark.parametrize(

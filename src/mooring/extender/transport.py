@@ -145,7 +145,9 @@ class Transport:
             self._give_back(connection, exchange.can_be_kept)
             if "gzip" in exchange.header(b"accept-encoding").lower() and not is_loopback(parts.hostname):
                 self._accepts_gzip.add(parts.netloc)
-            return exchange.answer(), exchange.header(b"location") or None
+            found = exchange.answer(), exchange.header(b"location") or None
+            exchange.close()
+            return found
         raise AssertionError("unreachable")
 
     def _request(self, method: str, parts: SplitResult, body: Body) -> bytes:
@@ -370,6 +372,10 @@ class _Exchange:
         if not is_open_ended and self._parser.get_status_code() == 200:
             raise _InBody("unexpected EOF")
         self._keeps_alive = False
+
+    def close(self) -> None:
+        """Let go of the parser, which holds on to the exchange: an answer may have megabytes."""
+        self._parser = None
 
     def header(self, name: bytes) -> str:
         return self._headers.get(name, b"").decode("latin-1")
