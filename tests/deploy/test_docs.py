@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import runpy
@@ -146,10 +147,120 @@ def test_files_that_a_page_names_exist(page):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
 
 
-@pytest.mark.parametrize("page", OWN, ids=lambda page: str(page.relative_to(DOCS)))
-def test_flags_that_a_page_names_exist(page):
-    """What follows `mooring run`, and flags in code spans that no other command has."""
+# Every page that tells a reader to type something, also those whose commands are run elsewhere or cannot be run here.
+TYPED = [
+    *(page for page in sorted(DOCS.rglob("*.md")) if "learn" not in page.parts),  # the course has tests of its own
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+
+
+def _typed(page: Path, program: str) -> list[list[str]]:
+    """What a reader may type that begins with ``program``: in blocks for the shell, and in code marks."""
+    text = page.read_text()
+    lines = [line.strip().removeprefix("$ ") for kind, block in BLOCK.findall(text) if kind in ("sh", "console")
+             for line in block.splitlines()]  # fmt: skip
+    lines += re.findall(r"`([^`]+)`", BLOCK.sub("", text))
+    lines = [re.split(r"  #| > | \|| &", line.replace("\n", " "))[0] for line in lines]
+    return [shlex.split(line)[1:] for line in lines if re.match(rf"{program} [\w-]", line)]
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_flags_that_a_page_names_exist(page):
+    import click
+
+    from mooring.cli.main import cli
     from mooring.scheduler.flags import parse_flags
 
-    for line in re.findall(r"^mooring run (.*?)(?:  #.*)?$", page.read_text(), re.MULTILINE):
-        parse_flags(shlex.split(line))
+    for words in _typed(page, "mooring"):
+        command: click.Command = cli
+        rest = list(words)
+        while rest and isinstance(command, click.Group) and re.fullmatch(r"[a-z]+", rest[0]):
+            found = command.get_command(click.Context(command), rest[0])
+            if found is None and isinstance(command, click.Group) and command.invoke_without_command:
+                break  # mooring learn 1
+            assert found is not None, f"mooring {' '.join(words)}: there is no {rest[0]}"
+            command, rest = found, rest[1:]
+        if words[0] == "run":  # it reads its flags by itself
+            is_cut = rest and rest[-1] == "--config"  # as in "mooring run --config takes this"
+            parse_flags([*rest, "FILE"] if is_cut else rest)
+            continue
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for word in rest:
+            option = word.partition("=")[0]
+            assert not word.startswith("-") or option in known | {"--help", "--version"}, " ".join(words)
+
+
+@pytest.mark.parametrize("page", TYPED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_make_targets_that_a_page_names_exist(page):
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for words in _typed(page, "make"):
+        assert {word for word in words if "=" not in word} <= targets, f"make {' '.join(words)}"
+
+
+def _scripts(page: str) -> list[str]:
+    return [block for kind, block in BLOCK.findall((DOCS / page).read_text()) if kind == "sh" and "kubectl" in block]
+
+
+@pytest.mark.e2e
+async def test_installing_and_upgrading_as_the_pages_say(tmp_path):
+    """The shell blocks with kubectl of two pages, on a cluster whose pods are only told to run."""
+    from mooring.controlplane.controllers.manager import ControllerManager
+    from mooring.controlplane.kinds import by_resource
+    from mooring.controlplane.kubelet import Kubelets
+    from mooring.controlplane.rest import Options
+    from mooring.controlplane.subresources import bind
+
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    apply, ask = _scripts("run/index.md")
+    upgrade, downgrade = _scripts("run/runbook/upgrade.md")
+    (divide,) = _scripts("run/beside.md")
+    async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig") as plane:
+        loop = asyncio.get_running_loop()
+        kubelets, controllers = Kubelets(plane.api, loop), ControllerManager(plane.api, loop)
+        kubelets.start()
+        controllers.start()
+        labels = {"kubernetes.io/os": "linux", "pool": "mooring"}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-1", "labels": labels}}
+        plane.api.create(NODES, "", node)
+        environment = {**os.environ, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "kubeconfig")}
+
+        async def type_in(script: str) -> str:
+            pipe = asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(
+                "bash", "-exc", script, env=environment, cwd=tmp_path, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+            )
+            output = (await asyncio.wait_for(process.communicate(), 60))[0].decode()
+            assert process.returncode == 0, output
+            return output
+
+        async def bind_all() -> None:
+            """The part of the scheduler that was there before."""
+            while True:
+                for pod in plane.api.objects(PODS, "kube-system"):
+                    if not pod["spec"].get("nodeName"):
+                        target = {"kind": "Node", "name": "worker-1"}
+                        body = json.dumps({"metadata": {"name": pod["metadata"]["name"]}, "target": target}).encode()
+                        bind(plane.api, "kube-system", pod["metadata"]["name"], body, Options())
+                await asyncio.sleep(0.05)
+
+        lease = {"metadata": {"name": "mooring"}, "apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        plane.api.create(by_resource("leases.coordination.k8s.io"), "kube-system", lease)
+        binder = asyncio.create_task(bind_all())
+        try:
+            applied = await type_in(apply)
+            assert "successfully rolled out" in applied
+            running = plane.api.objects(PODS, "kube-system")
+            assert {pod["spec"]["containers"][0]["image"] for pod in running} == {"registry.example.com/mooring:0.1.0"}
+            assert "pod/hello created" in await type_in(ask)
+            await type_in("kubectl -n kube-system set env deployment/mooring NEW=1")
+            assert "successfully rolled out" in await type_in(upgrade)
+            assert "rolled back" in await type_in(downgrade)
+            assert "node/worker-1 tainted" in await type_in(divide)
+        finally:
+            binder.cancel()
+            controllers.stop()
+            kubelets.stop()
