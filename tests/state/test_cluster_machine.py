@@ -91,6 +91,7 @@ class ClusterMachine(RuleBasedStateMachine):
         self.order: list[str] = []
         self.ports: dict[str, set[HostPort]] = {name: set() for name in NODES}
         self.images = ImageModel()
+        self.web_class = PodClass("default", {"app": "web"}, False)
         self.column = self.cluster.pod_index.column(
             "web", lambda cls: WEB.matches(cls.labels) and not cls.terminating, None
         )
@@ -262,6 +263,17 @@ class ClusterMachine(RuleBasedStateMachine):
         )
         assert counts.tolist() == [wanted[name] for name in names]
         assert self.column.total == sum(wanted.values()), "pods on nodes that are not there count in the total"
+        for key in KEYS:
+            label = self.cluster.table.label(key)
+            by_domain = Counter[str]()
+            for name in names:
+                by_domain[self.nodes[name].labels.get(key, "")] += wanted[name]
+            found = self.cluster.snapshot().counts_by_domain(self.column, key).tolist()
+            assert found == [by_domain[value] for value in label.values]
+            present, is_complete = label.present()
+            values = {node.labels.get(key) for node in self.nodes.values()}
+            assert present.tolist() == [value in values for value in label.values]
+            assert is_complete == (None not in values)
 
     def check_terms(self, names: list[str]) -> None:
         wanted: dict[Any, Counter[str]] = {}
@@ -275,7 +287,7 @@ class ClusterMachine(RuleBasedStateMachine):
             for indexed, column in self.cluster.terms._columns.items()
         }
         assert found == wanted
-        cls = PodClass("default", {"app": "web"}, False)
+        cls = self.web_class
         matching = {indexed for indexed, _ in self.cluster.terms.matching(cls, {})}
         assert matching == {indexed for indexed in wanted if indexed.term.matches("default", cls.labels, {})}
 

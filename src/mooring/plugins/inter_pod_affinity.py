@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -20,7 +20,6 @@ from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads,
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.cluster import Cluster
-from mooring.state.domains import at_domain, count_by_domain
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_index import CountColumn
@@ -44,7 +43,7 @@ class DomainCounts:
         self.by_key: dict[str, Ints] = {}
 
     def add_column(self, nodes: NodeRows, key: str, column: CountColumn) -> None:
-        self.add(key, count_by_domain(nodes, key, nodes.counts(column)))
+        self.add(key, nodes.counts_by_domain(column, key))
 
     def add(self, key: str, counts: Ints) -> None:
         old = self.by_key.get(key)
@@ -160,8 +159,8 @@ class InterPodAffinity:
             return SKIP
         terms = AffinityTerms(self._resolved(own.required_affinity), self._resolved(own.required_anti_affinity))
         found = FilterState(pod, terms, namespace_labels, nodes)
-        for key, columns in _by_key((term.topology_key, column) for term, column in objections).items():
-            found.existing_anti_affinity.add(key, count_by_domain(nodes, key, _sum(nodes, columns)))
+        for term, column in objections:
+            found.existing_anti_affinity.add_column(nodes, term.topology_key, column)
         if terms.required_affinity:
             column = self._column_of_all(terms.required_affinity)
             for term in terms.required_affinity:
@@ -235,13 +234,10 @@ class InterPodAffinity:
                 continue
             # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
             produced = produced or any(node.row >= 0 and key in node.labels for node in column.counts)
-            by_key[key] = by_key.get(key, 0) + weight * everywhere.counts(column)
+            by_key[key] = by_key.get(key, 0) + weight * everywhere.counts_by_domain(column, key)
         if not produced:
             return SKIP
-        state.write(
-            self.name + "/score",
-            {key: count_by_domain(everywhere, key, counts) for key, counts in by_key.items()},
-        )
+        state.write(self.name + "/score", by_key)
         return SUCCESS
 
     def _existing_weight(self, kind: TermKind, weight: int) -> int:
@@ -259,7 +255,7 @@ class InterPodAffinity:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         total = np.zeros(len(nodes), np.int64)
         for key, by_domain in state.read(self.name + "/score").items():
-            total += at_domain(nodes, key, by_domain)
+            total += nodes.at_domain(key, by_domain)
         return total
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
@@ -378,20 +374,6 @@ def _all_of(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
     for more in masks[1:]:
         mask = mask & more
     return mask
-
-
-def _by_key(pairs: Iterable[tuple[str, CountColumn]]) -> dict[str, list[CountColumn]]:
-    grouped: dict[str, list[CountColumn]] = {}
-    for key, column in pairs:
-        grouped.setdefault(key, []).append(column)
-    return grouped
-
-
-def _sum(nodes: NodeRows, columns: list[CountColumn]) -> Ints:
-    total = nodes.counts(columns[0])
-    for column in columns[1:]:
-        total = total + nodes.counts(column)
-    return total
 
 
 def _means(terms: tuple[AffinityTerm, ...], pod: Object) -> bool:

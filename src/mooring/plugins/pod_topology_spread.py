@@ -25,6 +25,7 @@ from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads,
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.cluster import Cluster
+from mooring.state.domains import sum_by_domain
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_requirements import node_requirements
 from mooring.state.node_rows import Mask, NodeRows
@@ -233,6 +234,16 @@ class PodTopologySpread:
         column = self._column(namespace, selector)
         return np.zeros(len(nodes), np.int64) if column is None else nodes.counts(column)
 
+    def _counts_by_domain(self, nodes: NodeRows, namespace: str, constraint: Constraint, counted: Mask | None) -> Ints:
+        """Alike pods by domain, on the nodes that are counted; None means all."""
+        key = constraint.topology_key
+        column = self._column(namespace, constraint.selector)
+        if column is None:
+            return np.zeros(len(nodes.label(key).values), np.int64)
+        if counted is None:
+            return nodes.counts_by_domain(column, key)
+        return sum_by_domain(nodes.label_ids(key), nodes.counts(column) * counted, len(nodes.label(key).values))
+
     def _included(self, shape: PodShape, constraint: Constraint, everywhere: NodeRows) -> Mask | None:
         """Which nodes the constraint's policies let take part; None means all."""
         affinity = constraint.honor_affinity and not node_requirements(shape).is_empty
@@ -256,10 +267,14 @@ class PodTopologySpread:
         return mask
 
     @staticmethod
-    def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask:
-        mask = nodes.label_ids(constraints[0].topology_key) >= 0
-        for constraint in constraints[1:]:
-            mask = mask & (nodes.label_ids(constraint.topology_key) >= 0)
+    def _has_all_keys(nodes: NodeRows, constraints: tuple[Constraint, ...]) -> Mask | None:
+        """Which nodes have every constraint's label; None means all."""
+        keys = [each.topology_key for each in constraints if not nodes.label(each.topology_key).present()[1]]
+        if not keys:
+            return None
+        mask = nodes.label_ids(keys[0]) >= 0
+        for key in keys[1:]:
+            mask = mask & (nodes.label_ids(key) >= 0)
         return mask
 
     # ---- filter ------------------------------------------------------------------------------------------------
@@ -271,18 +286,19 @@ class PodTopologySpread:
             return Status.error(f"get constraints from pod: {error}")
         if not constraints:
             return SKIP
+        namespace = pod.pod.metadata.namespace
         has_all_keys = self._has_all_keys(nodes, constraints)
         all_domains = []
         for constraint in constraints:
             included = self._included(pod.shape, constraint, nodes)
-            eligible = has_all_keys if included is None else has_all_keys & included
-            counts = self._counts(nodes, pod.pod.metadata.namespace, constraint.selector)
-            bins = nodes.label_ids(constraint.topology_key) + 1
-            if not eligible.all():
-                bins = np.where(eligible, bins, 0)  # bin 0 is thrown away
-            size = len(nodes.label(constraint.topology_key).values)
-            by_domain = np.bincount(bins, weights=counts, minlength=size + 1)[1:].astype(np.int64)
-            present = np.bincount(bins, minlength=size + 1)[1:] > 0
+            eligible = included if has_all_keys is None else _both(has_all_keys, included)
+            key = constraint.topology_key
+            by_domain = self._counts_by_domain(nodes, namespace, constraint, eligible)
+            if eligible is None and nodes.index is None:
+                present = nodes.label(key).present()[0].copy()
+            else:
+                ones = np.ones(len(nodes), np.int64) if eligible is None else eligible.astype(np.int64)
+                present = sum_by_domain(nodes.label_ids(key), ones, len(by_domain)) > 0
             all_domains.append(Domains(by_domain, present))
         state.write(self.name, FilterState(constraints, all_domains, nodes))
         return SUCCESS
@@ -340,29 +356,27 @@ class PodTopologySpread:
             return SKIP
         require_all = bool(pod.shape.spec.topology_spread_constraints) or not self._system_defaulted
         everywhere = NodeRows(nodes.table)
-        counted = self._has_all_keys(nodes, constraints) if require_all else np.ones(len(nodes), np.bool_)
+        counted = self._has_all_keys(nodes, constraints) if require_all else None
         takes_part = self._has_all_keys(everywhere, constraints) if require_all else None
         found = ScoreState(constraints, [], [], require_all)
         for constraint in constraints:
             key = constraint.topology_key
             if key == HOSTNAME:
                 found.by_domain.append(None)
-                found.weights.append(math.log(int(counted.sum()) + 2))
+                found.weights.append(math.log((len(nodes) if counted is None else int(counted.sum())) + 2))
                 continue
             bins = _bins(nodes, key)
-            size = int(np.count_nonzero(np.bincount(bins[counted])))
+            size = int(np.count_nonzero(np.bincount(bins if counted is None else bins[counted])))
             found.weights.append(math.log(size + 2))
-            counts = self._counts(everywhere, pod.pod.metadata.namespace, constraint.selector)
             included = self._included(pod.shape, constraint, everywhere)
-            if included is not None:
-                counts = counts * included
-            if takes_part is not None:
-                counts = counts * takes_part
-            found.by_domain.append(
-                np.bincount(
-                    _bins(everywhere, key), weights=counts, minlength=len(everywhere.label(key).values) + 1
-                ).astype(np.int64)
-            )
+            eligible = included if takes_part is None else _both(takes_part, included)
+            by_domain = self._counts_by_domain(everywhere, pod.pod.metadata.namespace, constraint, eligible)
+            empty = everywhere.label(key).id_of("")
+            if empty >= 0:
+                unlabelled = everywhere.label_ids(key) < 0
+                counts = self._counts(everywhere, pod.pod.metadata.namespace, constraint.selector)
+                by_domain[empty] += counts[_both(unlabelled, eligible)].sum()
+            found.by_domain.append(by_domain)
         state.write(self.name + "/score", found)
         return SUCCESS
 
@@ -373,28 +387,29 @@ class PodTopologySpread:
             if by_domain is None:
                 counts = self._counts(nodes, pod.pod.metadata.namespace, constraint.selector)
             else:
-                counts = by_domain[_bins(nodes, constraint.topology_key)]
+                counts = nodes.at_domain(constraint.topology_key, by_domain)
             share = counts * weight + float(constraint.max_skew - 1)
-            present = nodes.label_ids(constraint.topology_key) >= 0
-            total += share if present.all() else np.where(present, share, 0.0)
-        if found.require_all:
-            total[~self._has_all_keys(nodes, found.constraints)] = 0.0
+            if not nodes.label(constraint.topology_key).present()[1]:
+                share[nodes.label_ids(constraint.topology_key) < 0] = 0.0
+            total += share
+        counted = self._has_all_keys(nodes, found.constraints) if found.require_all else None
+        if counted is not None:
+            total[~counted] = 0.0
         whole = np.floor(total)
         return (whole + (total - whole >= 0.5)).astype(np.int64)  # half away from zero; totals are not negative
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         found: ScoreState = state.read(self.name + "/score")
-        counted = np.ones(len(nodes), np.bool_)
-        if found.require_all:
-            counted = self._has_all_keys(nodes, found.constraints)
-        if not counted.any():
+        counted = self._has_all_keys(nodes, found.constraints) if found.require_all else None
+        judged = scores if counted is None else scores[counted]
+        if not len(judged):
             return np.zeros_like(scores)
-        judged = scores if counted.all() else scores[counted]
         low, high = int(judged.min()), int(judged.max())
         if high == 0:
-            return np.where(counted, MAX_NODE_SCORE, 0)
-        normalized = MAX_NODE_SCORE * (high + low - scores) // high
-        return normalized if counted.all() else np.where(counted, normalized, 0)
+            normalized = np.full_like(scores, MAX_NODE_SCORE)
+        else:
+            normalized = MAX_NODE_SCORE * (high + low - scores) // high
+        return normalized if counted is None else np.where(counted, normalized, 0)
 
     # ---- what would help ---------------------------------------------------------------------------------------
 
@@ -442,6 +457,10 @@ def _bins(nodes: NodeRows, key: str) -> NDArray[np.int64]:
     ids = nodes.label_ids(key).astype(np.int64) + 1
     empty = nodes.label(key).id_of("")
     return ids if empty < 0 else np.where(ids == empty + 1, 0, ids)
+
+
+def _both(mask: Mask, other: Mask | None) -> Mask:
+    return mask if other is None else mask & other
 
 
 def _parse(constraints: list[TopologySpreadConstraint], labels: dict[str, str], action: str) -> tuple[Constraint, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core import Taint
+from mooring.state.domains import at_domain, sum_by_domain
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_table import LabelColumn, NodeTable
 from mooring.state.pod_index import CountColumn
@@ -162,6 +163,16 @@ class NodeRows:
     def counts(self, column: CountColumn) -> NDArray[np.int64]:
         dense = column.dense(len(self.table.infos), self.table.generation)
         return dense if self.index is None else dense[self.index]
+
+    def counts_by_domain(self, column: CountColumn, key: str) -> NDArray[np.int64]:
+        """The column summed over the domains of a label key; nodes without the label are in none."""
+        if self.index is None:
+            return column.by_domain(self.table.label(key), self.table.generation)
+        return sum_by_domain(self.label_ids(key), self.counts(column), len(self.table.label(key).values))
+
+    def at_domain(self, key: str, by_domain: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A number per domain of a label key, read at each node; 0 for nodes without the label."""
+        return at_domain(self.label_ids(key), by_domain, len(self.table.label(key).values))
 
     def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
         """Where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""

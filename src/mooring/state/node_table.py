@@ -31,12 +31,34 @@ SLACK = 64  # label values and sets of taints that are kept although no node has
 class LabelColumn:
     """One label key over all nodes: an id per distinct value, -1 where the label is missing."""
 
-    __slots__ = ("_id_of", "ids", "values")
+    __slots__ = ("_id_of", "_present", "ids", "values", "version")
 
     def __init__(self) -> None:
         self.ids: NDArray[np.int32] = np.empty(0, np.int32)  # [node]
         self.values: list[str] = []
+        self.version = 0  # grows when a row's id changes, for those who keep something by id
         self._id_of: dict[str, int] = {}
+        self._present: tuple[int, NDArray[np.bool_], bool] | None = None
+
+    def put(self, row: int, value: str | None) -> None:
+        """Write a row's value."""
+        new = self.intern(value)
+        if self.ids[row] != new:
+            self.ids[row] = new
+            self.version += 1
+
+    def renumber_rows(self, ids: NDArray[np.int32]) -> None:
+        """Take a column whose rows have moved."""
+        self.ids = ids
+        self.version += 1
+
+    def present(self) -> tuple[NDArray[np.bool_], bool]:
+        """Which values some node has ([id]), and whether every node has the label."""
+        known = self._present
+        if known is None or known[0] != self.version or len(known[1]) != len(self.values):
+            by_id = np.bincount(self.ids + 1, minlength=len(self.values) + 1)
+            known = self._present = (self.version, by_id[1:] > 0, not by_id[0])
+        return known[1], known[2]
 
     def id_of(self, value: str) -> int:
         """The id of a value; one that no node has gets an id that equals none."""
@@ -55,6 +77,7 @@ class LabelColumn:
         """Keep the values that a node has, numbered anew: names of nodes that are gone would pile up for ever."""
         used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
         self.ids[self.ids >= 0] = ids
+        self.version += 1
         self.values = [self.values[i] for i in used.tolist()]
         self._id_of = {value: i for i, value in enumerate(self.values)}
 
@@ -168,7 +191,7 @@ class NodeTable:
         self.taint_set = moved(self.taint_set.astype(np.int64)).astype(np.int32)
         self.feature_set = moved(self.feature_set.astype(np.int64)).astype(np.int32)
         for label in self._labels.values():
-            label.ids = moved(label.ids.astype(np.int64)).astype(np.int32)
+            label.renumber_rows(moved(label.ids.astype(np.int64)).astype(np.int32))
         assert self.allocatable.shape == (width, n)
         self.infos = infos
         self.generation += 1
@@ -214,7 +237,7 @@ class NodeTable:
         for key, column in self._labels.items():
             if len(column.values) > most:
                 column.forget_unused()
-            column.ids[row] = column.intern(labels.get(key))
+            column.put(row, labels.get(key))
 
     def intern_taints(self, taints: list[Taint]) -> int:
         key = _taint_key(taints)

@@ -13,6 +13,7 @@ from mooring.state.pod_info import PodClass
 
 if TYPE_CHECKING:
     from mooring.state.node_info import NodeInfo
+    from mooring.state.node_table import LabelColumn
 
 Predicate = Callable[[PodClass], bool]
 Bucket = tuple[str, ...]
@@ -21,10 +22,21 @@ EVERYWHERE: Bucket = ()
 MAX_COLUMNS = 4096  # selectors kept; the least recently used goes first and is counted anew when it returns
 
 
-class CountColumn:
-    """A number per node, kept by node and, while somebody reads it, also as an array in row order."""
+class _Tally:
+    """A column summed over the domains of a label, good for one state of the rows and the label."""
 
-    __slots__ = ("_dense", "_generation", "counts", "total", "version")
+    __slots__ = ("by_domain", "generation", "label_version")
+
+    def __init__(self, by_domain: NDArray[np.int64], generation: int, label_version: int) -> None:
+        self.by_domain = by_domain  # [domain]
+        self.generation = generation
+        self.label_version = label_version
+
+
+class CountColumn:
+    """A number per node, kept by node and, while somebody reads it, also in row order and by topology domain."""
+
+    __slots__ = ("_dense", "_generation", "_tallies", "counts", "total", "version")
 
     def __init__(self) -> None:
         self.counts: dict[NodeInfo, int] = {}
@@ -32,6 +44,7 @@ class CountColumn:
         self.version = 0  # grows with every change, for those who derive something from the column
         self._dense: NDArray[np.int64] | None = None  # [node]
         self._generation = -1
+        self._tallies: dict[LabelColumn, _Tally] = {}
 
     def add(self, node: NodeInfo, amount: int) -> None:
         count = self.counts.get(node, 0) + amount
@@ -43,6 +56,12 @@ class CountColumn:
         self.version += 1
         if self._dense is not None and node.row >= 0 and self._generation == node.table_generation:
             self._dense[node.row] += amount
+        for label, tally in self._tallies.items():
+            # One that is behind stays behind and is counted anew when it is read: neither number ever goes back.
+            if tally.generation == node.table_generation and tally.label_version == label.version and node.row >= 0:
+                domain = label.ids[node.row]
+                if domain >= 0:
+                    tally.by_domain[domain] += amount
 
     def dense(self, n: int, generation: int) -> NDArray[np.int64]:
         """The column over the nodes in the snapshot; do not write to it."""
@@ -53,6 +72,25 @@ class CountColumn:
                     dense[node.row] = count
             self._dense, self._generation = dense, generation
         return self._dense
+
+    def by_domain(self, label: LabelColumn, generation: int) -> NDArray[np.int64]:
+        """The column summed over the domains of a label, in an array of the caller's own."""
+        size = len(label.values)
+        tally = self._tallies.get(label)
+        if tally is None or tally.generation != generation or tally.label_version != label.version:
+            tally = self._tallies[label] = _Tally(self._summed(label, size), generation, label.version)
+        elif len(tally.by_domain) < size:  # values that no node has
+            grown = np.zeros(size, np.int64)
+            grown[: len(tally.by_domain)] = tally.by_domain
+            tally.by_domain = grown
+        return tally.by_domain.copy()
+
+    def _summed(self, label: LabelColumn, size: int) -> NDArray[np.int64]:
+        summed = np.zeros(size, np.int64)
+        for node, count in self.counts.items():
+            if node.row >= 0 and label.ids[node.row] >= 0:
+                summed[label.ids[node.row]] += count
+        return summed
 
 
 class _Column(NamedTuple):

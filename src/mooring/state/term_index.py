@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Bucket = tuple[str, ...]
 ANY_NAMESPACE = "*"  # not a valid namespace, so it cannot be mistaken for one
+MAX_REMEMBERED = 1024  # classes whose matching terms are kept; all are forgotten when there are more
+Matches = list[tuple["IndexedTerm", CountColumn]]
 
 
 class TermKind(Enum):
@@ -53,6 +55,7 @@ class TermIndex:
         self.version = 0  # grows when a term appears or disappears
         self._columns: dict[IndexedTerm, CountColumn] = {}
         self._buckets: dict[Bucket, dict[IndexedTerm, CountColumn]] = {}
+        self._matches: dict[int, tuple[int, Mapping[str, str], Matches]] = {}  # by class: version, labels, answer
 
     def add(self, pod: PodInfo, node: NodeInfo) -> None:
         for term in terms_of(pod):
@@ -77,10 +80,20 @@ class TermIndex:
                     del self._buckets[bucket]
             self.version += 1
 
-    def matching(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> list[tuple[IndexedTerm, CountColumn]]:
-        """The terms of existing pods that mean a pod of this class."""
+    def matching(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> Matches:
+        """The terms of existing pods that mean a pod of this class; do not change the list."""
         if not self._columns:
             return []
+        known = self._matches.get(cls.id)
+        if known is not None and known[0] == self.version and known[1] == namespace_labels:
+            return known[2]
+        if len(self._matches) >= MAX_REMEMBERED:
+            self._matches.clear()
+        found = self._find(cls, namespace_labels)
+        self._matches[cls.id] = (self.version, dict(namespace_labels), found)
+        return found
+
+    def _find(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> Matches:
         found: dict[IndexedTerm, CountColumn] = {}
         for namespace in (cls.namespace, ANY_NAMESPACE):
             for bucket in ((namespace,), *((namespace, key, value) for key, value in cls.labels.items())):
