@@ -11,8 +11,10 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 import typing
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -110,16 +112,22 @@ def _structs_in(hint: Any) -> Iterable[type[msgspec.Struct]]:
 
 def _struct(kind: type[msgspec.Struct], heading: str = "##") -> str:
     hints = typing.get_type_hints(kind, include_extras=True)
+    texts = configuration_texts()[kind.__name__]
     rows = [
-        (f"`{field.encode_name}`", _type_name(hints[field.name]), _default(field, hints[field.name]))
+        (
+            f"`{field.encode_name}`",
+            _type_name(hints[field.name]),
+            _default(field, hints[field.name]),
+            texts[field.encode_name],
+        )
         for field in msgspec.structs.fields(kind)
     ]
-    says = "" if _is_inherited(kind) else inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0].replace("``", "`")
-    return f"{heading} {kind.__name__}\n\n{says}\n\n{table(('field', 'type', 'default'), rows)}"
+    return f"{heading} {kind.__name__}\n\n{table(('field', 'type', 'default', 'meaning'), rows)}"
 
 
-def _is_inherited(kind: type) -> bool:
-    return "__doc__" not in vars(kind) or not kind.__doc__
+def configuration_texts() -> dict[str, dict[str, str]]:
+    """What fields mean, by type and name."""
+    return tomllib.loads((Path(__file__).parent / "configuration_texts.toml").read_text())
 
 
 def _type_name(hint: Any) -> str:

@@ -72,8 +72,19 @@ def test_every_field_of_the_configuration_is_described(pages):
         assert f"# {kind.__name__}\n" in text
         for field in msgspec.structs.fields(kind):
             assert f"`{field.encode_name}`" in text
-    assert "| `leaseDuration` | duration | `15s` |" in text
+    assert "| `leaseDuration` | duration | `15s` | When a leader" in text
     assert "| `scoringStrategy` | [ScoringStrategy](#scoringstrategy) |" in text
+
+
+def test_no_text_describes_a_field_that_is_gone():
+    import msgspec
+
+    from mooring.config import types
+
+    texts = runpy.run_path(str(ROOT / "scripts" / "docs_pages.py"))["configuration_texts"]()
+    for name, fields in texts.items():
+        known = {field.encode_name for field in msgspec.structs.fields(getattr(types, name))}
+        assert fields.keys() == known, name
 
 
 def test_every_metric_is_described(pages):
