@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import signal
 import sys
@@ -145,9 +146,9 @@ def serve(
     tls = None
     if tls_cert_file or tls_private_key_file or client_ca_file:
         tls = server_context(tls_cert_file, tls_private_key_file, client_ca_file)
-    handler = logs.set_up(logging_format=logging_format)
+    logs.set_up(logging_format=logging_format)
     if quiet:
-        handler.setLevel("WARNING")
+        logging.getLogger("mooring").setLevel(logging.WARNING)  # the logger, so that lines are not even made
     timeout_s = timeout_for(served.settings.http_timeout) if timeout is None else timeout
     limits = Limits(max_body_bytes=max_body_mb << 20, handler_timeout_s=timeout_s, threads=threads)
     server = ExtenderServer(served, prefix=prefix, limits=limits)

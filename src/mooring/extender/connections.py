@@ -219,6 +219,8 @@ class Connections:
                     return
                 is_last = self._is_closed or not request.keeps_alive
                 connection.send(answer, request, closes=is_last)
+                if answer.afterwards is not None:
+                    answer.afterwards()
                 if is_last:
                     return
                 connection.waits_since = time.monotonic()

@@ -11,6 +11,7 @@ import socket
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
@@ -57,6 +58,7 @@ class Answer:
     body: bytes
     status: int = 200
     content_type: str = "application/json"
+    afterwards: Callable[[], None] | None = None  # what can be done when the client has its answer: logs
 
 
 @dataclass(slots=True)

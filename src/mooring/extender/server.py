@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -159,8 +160,9 @@ class ExtenderServer:
         if found is None:
             return None
         data, facts = found
-        verb.succeeded(facts, time.perf_counter() - started)
-        return Answer(data)
+        took_s = time.perf_counter() - started
+        verb.count(facts, took_s)
+        return Answer(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
     def _run(self, verb: _Verb, body: bytes, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
         """Call the handler when its turn comes; None: too late, the watchdog has answered."""
@@ -223,14 +225,15 @@ class _Verb:
         self._kept = server.metrics.nodes.labels(name, "kept")
         self._succeeded = server.metrics.requests.labels(name, "200")
 
-    def succeeded(self, facts: Facts, took_s: float) -> None:
+    def count(self, facts: Facts, took_s: float) -> None:
         self._seconds.observe(took_s)
         self._succeeded.inc()
         self._offered.inc(facts.nodes)
         self._kept.inc(max(facts.kept, 0))
-        if log.isEnabledFor(logging.INFO):
-            values = {"pod": facts.pod, "nodes": facts.nodes, "kept": facts.kept, "ms": round(took_s * 1000, 2)}
-            log.info(self.name, extra={"values": values})
+
+    def log(self, facts: Facts, took_s: float) -> None:
+        values = {"pod": facts.pod, "nodes": facts.nodes, "kept": facts.kept, "ms": round(took_s * 1000, 2)}
+        log.info(self.name, extra={"values": values})
 
 
 def _check_type(request: Request) -> None:
