@@ -121,6 +121,31 @@ async def test_one_reason_for_all_that_are_not_kept() -> None:
     assert answer["FailedAndUnresolvableNodes"] == {NAMES[2]: "for good"}
 
 
+@pytest.mark.parametrize("keep", [["a", "b", "b"], ["b", "a"]], ids=["some twice", "in another order"])
+def test_names_are_kept_as_they_are_given(keep: list[str]) -> None:
+    def filter(pod: Pod, nodes: list[str]) -> Filtered:
+        return Filtered(keep, otherwise="no")
+
+    module = type("Module", (), {"filter": staticmethod(filter)})()
+    body = json.dumps({"Pod": {}, "NodeNames": ["a", "b", "c"]}).encode()
+    answer = json.loads(serve_object(module, "test").verbs["filter"](body)[0])
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (keep, {"c": "no"})
+
+
+async def test_names_that_were_not_offered_are_refused_with_and_without_a_reason_for_the_others() -> None:
+    for otherwise in ("", "no"):
+
+        class Strange(Extender):
+            reason = otherwise
+
+            def filter(self, pod: Pod, nodes: list[str]) -> Filtered:
+                return Filtered([*nodes, "x"], otherwise=self.reason)
+
+        async with running(Strange) as (session, url):
+            _, answer = await post(session, f"{url}/filter", request(by_name=True))
+        assert answer["Error"] == "filter keeps 'x', a node that was not offered"
+
+
 @pytest.mark.parametrize(
     ("returned", "want"),
     [

@@ -58,7 +58,7 @@ def filter(pod: Pod, nodes: list[str]):
     return Filtered([n for n in nodes if n in SSD], otherwise="no ssd")
 
 def prioritize(pod: Pod, nodes: list[str]):
-    return {n: SCORES[n] for n in nodes}
+    return [SCORES[n] for n in nodes]
 """
 
 _SDK_EACH_NAME = """

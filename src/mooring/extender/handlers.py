@@ -6,9 +6,10 @@ import asyncio
 import inspect
 import types
 import typing
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import filterfalse, repeat
+from itertools import repeat
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -235,11 +236,21 @@ def _all(answer: Any, nodes: Nodes) -> Filtered:
             raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
         found = Filtered(answer)
     keep = found.keep if isinstance(found.keep, list) else list(found.keep)
+    if found.otherwise:
+        return _with_reason_for_others(keep, found, nodes)
     if not _are_offered(keep, nodes.names):
         keep = _names_of(keep, nodes)
-    if not found.otherwise:
-        return Filtered(keep, found.refused, found.refused_for_good)
-    refused = dict.fromkeys(filterfalse(set(keep).__contains__, nodes.names), found.otherwise)
+    return Filtered(keep, found.refused, found.refused_for_good)
+
+
+def _with_reason_for_others(keep: list[Any], found: Filtered, nodes: Nodes) -> Filtered:
+    refused = dict.fromkeys(nodes.names, found.otherwise)
+    try:
+        deque(map(refused.pop, keep), maxlen=0)
+    except (KeyError, TypeError):  # not names, names of others, or some twice
+        keep = _names_of(keep, nodes)
+        kept = set(keep)
+        refused = {name: found.otherwise for name in nodes.names if name not in kept}
     for name in found.refused_for_good:
         refused.pop(name, None)
     refused.update(found.refused)
