@@ -13,7 +13,7 @@ from mooring.engine.batching import Batch, Ranking, signature
 from mooring.engine.decision import NO_NODES, Decision, Outcome, ScoreTable
 from mooring.engine.extenders import Extenders, StatusesWithExtenders
 from mooring.engine.promises import PromiseJudge, Promises
-from mooring.engine.row_cache import RowCache, check_range
+from mooring.engine.row_cache import FilterColumns, RowCache, check_range
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
@@ -282,8 +282,7 @@ class Engine:
         row = np.array([info.row])
         try:
             promised = nodes.subset(row)
-            outcome = profile.run_filters(state, pod, promised)
-            self.promises.judge(pod, profile, state, promised, outcome)
+            outcome = self.promises.run(pod, profile, state, promised, profile.active_filters(state))
         except CycleError:
             return None  # upstream logs it and goes on with the ordinary search
         if not outcome.feasible[0]:
@@ -324,6 +323,11 @@ class Engine:
         if cache is None:
             cache = self._caches[profile.scheduler_name] = RowCache()
         return cache
+
+    def cached_filters(self, state: CycleState, pod: PodInfo, profile: Profile) -> FilterColumns:
+        """What the template's pods share, on all nodes. Do not change what is returned."""
+        nodes = self.cluster.snapshot()
+        return self._cache_of(profile).filters(state, pod, nodes, profile.filter_plan(state))
 
     def _judge_promised(
         self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, outcome: FilterOutcome

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.engine.cycle import Engine
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import RowLog
@@ -33,6 +36,9 @@ class ProfileFilters:
             return None
         return (plan.shape_key(pod), pod.priority), plan.token()
 
+    def passed_node_filters(self, state: CycleState, pod: PodInfo) -> NDArray[np.bool_]:
+        return self._engine.cached_filters(state, pod, self._profile).passed_node_filters()
+
     def is_local(self, state: CycleState) -> bool:
         return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
 
@@ -40,9 +46,7 @@ class ProfileFilters:
         plugins = self._profile.active_filters(state)
         if pods_only:
             plugins = [plugin for plugin in plugins if plugin.filter_reads is not Reads.NODE]
-        outcome = self._profile.run_filters(state, pod, nodes, plugins)
-        self._engine.promises.judge(pod, self._profile, state, nodes, outcome, plugins)
-        return outcome
+        return self._engine.promises.run(pod, self._profile, state, nodes, plugins)
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._profile.add_pod(state, pod, added, node)

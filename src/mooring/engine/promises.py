@@ -105,12 +105,17 @@ class Promises:
 
 
 class PromisedColumns:
-    """Verdicts on the rows that are promised to others, for one template and priority; all other rows pass."""
+    """Verdicts on the rows that are promised to others, for one template and priority; all other rows pass.
 
-    __slots__ = ("_position", "feasible", "plugins", "token", "verdicts")
+    Filters that read the node object alone are not asked again: pods in thought do not change what they said.
+    """
 
-    def __init__(self, plugins: Sequence[FilterPlugin]) -> None:
-        self.plugins = plugins
+    __slots__ = ("_position", "feasible", "is_promised", "plan", "plugins", "token", "verdicts")
+
+    def __init__(self, plan: FilterPlan) -> None:
+        self.plan = plan
+        self.plugins = [plugin for plugin in plan.cached if plugin.filter_reads is not Reads.NODE]
+        self.is_promised: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.verdicts: dict[str, Verdict] = {}  # by plugin, of those that have refused a row
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.token: Hashable = None
@@ -136,10 +141,25 @@ class PromisedColumns:
         self.token = None  # until all is well: a plugin may break on the way
         self.verdicts.clear()
         self.feasible = np.ones(n, np.bool_)
+        self.is_promised = np.zeros(n, np.bool_)
+
+    def first(self, plugins: Sequence[FilterPlugin], alone: dict[str, Verdict]) -> list[tuple[str, Verdict]]:
+        """What counts before what the filters say without those pods, in the filters' order."""
+        found = []
+        for plugin in plugins:
+            name = plugin.name
+            if plugin.filter_reads is not Reads.NODE:
+                if name in self.verdicts:
+                    found.append((name, self.verdicts[name]))
+            elif name in alone:
+                ids = np.where(self.is_promised, alone[name].ids, 0)
+                found.append((name, Verdict(ids, alone[name].status_of)))
+        return found
 
     def set(self, rows: NDArray[np.int64], tried: FilterOutcome) -> None:
         """Take over what was found out about these rows, for which nothing is known yet."""
         self.feasible[rows] = tried.feasible
+        self.is_promised[rows] = True
         for name, verdict in tried.verdicts:
             kept = self.verdicts.get(name)
             ids = np.zeros(len(self.feasible), np.int64) if kept is None else kept.ids
@@ -148,6 +168,7 @@ class PromisedColumns:
 
     def forget(self, rows: NDArray[np.int64]) -> None:
         self.feasible[rows] = True
+        self.is_promised[rows] = False
         for verdict in self.verdicts.values():
             verdict.ids[rows] = 0
 
@@ -159,6 +180,26 @@ class PromiseJudge:
         self.promises = promises
         self._kept: dict[str, OrderedDict[Hashable, PromisedColumns]] = {}
 
+    def run(
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, plugins: Sequence[FilterPlugin]
+    ) -> FilterOutcome:
+        """Run these filters on these nodes, first with those pods where there are any, and then without them.
+
+        A node that is refused with them is not looked at without them.
+        """
+        outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
+        self.judge(pod, profile, state, nodes, outcome, plugins)
+        if outcome.feasible.all():
+            alone = profile.run_filters(state, pod, nodes, plugins)
+            outcome.verdicts += alone.verdicts
+            outcome.feasible = alone.feasible
+        elif outcome.feasible.any():
+            left = np.flatnonzero(outcome.feasible)
+            alone = profile.run_filters(state, pod, nodes.subset(left), plugins)
+            outcome.verdicts += _spread(alone.verdicts, left, len(nodes))
+            outcome.feasible[left] = alone.feasible
+        return outcome
+
     def judge(
         self,
         pod: PodInfo,
@@ -168,7 +209,10 @@ class PromiseJudge:
         outcome: FilterOutcome,
         plugins: Sequence[FilterPlugin] | None = None,
     ) -> None:
-        """What fails with them counts before what fails without: their verdict is put first."""
+        """Add to what is known of these nodes what those pods make of it.
+
+        What fails with them counts before what fails without: their verdict is put first.
+        """
         if not self.promises.by_row:
             return
         promised = self.promises.that_count_for(pod, nodes.rows.tolist())
@@ -181,10 +225,7 @@ class PromiseJudge:
         first: list[tuple[str, Verdict]] = []
         for positions in groups:
             tried = self._try(pod, profile, state, nodes, promised, positions, plugins or active, is_local)
-            for name, verdict in tried.verdicts:
-                ids = np.zeros(len(nodes), np.int64)
-                ids[positions] = verdict.ids
-                first.append((name, Verdict(ids, verdict.status_of)))
+            first += _spread(tried.verdicts, positions, len(nodes))
             outcome.feasible[positions] &= tried.feasible
         outcome.verdicts[:0] = first
 
@@ -223,19 +264,15 @@ class PromiseJudge:
             self._repair(columns, pod, profile, state, nodes, np.fromiter(rows, np.int64, len(rows)))
         columns.token = token
         columns.follow(table, self.promises)
+        outcome.verdicts[:0] = columns.first(plan.cached, dict(outcome.verdicts))
         outcome.feasible &= columns.feasible
-        outcome.verdicts[:0] = [
-            (plugin.name, Verdict(verdict.ids.copy(), verdict.status_of))
-            for plugin in plan.cached
-            if (verdict := columns.verdicts.get(plugin.name)) is not None
-        ]
 
     def _columns(self, pod: PodInfo, profile: Profile, plan: FilterPlan) -> PromisedColumns:
         kept = self._kept.setdefault(profile.scheduler_name, OrderedDict())
         key = (plan.shape_key(pod), pod.priority)
         columns = kept.get(key)
         if columns is None:
-            columns = kept[key] = PromisedColumns(plan.cached)
+            columns = kept[key] = PromisedColumns(plan)
             if len(kept) > MAX_KEPT:
                 kept.popitem(last=False)
         else:
@@ -257,3 +294,15 @@ class PromiseJudge:
             positions = list(promised)
             tried = self._try(pod, profile, state, nodes.subset(rows), promised, positions, columns.plugins, True)
             columns.set(rows[positions], tried)
+
+
+def _spread(
+    verdicts: Iterable[tuple[str, Verdict]], positions: Sequence[int] | NDArray[np.int64], n: int
+) -> list[tuple[str, Verdict]]:
+    """Verdicts on the nodes at these positions, as verdicts on all n of which the others pass."""
+    spread = []
+    for name, verdict in verdicts:
+        ids = np.zeros(n, np.int64)
+        ids[positions] = verdict.ids
+        spread.append((name, Verdict(ids, verdict.status_of)))
+    return spread

@@ -78,6 +78,14 @@ class FilterColumns(Columns):
         self.verdicts: list[Verdict | None] = []
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
+    def passed_node_filters(self) -> NDArray[np.bool_]:
+        """The rows that no filter refuses which reads the node object alone: no pod can sway these."""
+        passed = np.ones(len(self.feasible), np.bool_)
+        for plugin, verdict in zip(self.plugins, self.verdicts, strict=True):
+            if verdict is not None and plugin.filter_reads is Reads.NODE:
+                passed &= verdict.ids == 0
+        return passed
+
     def set(self, i: int, index: Any, fresh: Verdict | None, n: int) -> None:
         """Take over a plugin's answer for some rows."""
         kept = self.verdicts[i]

@@ -67,6 +67,9 @@ class FilterRunner(Protocol):
         """What tells apart pods that the filters judge differently, and what else verdicts depend on besides the node;
         None if verdicts may not be kept from one pod to the next."""
 
+    def passed_node_filters(self, state: CycleState, pod: PodInfo) -> NDArray[np.bool_]:
+        """The rows of the table that pass all filters that no pod can sway; only where verdicts are ``shared``."""
+
     def is_local(self, state: CycleState) -> bool:
         """Report whether a change on one node cannot matter to another: many can then be tried at once."""
 

@@ -177,6 +177,9 @@ class DryRun:
         key, verdicts = handle.filters.shared(state, pod) or (None, None)
         token = (verdicts, handle.cluster.objects.version(PodDisruptionBudget))
         self.columns = known.columns(key, token, nodes.table, promised, self._now)
+        # Of pods that share what was found, what the filters say that no pod can sway is known, too.
+        passed = handle.filters.passed_node_filters(state, pod) if self.columns.is_kept else None
+        self._passed_node_filters: NDArray[np.bool_] | None = passed
         self.errors: list[str] = []
 
     def run(self, rows: Rows) -> Rows:
@@ -235,8 +238,10 @@ class DryRun:
         state = self._state.clone()
         fork = self._nodes.subset(np.array([trial.row for trial in trials])).fork()
         self._move(state, fork, [(i, pod) for i, trial in enumerate(trials) for pod in trial.potential], -1)
+        passed = self._passed_node_filters
+        pods_only = passed is not None and bool(passed[fork.rows].all())
         try:
-            outcome = self._filters.judge(state, self._pod, fork)
+            outcome = self._filters.judge(state, self._pod, fork, pods_only=pods_only)
         except CycleError as error:
             if len(trials) == 1:
                 self._fail(trials[0].row, error.status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -208,6 +209,7 @@ class NodeResourcesFit:
         return Hint.QUEUE if name in requests else Hint.SKIP
 
 
+@lru_cache(maxsize=1024)
 def _phrase(bits: int, names: tuple[str, ...]) -> Status:
     marks = (bool(bits & UNRESOLVABLE_BIT), *(bool(bits >> i & 1) for i in range(len(names) + 1)))
     return _status(marks, names)

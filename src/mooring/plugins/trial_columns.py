@@ -32,7 +32,8 @@ Rows = NDArray[np.int64]
 class TrialColumns:
     """One entry per node of the table."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, *, is_kept: bool = False) -> None:
+        self.is_kept = is_kept
         self.outcome = np.zeros(n, np.int8)  # UNKNOWN, REFUSED or CANDIDATE
         self.victims: dict[int, Sequence[PodInfo]] = {}  # of candidates, the most important first
         # [broken budgets | first victim's priority | sum of priorities | number of victims, node]
@@ -159,7 +160,7 @@ class _Kept:
         logs = (table.node_log, table.pod_log, table.start_log, promised.log)
         epochs = (table.log_epoch, promised.log_epoch)
         if epochs != self._epochs or token != self._token:
-            self._columns = TrialColumns(len(table))
+            self._columns = TrialColumns(len(table), is_kept=True)
         else:
             rows = set(chain.from_iterable(log[seen:] for log, seen in zip(logs, self._lengths, strict=True)))
             if rows:

@@ -287,6 +287,8 @@ class SchedulingQueue:
     def _move(self, pods: Iterable[QueuedPodInfo], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         self._cause = new or old
         for info in pods:
+            if info.gating_plugin and not event.is_wildcard and self._is_still_gated(info):
+                continue
             strategy = self._hints.decide(info, event, old, new)
             if strategy is not Strategy.SKIP:
                 self._unschedulable.remove(info.key)
@@ -422,6 +424,19 @@ class SchedulingQueue:
                 return False
         info.gating_plugin = ""
         return True
+
+    def _is_still_gated(self, info: QueuedPodInfo) -> bool:
+        """Ask the gatekeeper itself first: nobody else's opinion counts while it says no.
+
+        Every victim's end concerns all preemptors, and most of them still wait for theirs.
+        """
+        for plugin in self._pre_enqueue.get(info.scheduler_name, ()):
+            if plugin.name == info.gating_plugin:
+                status = _pre_enqueue(plugin, info.pod_info.pod)
+                if not status.is_success:
+                    info.message = status.message
+                    return True
+        return False
 
     def _gate(self, info: QueuedPodInfo, plugin: str, status: Status) -> None:
         if plugin not in info.rejectors:
