@@ -100,6 +100,16 @@ def test_the_picture_shows_what_the_command_prints():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.e2e
+def test_a_measured_row_fits_the_table():
+    command = [sys.executable, str(ROOT / "scripts" / "size.py"), "--nodes", "3", "--pods", "30", "--burst", "5"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (heading,) = re.findall(r"^\| API server .*$", (DOCS / "run" / "sizing.md").read_text(), re.MULTILINE)
+    row = [cell.strip() for cell in done.stdout.strip().strip("|").split("|")]
+    assert row[:3] == ["embedded", "3", "30"] and len(row) == heading.count("|") - 1
+
+
 def _commands() -> list[tuple[str, str]]:
     found = []
     for page in OWN:
