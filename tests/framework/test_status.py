@@ -110,3 +110,12 @@ class TestNodeStatuses:
         found = NodeStatuses.everywhere(cluster.table, self.NO.by("X"))
         assert found.histogram() == {"no": 2} and found.plugins() == {"X"}
         assert found.rows_with(Code.UNSCHEDULABLE).tolist() == [0, 1]
+
+    def test_numbers_may_be_large_or_negative(self) -> None:
+        cluster = make_cluster(*(make_node(f"n{i}") for i in range(4)))
+        cluster.snapshot()
+        odd = Verdict(np.array([-3, 2**40, 0, -3]), lambda number: Status.unschedulable(f"number {number}"))
+        found = NodeStatuses(cluster.table, [("Odd", odd)])
+        assert found.histogram() == {"number -3": 2, f"number {2**40}": 1}
+        assert found.rows_with(Code.UNSCHEDULABLE).tolist() == [0, 1, 3]
+        assert found.rows_with(Code.SUCCESS).tolist() == [2]

@@ -12,6 +12,8 @@ from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.verdict import Ids, Verdict
 from mooring.state.node_table import NodeTable
 
+MAX_COUNTED = 1024
+
 
 class NodeStatuses:
     """Explicit statuses for the nodes that were looked at, and one for all others.
@@ -64,13 +66,9 @@ class NodeStatuses:
 
     def codes(self) -> NDArray[np.int8]:
         """The status code of every node of the table."""
-        codes = np.full(len(self._infos), int(self.absent.code), np.int8)
-        mine = np.zeros(len(self.rows), np.int8)
-        for _, verdict, ids in self.first_failures():
-            numbers, inverse = np.unique(ids, return_inverse=True)
-            as_codes = np.fromiter((verdict.status_of(int(n)).code for n in numbers), np.int8)
-            mine = np.where(ids != 0, as_codes[inverse], mine)
-        codes[self.rows] = mine
+        codes = np.zeros(len(self._infos), np.int8)  # success where nobody refuses
+        for status, rows in self.groups():
+            codes[rows] = int(status.code)
         return codes
 
     def at(self, row: int) -> Status:
@@ -100,12 +98,13 @@ class NodeStatuses:
 
     def _group(self) -> list[tuple[Status, NDArray[np.int64]]]:
         found: dict[Status, list[NDArray[np.int64]]] = {}
+        looked_at = self.rows
         for name, verdict, ids in self.first_failures():
-            for number in np.unique(ids[ids != 0]).tolist():
-                found.setdefault(verdict.status_of(number).by(name), []).append(self.rows[ids == number])
-        if len(self.rows) < len(self._infos) and not self.absent.is_success:
+            for number in _numbers(ids):
+                found.setdefault(verdict.status_of(number).by(name), []).append(looked_at[ids == number])
+        if len(looked_at) < len(self._infos) and not self.absent.is_success:
             mask = np.ones(len(self._infos), np.bool_)
-            mask[self.rows] = False
+            mask[looked_at] = False
             found.setdefault(self.absent, []).append(np.flatnonzero(mask))
         return [(status, np.concatenate(rows)) for status, rows in found.items()]
 
@@ -124,3 +123,10 @@ class NodeStatuses:
     def rows_with(self, code: Code) -> NDArray[np.int64]:
         """The table rows with this code."""
         return np.flatnonzero(self.codes() == int(code))
+
+
+def _numbers(ids: Ids) -> list[int]:
+    """The distinct numbers other than 0. They are mostly small, and counting those is quicker than sorting."""
+    if int(ids.min()) >= 0 and int(ids.max()) < MAX_COUNTED:
+        return [number for number in np.bincount(ids).nonzero()[0].tolist() if number]
+    return [number for number in np.unique(ids).tolist() if number]
