@@ -31,7 +31,12 @@ def objects(request, kustomize, render_chart, manifests) -> list[dict[str, Any]]
             return render_chart()
         case "chart, all on":
             tolerations = [{"key": "dedicated", "operator": "Exists"}]
-            values = {"serviceMonitor": {"enabled": True}, "tolerations": tolerations, "extraArgs": ["--v=4"]}
+            values = {
+                "serviceMonitor": {"enabled": True},
+                "coscheduling": {"enabled": True},
+                "tolerations": tolerations,
+                "extraArgs": ["--v=4"],
+            }
             return render_chart(release="pods", namespace="scheduling", values=values)
         case "components/monitoring":
             return [
@@ -143,6 +148,24 @@ def test_the_chart_and_the_overlay_agree(kustomize, render_chart):
             assert {**obj, "metadata": None} == {**chart[key], "metadata": None}
 
 
+def test_the_kinds_that_a_plugin_adds_can_be_allowed(manifests, render_chart):
+    """A profile with such a plugin waits for ever for a kind that it may not watch."""
+    from mooring.client.kinds import EXTRA_KINDS
+
+    needed = {
+        ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural)
+        for kinds in EXTRA_KINDS.values()
+        for kind in kinds
+    }
+    chart = render_chart(values={"coscheduling": {"enabled": True}})
+    for objects in (manifests("components/coscheduling/cluster-role.yaml"), chart):
+        rules = next(o for o in objects if o["kind"] == "ClusterRole")["rules"]
+        allowed = {(*r["verbs"], group, name) for r in rules for group in r["apiGroups"] for name in r["resources"]}
+        assert needed <= allowed
+    component, binding = manifests("components/coscheduling/cluster-role.yaml")
+    assert binding["roleRef"]["name"] == component["metadata"]["name"]
+
+
 def test_the_chart_can_be_installed_twice(render_chart):
     def names(release: str) -> set[tuple[str, str]]:
         return {(o["kind"], o["metadata"]["name"]) for o in render_chart(release=release)}
@@ -180,6 +203,7 @@ VALUES: list[Any] = [
             "extraArgs": ["--plugin=/plugins/mine.py", '--feature-gates="A=true"'],
             "tolerations": [{"key": "a", "operator": "Exists"}],
             "serviceMonitor": {"enabled": True},
+            "coscheduling": {"enabled": True},
             "config": {"leaderElection": {"resourceName": "kube-scheduler"}, "profiles": [{"schedulerName": "x"}]},
         },
         id="everything else",
