@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from mooring.client.errors import Conflict, Forbidden, NotFound
+from mooring.client.errors import Conflict, ConnectionFailed, Forbidden, NotFound, ServerError
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.kinds import by_resource
@@ -131,7 +131,10 @@ async def api_server(kubeconfig: str, folder: Path) -> AsyncIterator[tuple[str, 
 
 async def delete_everything(client: RestClient) -> None:
     for path in (f"/api/v1/namespaces/{NAME}/pods", "/api/v1/nodes"):
-        await client.delete(path, query={"labelSelector": NAME}, timeout_s=PATIENCE_S)
+        for _ in range(50):  # an API server gives such a request a minute; what is gone by then is gone
+            with contextlib.suppress(ConnectionFailed, ServerError):
+                await client.delete(path, query={"labelSelector": NAME}, timeout_s=PATIENCE_S)
+                break
     with contextlib.suppress(NotFound, TimeoutError):
         await client.delete(f"/api/v1/namespaces/{NAME}")
         async with asyncio.timeout(60):  # the next run needs a new one
@@ -166,8 +169,16 @@ def last_line(log: Path) -> str:
     return next(reversed(log.read_text().splitlines()), "without a word")
 
 
-async def measure(nodes: int, pods: int, burst: int, kubeconfig: str) -> str:
-    """The row: what was there, and what the scheduler took."""
+def row(kubeconfig: str, nodes: int, pods: int, synced: Usage, first_s: float, after: Usage) -> str:
+    where = "real" if kubeconfig else "embedded"
+    return (
+        f"| {where} | {nodes:,} | {pods:,} | {synced.memory_mib} MiB | {first_s:.1f} s "
+        f"| {after.memory_mib} MiB | {after.cpu_s - synced.cpu_s:.1f} s |"
+    )
+
+
+async def measure(nodes: int, pods: int, burst: int, kubeconfig: str) -> None:
+    """Print the row before the cluster is cleaned up, which takes a while in a real one."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with api_server(kubeconfig, folder) as (reached_by, client, make):
@@ -186,16 +197,11 @@ async def measure(nodes: int, pods: int, burst: int, kubeconfig: str) -> str:
                 first_s, synced = time.monotonic() - started, usage(process.pid)
                 await make_all(make, "pods", (pod("burst", i) for i in range(burst)))
                 await all_bound(client, process, folder / "log")
-                after = usage(process.pid)
+                print(row(kubeconfig, nodes, pods, synced, first_s, usage(process.pid)), flush=True)
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 await process.wait()
-    where = "real" if kubeconfig else "embedded"
-    return (
-        f"| {where} | {nodes:,} | {pods:,} | {synced.memory_mib} MiB | {first_s:.1f} s "
-        f"| {after.memory_mib} MiB | {after.cpu_s - synced.cpu_s:.1f} s |"
-    )
 
 
 def configuration(kubeconfig: str) -> Object:
@@ -218,7 +224,7 @@ def main() -> int:
     if min(arguments.nodes, arguments.burst) < 1 or arguments.pods < 0:
         parser.error("at least one node and one pod are needed")
     try:
-        print(asyncio.run(measure(arguments.nodes, arguments.pods, arguments.burst, arguments.kubeconfig)))
+        asyncio.run(measure(arguments.nodes, arguments.pods, arguments.burst, arguments.kubeconfig))
     except (MooringError, TimeoutError) as error:
         print(f"size: {error}", file=sys.stderr)
         return 1
