@@ -8,7 +8,9 @@ from fractions import Fraction
 
 from mooring.api.quantity import parse_quantity
 from mooring.api.resource import AllocationResult
-from mooring.plugins.dynamic_resources.pools import DeviceId
+from mooring.plugins.dynamic_resources.pools import DeviceId, Reach
+
+MAX_POOLS = 50_000
 
 
 @dataclass(slots=True)
@@ -18,9 +20,23 @@ class AllocatedState:
     Admin access does not take a device away from others, so it does not count here.
     """
 
-    devices: dict[DeviceId, int] = field(default_factory=dict)
+    devices: dict[DeviceId, int] = field(default_factory=dict)  # change through ``add`` and ``remove``
     shares: dict[DeviceId, int] = field(default_factory=dict)
     capacity: dict[DeviceId, dict[str, Fraction]] = field(default_factory=dict)
+    _changes: int = 0
+    _changed: dict[tuple[str, str], int] = field(default_factory=dict)  # pool -> number of its last change
+    _forgotten: int = 0  # the last change of pools that are not listed, or a later one
+
+    def taken(self, reach: Reach) -> tuple[int, ...]:
+        """Positions of the node's devices that a claim holds alone; looked for again when one of its pools changed."""
+        changed, forgotten = self._changed, self._forgotten
+        last = [changed.get(pool.id, forgotten) for pool in reach.pools]
+        known = reach.taken
+        if known is None or known[0] is not self or known[1] != last:
+            devices = self.devices
+            positions = tuple([i for i, id in enumerate(reach.ids) if id in devices])
+            known = reach.taken = (self, last, positions)
+        return known[2]
 
     def add(self, allocation: AllocationResult) -> None:
         self._count(allocation, 1)
@@ -40,6 +56,7 @@ class AllocatedState:
             id = DeviceId(result.driver, result.pool, result.device)
             if result.share_id is None:
                 _step(self.devices, id, step)
+                self._note(result.driver, result.pool)
                 continue
             _step(self.shares, id, step)
             if result.consumed_capacity is None:
@@ -49,6 +66,13 @@ class AllocatedState:
                 consumed[name] = consumed.get(name, Fraction(0)) + step * parse_quantity(amount)
             if step < 0 and not any(consumed.values()):
                 del self.capacity[id]
+
+    def _note(self, driver: str, pool: str) -> None:
+        self._changes += 1
+        if len(self._changed) >= MAX_POOLS:  # nodes and their pools come and go
+            self._changed.clear()
+            self._forgotten = self._changes
+        self._changed[driver, pool] = self._changes
 
 
 def _step(counts: dict[DeviceId, int], id: DeviceId, step: int) -> None:

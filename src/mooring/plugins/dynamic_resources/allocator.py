@@ -33,9 +33,6 @@ CounterKey = tuple[str, str]  # counter set, counter
 _NOTHING: Mapping[str, Fraction] = {}
 
 
-_identity = id  # of an object that a plan keeps alive; ``id`` names devices here
-
-
 class InvalidPools(AllocationError):
     """Nothing could be allocated, and pools that might have helped contradict themselves: this node is out."""
 
@@ -57,10 +54,12 @@ class Allocator:
         allocated: AllocatedState,
         classes: ClassLookup,
         is_late: Callable[[], bool] = lambda: False,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         self.inventory = inventory
         self.allocated = allocated
         self.is_late = is_late
+        self._begin = begin  # called before a node is searched, not where the answer is known already
         self._selectors = selectors
         self._classes = classes
         self._plans: dict[int, ClaimPlan] = {}
@@ -82,14 +81,13 @@ class Allocator:
     def search(self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]) -> Found | None:
         """Like ``allocate``, but results are built when somebody asks for them."""
         reach = self.inventory.reach_of(node_name, labels)
-        in_use = self.allocated.devices
         key = None
         if reach.likeness is not None and not self._consumes_any(reach):
-            taken = tuple([i for i, id in enumerate(reach.ids) if id in in_use])
-            key = (reach.likeness, taken, tuple([_identity(claim) for claim in claims]))
+            key = (reach.likeness, self.allocated.taken(reach), tuple([id(claim) for claim in claims]))
             if key in self._solutions:
                 solution = self._solutions[key]
                 return None if solution is None else Found(solution, node_name, reach.devices)
+        self._begin()
         solution = _Search(self, node_name, labels, reach, [self._plan(claim) for claim in claims]).run()
         if key is not None:
             self._solutions[key] = solution

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mooring.api.core import ContainerExtendedResourceRequest
 from mooring.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
@@ -17,14 +18,13 @@ from mooring.state.node_selector import CompiledNodeSelector
 KEY = "DynamicResources"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAllocation:
+class NodeAllocation(NamedTuple):
     """What the pod would get on one node, for the claims that have no allocation yet."""
 
     found: Found
-    extended_claim: ResourceClaim | None = None
+    extended_claim: ResourceClaim | None
     """The claim for extended resources as this node needs it."""
-    mappings: list[ContainerExtendedResourceRequest] = field(default_factory=list)
+    mappings: list[ContainerExtendedResourceRequest]
 
 
 @dataclass(slots=True, eq=False)

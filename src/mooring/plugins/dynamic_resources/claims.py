@@ -35,6 +35,16 @@ def claim_name(pod: Pod, wanted: PodResourceClaim) -> tuple[str | None, bool]:
     raise ClaimProblem(f'pod "{pod.key}": ResourceClaim not created yet')
 
 
+def may_use(pod: Pod, claim: ResourceClaim) -> bool:
+    """Report whether one of the pod's claims has this claim's name; whether it can be used is another question."""
+    if claim.namespace != pod.namespace:
+        return False
+    name = claim.name
+    return any(wanted.resource_claim_name == name for wanted in pod.spec.resource_claims) or any(
+        made.resource_claim_name == name for made in pod.status.resource_claim_statuses
+    )
+
+
 def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
     """Return the claims of ``spec.resourceClaims`` in order; any that cannot be used raises ClaimProblem."""
     claims = []

@@ -36,6 +36,7 @@ from mooring.plugins.dynamic_resources.claims import (
     has_binding_timed_out,
     is_ready_for_binding,
     is_reserved_for,
+    may_use,
     pod_claims,
     prioritized_score,
 )
@@ -116,12 +117,15 @@ class DynamicResources:
     def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
         if not isinstance(after, ResourceClaim):
             return Hint.QUEUE
+        old = before if isinstance(before, ResourceClaim) else None
+        is_freed = old is not None and old.status.allocation is not None and after.status.allocation is None
+        if not is_freed and not may_use(pod, after):
+            return Hint.SKIP  # nearly always: there are as many claims as pods
         try:
             uses_claim = any(claim.uid == after.uid for claim in pod_claims(pod, self._devices.claim))
         except ClaimProblem:
             return Hint.SKIP
-        old = before if isinstance(before, ResourceClaim) else None
-        if old is not None and old.status.allocation is not None and after.status.allocation is None:
+        if is_freed:
             return Hint.QUEUE  # its devices are free for anybody
         if not uses_claim:
             return Hint.SKIP
@@ -168,6 +172,7 @@ class DynamicResources:
                 self._devices.allocated(),
                 self._devices.device_class,
                 lambda: attempt.deadline is not None and self._clock.monotonic() > attempt.deadline,
+                lambda: self._start_timer(attempt),
             )
         state.write(KEY, attempt)
         return SUCCESS
@@ -224,10 +229,11 @@ class DynamicResources:
         ids = np.zeros(len(nodes), np.int64)
         numbers: dict[Status, int] = {}
         counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
+        claims = [claim for _, claim in attempt.to_allocate()]
         for i, node in enumerate(nodes.infos):
             if node.name not in attempt.statuses:
                 by_node = {resource for resource, column in counted.items() if column[i]}
-                attempt.statuses[node.name] = self._judge(attempt, pod, node, by_node)
+                attempt.statuses[node.name] = self._judge(attempt, claims, pod, node, by_node)
             status = attempt.statuses[node.name]
             if status is None:
                 continue
@@ -236,7 +242,9 @@ class DynamicResources:
                 break  # an error fails the attempt: no need to look at more nodes
         return Verdict.choose(ids, list(numbers)) if numbers else None
 
-    def _judge(self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]) -> Status | None:
+    def _judge(
+        self, attempt: Attempt, claims: list[ResourceClaim], pod: PodInfo, node: NodeInfo, counted: Set[str]
+    ) -> Status | None:
         """Look at one node; None means that the pod can run there. ``counted``: resources it counts itself."""
         extended: ResourceClaim | None = None
         mappings: list[ContainerExtendedResourceRequest] = []
@@ -255,11 +263,8 @@ class DynamicResources:
         ]
         found = None
         if attempt.allocator is not None:
-            claims = [claim for _, claim in attempt.to_allocate()]
             if extended is not None:
-                claims[-1] = extended
-            if self._filter_timeout_s:
-                attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
+                claims = [*claims[:-1], extended]
             try:
                 found = attempt.allocator.search(node.name, node.labels, claims)
             except InvalidPools as problem:
@@ -274,6 +279,10 @@ class DynamicResources:
         if found is not None:
             attempt.node_allocations[node.name] = NodeAllocation(found, extended, mappings)
         return None
+
+    def _start_timer(self, attempt: Attempt) -> None:
+        if self._filter_timeout_s:
+            attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
 
     def _extended_claim_for(
         self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]
@@ -329,10 +338,15 @@ class DynamicResources:
             return None
         scores = np.zeros(len(nodes), np.int64)
         held = sum(prioritized_score(claim) for claim in attempt.claims)
+        known: dict[int, int] = {}  # nodes that look alike share a solution
         for i, node in enumerate(nodes.infos):
             allocation = attempt.node_allocations.get(node.name)
-            if allocation is not None:
-                scores[i] = held + allocation.found.solution.score
+            if allocation is None:
+                continue
+            solution = allocation.found.solution
+            if id(solution) not in known:
+                known[id(solution)] = solution.score
+            scores[i] = held + known[id(solution)]
         return scores
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:

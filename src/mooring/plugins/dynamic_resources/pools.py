@@ -71,6 +71,8 @@ class Reach:
     devices: list[tuple[Pool, Candidate]]
     ids: list[DeviceId]
     likeness: int | None
+    taken: tuple[object, list[int], tuple[int, ...]] | None = None
+    """Which positions are taken, as :class:`AllocatedState` has found out: who looked, when, and the answer."""
 
 
 @dataclass(slots=True, eq=False)

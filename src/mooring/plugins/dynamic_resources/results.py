@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Quantity
@@ -43,8 +44,7 @@ class Solution:
         return sum(FIRST_AVAILABLE_MAX_SIZE - alternative for taken in self.selected for alternative in taken.values())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """A solution on one node."""
 
     solution: Solution
