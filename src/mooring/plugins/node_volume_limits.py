@@ -54,10 +54,16 @@ class NodeVolumeLimits:
         self._attached.refresh()
         statuses = [EXCEEDED]  # what the codes stand for, from 1 on
         volumes = self._new_volumes(pod, has_csi_node=True)
-        codes = self._problems_of_pod(pod, volumes, statuses)
+        problems = self._problems_of_pod(pod, volumes, statuses)
+        counts = isinstance(volumes, dict) and bool(volumes)
+        over = self._over_limit(volumes) if isinstance(volumes, dict) else None
+        if problems is None and over is None and not (counts and (self._attached.failing or nodes.hypothetical)):
+            return None  # there is room everywhere
+        codes = np.zeros(len(nodes.table), np.int64) if problems is None else problems
         if isinstance(volumes, dict) and volumes:
             countable = (codes == 0) & self._attached.has_limits
-            codes[countable & self._over_limit(volumes)] = 1
+            if over is not None:
+                codes[countable & over] = 1
             for name, why in self._attached.failing.items():
                 row = nodes.table.nodes[name].row
                 if countable[row]:
@@ -79,13 +85,15 @@ class NodeVolumeLimits:
         except CountError as error:
             return Status.error(str(error))
 
-    def _problems_of_pod(self, pod: PodInfo, volumes: dict[str, str] | Status, statuses: list[Status]) -> Codes:
+    def _problems_of_pod(self, pod: PodInfo, volumes: dict[str, str] | Status, statuses: list[Status]) -> Codes | None:
         """What refuses nodes before anything is counted: the pod's own claims, and drivers that nodes lack."""
         has_csi_node = self._attached.has_csi_node
-        codes = np.zeros(len(has_csi_node), np.int64)
         without = volumes
         if not has_csi_node.all():  # in-tree volumes have not moved there
             without = self._new_volumes(pod, has_csi_node=False)
+        if isinstance(volumes, dict) and isinstance(without, dict) and not self._drivers_must_exist:
+            return None
+        codes = np.zeros(len(has_csi_node), np.int64)
         for found, where in ((volumes, has_csi_node), (without, ~has_csi_node)):
             if isinstance(found, Status):
                 codes[where] = _code(statuses, found)
@@ -102,18 +110,22 @@ class NodeVolumeLimits:
         insists = csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
         return ~self._attached.installed(driver) if insists else np.zeros(len(self._attached.has_csi_node), np.bool_)
 
-    def _over_limit(self, volumes: Mapping[str, str]) -> NDArray[np.bool_]:
-        """Where the volumes that no pod there uses yet are too many for their driver."""
-        over = np.zeros(len(self._attached.has_limits), np.bool_)
+    def _over_limit(self, volumes: Mapping[str, str]) -> NDArray[np.bool_] | None:
+        """Where the volumes that no pod there uses yet are too many for their driver; None: nowhere."""
+        over: NDArray[np.bool_] | None = None
         for driver, count in Counter(volumes.values()).items():
             limit = self._attached.limit(driver)
             if limit is None:
                 continue
-            new = np.full(len(over), count, np.int64)
+            room = limit - self._attached.count(driver)
+            if not (room < count).any():
+                continue
+            new = np.full(len(room), count, np.int64)
             for volume in volumes:
                 if volumes[volume] == driver:
                     new[self._attached.rows_using(volume)] -= 1
-            over |= (new > 0) & (self._attached.count(driver) + new > limit)
+            found = (new > 0) & (room < new)
+            over = found if over is None else over | found
         return over
 
     def _judge(self, volumes: Mapping[str, str], name: str, node: NodeVolumes, statuses: list[Status]) -> int:
