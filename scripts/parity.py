@@ -63,7 +63,7 @@ On a live cluster:
   usage ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers.
 - **A plugin is timed by call**: an observation of `scheduler_plugin_execution_duration_seconds` at Filter or Score is
-  one call for all nodes that the plugin had to look at; kube-scheduler makes one per node. PreEnqueue is not timed.
+  one call for all nodes that the plugin had to look at; kube-scheduler makes one per node.
 """
 
 

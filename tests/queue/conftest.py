@@ -13,6 +13,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.clock import VirtualClock
 from mooring.framework.status import SUCCESS, Status
 from mooring.queue.profile import PluginHint, QueueProfile
+from mooring.queue.recorder import NoRecorder
 from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.state.pod_info import PodInfo, PodInterner
 
@@ -45,7 +46,7 @@ class Gate:
         return Status.unresolvable(f"{self.name} is closed") if pod.metadata.name in self.closed_for else SUCCESS
 
 
-class Meter:
+class Meter(NoRecorder):
     """A recorder that keeps what it is told."""
 
     wants_hint_durations = True

@@ -14,6 +14,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint
 from mooring.framework.status import SUCCESS, Status
 from mooring.queue.profile import PluginHint, QueueProfile
+from mooring.queue.recorder import NoRecorder
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.pod_info import PodInterner
 
@@ -45,7 +46,7 @@ class Door:
         return Status.unresolvable("closed") if pod.metadata.uid in self.closed_for else SUCCESS
 
 
-class Balance:
+class Balance(NoRecorder):
     """A meter whose gauges must come back to zero."""
 
     wants_hint_durations = False

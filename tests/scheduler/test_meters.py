@@ -6,10 +6,13 @@ import re
 
 import pytest
 
+from mooring.clock import VirtualClock
 from mooring.config.features import Features
 from mooring.config.load import default_config
 from mooring.engine.build import build
+from mooring.framework.status import SUCCESS, Status
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.queue.profile import QueueProfile
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.meters import SAMPLED, Meters
 from mooring.state.cluster import Cluster
@@ -128,6 +131,30 @@ def test_timing_does_not_change_a_decision():
         pod = make_pod(f"p{i}", cpu="250m")
         ours, theirs = scheduler.place(pod), plain.place(pod)
         assert (ours.node, ours.message) == (theirs.node, theirs.message)
+
+
+def test_gatekeepers_are_timed_together_and_one_of_ten_times_each_by_itself():
+    clock = VirtualClock(0)
+    meters = Meters(SchedulerMetrics(), clock)
+
+    class Door:
+        name = "Door"
+
+        def pre_enqueue(self, pod):
+            clock.advance(0.003)
+            return Status.unresolvable("closed") if pod.name == "p1" else SUCCESS
+
+    queue = SchedulingQueue([QueueProfile("mine", pre_enqueue=(Door(),))], clock, recorder=meters)
+    cluster = Cluster()
+    for i in range(SAMPLED):
+        queue.add(cluster.info(make_pod(f"p{i}", spec={"schedulerName": "mine"})))
+    rendered = meters.render().decode()
+    point = POINT + '{extension_point="PreEnqueue",profile="mine",status="%s"} %s'
+    assert point % ("Success", 9) in rendered
+    assert point % ("UnschedulableAndUnresolvable", 1) in rendered
+    plugin = PLUGIN + '{extension_point="PreEnqueue",plugin="Door",status="Success"} 1'
+    assert plugin in rendered
+    assert plugin.replace("_count", "_sum").removesuffix("1") + "0.003" in rendered
 
 
 # ---- batching --------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ T = TypeVar("T")
 Tell = Callable[[str, str, Code, float], None]  # the plugin, its method, what it said, and how many seconds it took
 
 POINTS = {
+    "pre_enqueue": "PreEnqueue",
     "pre_filter": "PreFilter",
     "add_pod": "PreFilterExtensionAddPod",
     "remove_pod": "PreFilterExtensionRemovePod",

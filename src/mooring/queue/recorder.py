@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from mooring.framework.plugin_timing import PluginTimer
 
 
 class QueueRecorder(Protocol):
@@ -24,6 +27,18 @@ class QueueRecorder(Protocol):
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         """A queueing hint took this long to say ``Queue``, ``QueueSkip`` or ``Error``."""
 
+    def pre_enqueue(self, profile: str) -> GateTimes | None:
+        """Who wants to know how long the profile's gatekeepers take to decide on a pod; None: nobody."""
+
+
+class GateTimes(Protocol):
+    """Told about the PreEnqueue plugins of one profile."""
+
+    def plugin_timer(self) -> PluginTimer | None:
+        """Who times the plugins of the pod at hand, each by itself; None for most pods."""
+
+    def extension_point(self, point: str, status: str, seconds: float) -> None: ...
+
 
 class NoRecorder:
     """Nobody counts."""
@@ -41,3 +56,6 @@ class NoRecorder:
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         pass
+
+    def pre_enqueue(self, profile: str) -> GateTimes | None:
+        return None

@@ -19,7 +19,8 @@ from mooring.api.meta import Object
 from mooring.clock import Clock
 from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.interfaces import PreEnqueuePlugin
-from mooring.framework.status import Status
+from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.status import CODE_NAMES, SUCCESS, Status
 from mooring.queue import events
 from mooring.queue.active import ActiveQueue, priority_sort
 from mooring.queue.backoff import BackoffQueue
@@ -417,13 +418,27 @@ class SchedulingQueue:
         plugins = self._pre_enqueue.get(info.scheduler_name, ())
         if info.gating_plugin:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin))
+        times = self._recorder.pre_enqueue(info.scheduler_name)
+        if times is None:
+            return self._ask_gatekeepers(info, plugins, None).is_success
+        started = self._clock.monotonic()
+        status = self._ask_gatekeepers(info, plugins, times.plugin_timer())
+        times.extension_point("PreEnqueue", CODE_NAMES[status.code], self._clock.monotonic() - started)
+        return status.is_success
+
+    def _ask_gatekeepers(
+        self, info: QueuedPodInfo, plugins: Sequence[PreEnqueuePlugin], timer: PluginTimer | None
+    ) -> Status:
         for plugin in plugins:
+            started = 0.0 if timer is None else timer.now()
             status = _pre_enqueue(plugin, info.pod_info.pod)
+            if timer is not None:
+                timer.tell(plugin.name, plugin.pre_enqueue, status, started)
             if not status.is_success:
                 self._gate(info, plugin.name, status)
-                return False
+                return status
         info.gating_plugin = ""
-        return True
+        return SUCCESS
 
     def _is_still_gated(self, info: QueuedPodInfo) -> bool:
         """Ask the gatekeeper itself first: nobody else's opinion counts while it says no.

@@ -34,13 +34,13 @@ class ProfileMeters:
         "_plugins",
         "_points",
         "_stored",
-        "_timer",
+        "timer",
     )
 
     def __init__(self, metrics: SchedulerMetrics, name: str, clock: Clock | None = None) -> None:
         self._metrics = metrics
         self._begun = 0
-        self._timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
+        self.timer = PluginTimer((clock or SystemClock()).monotonic, self._plugin)
         self._plugins: dict[tuple[str, str, Code], HistogramChild] = {}
         self._node_hints: dict[bool, HistogramChild] = {}
         self._stored: HistogramChild | None = None
@@ -89,7 +89,7 @@ class ProfileMeters:
 
     def plugin_timer(self) -> PluginTimer | None:
         self._begun += 1
-        return self._timer if self._begun % SAMPLED == 1 else None
+        return self.timer if self._begun % SAMPLED == 1 else None
 
     def _plugin(self, plugin: str, method: str, code: Code, seconds: float) -> None:
         key = (plugin, method, code)
@@ -159,6 +159,21 @@ class ProfileMeters:
             times[0] = 0
 
 
+class ProfileGates:
+    """The same for the queue, which takes its own samples of what PreEnqueue plugins take."""
+
+    __slots__ = ("_asked", "_profile", "extension_point")
+
+    def __init__(self, profile: ProfileMeters) -> None:
+        self._asked = 0
+        self._profile = profile
+        self.extension_point = profile.extension_point
+
+    def plugin_timer(self) -> PluginTimer | None:
+        self._asked += 1
+        return self._profile.timer if self._asked % SAMPLED == 1 else None
+
+
 class Meters:
     """All metrics of the loop; the queue's recorder, too."""
 
@@ -169,6 +184,7 @@ class Meters:
         self._clock = clock
         self._events: dict[str, HistogramChild] = {}
         self._profiles: dict[str, ProfileMeters] = {}
+        self._gates: dict[str, ProfileGates] = {}
         self._incoming: dict[tuple[str, str], CounterChild] = {}
         self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
         self._in_flight: dict[str, GaugeChild] = {}
@@ -257,6 +273,12 @@ class Meters:
         if child is None:
             child = self._in_flight[event] = self.metrics.inflight_events.labels(event)
         child.inc(change)
+
+    def pre_enqueue(self, profile: str) -> ProfileGates:
+        gates = self._gates.get(profile)
+        if gates is None:
+            gates = self._gates[profile] = ProfileGates(self.profile(profile))
+        return gates
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
         key = (plugin, event, hint)
