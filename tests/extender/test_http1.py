@@ -210,6 +210,20 @@ def test_what_is_no_request_is_answered_and_the_connection_closed(
     assert client.is_closed()
 
 
+def test_refusals_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with running(max_body_bytes=1000) as (_, port):
+        for sent in (b"nonsense\r\n\r\n", request(b"", "Content-Length: 1001"), request(path="/nowhere")):
+            client = Client(port).send(sent)
+            assert client.answer()[0] >= 400
+            client.close()
+        client = Client(port).send(b"GET /metrics HTTP/1.1\r\n\r\n")
+        text = client.answer()[2].decode()
+        client.close()
+    for code in (400, 404, 413):
+        assert f'mooring_extender_requests_total{{code="{code}",verb=""}} 1.0' in text
+    assert [record.values["code"] for record in caplog.records] == [400, 413, 404]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("body", "encoding", "status"),
     [
@@ -349,7 +363,7 @@ def test_localhost_is_all_of_it() -> None:
         server.close()
 
 
-def test_plain_text_where_tls_is_spoken(tmp_path: Path) -> None:
+def test_plain_text_where_tls_is_spoken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     certificate = make_certificate("127.0.0.1")
     (tmp_path / "cert").write_bytes(certificate.certificate)
     (tmp_path / "key").write_bytes(certificate.key)
@@ -359,6 +373,7 @@ def test_plain_text_where_tls_is_spoken(tmp_path: Path) -> None:
         client = Client(port).send(request())
         assert client.is_closed()
         client.close()
+        assert [record.values for record in caplog.records] == [{"err": "http request"}]  # type: ignore[attr-defined]
     finally:
         server.close()
 

@@ -24,7 +24,7 @@ log = logging.getLogger("mooring.extender.server")
 
 BACKLOG = 512
 SEND_TIMEOUT_S = 30.0
-LINGER_S = 2.0
+LINGER_S = 10.0
 SPARE = 64  # connections beyond the limit that are still told so
 LATE_S = 0.5  # for an answer in place of a handler: it is short, and nobody else can be answered meanwhile
 
@@ -203,12 +203,8 @@ class Connections:
 
     def _converse(self, connection: Connection) -> None:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is not None:
-            connection.sock.settimeout(self._bounds.read_timeout_s)
-            connection.sock = sock = self._tls.wrap_socket(
-                connection.sock, server_side=True, do_handshake_on_connect=False
-            )
-            sock.do_handshake()
+        if self._tls is not None and not self._shake_hands(connection, self._tls):
+            return
         reader = Reader(connection.sock, self._bounds)
         try:
             while (request := reader.next()) is not None:
@@ -229,9 +225,22 @@ class Connections:
         finally:
             reader.close()
 
+    def _shake_hands(self, connection: Connection, tls: ssl.SSLContext) -> bool:
+        connection.sock.settimeout(self._bounds.read_timeout_s)
+        sock = tls.wrap_socket(connection.sock, server_side=True, do_handshake_on_connect=False)
+        connection.sock = sock
+        try:
+            sock.do_handshake()
+        except ssl.SSLError as error:
+            why = (error.reason or str(error)).replace("_", " ").lower()
+            log.warning("a TLS handshake failed", extra={"values": {"err": why}})
+            return False
+        return True
+
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         connection.waits_since = None
         connection.send(self._say_refused(refused), None, closes=True)
+        connection.waits_since = time.monotonic()  # from here on it can make room for others
         connection.linger()
 
 

@@ -142,8 +142,10 @@ class ExtenderServer:
         asks = "a scheduler sends POST" if verb is not None else "GET would be right"
         return self._refuse(Refused(405, f"{request.method} {request.path}: method not allowed; {asks}"))
 
-    @staticmethod
-    def _refuse(refused: Refused) -> Answer:
+    def _refuse(self, refused: Refused) -> Answer:
+        """An answer to what reaches no verb."""
+        self.metrics.requests.labels("", str(refused.status)).inc()
+        log.warning("a request is refused", extra={"values": {"err": str(refused), "code": refused.status}})
         return Answer(msgspec.json.encode({"Error": str(refused)}), refused.status)
 
     def _verb(self, verb: _Verb, request: Request, connection: Connection) -> Answer | None:
