@@ -17,7 +17,6 @@ from mooring.cli.bench_soak import soak
 from mooring.cli.output import console, emit, output_option, print_table
 
 WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
-GROWTH = (100, 1000, 5000, 20000)
 
 
 @click.group()
@@ -60,12 +59,9 @@ def _machine() -> dict[str, str]:
     multiple=True,
     help="What pods ask for; repeat for several.",
 )
-@click.option("--growth", is_flag=True, help="Also how the cost grows from 100 to 20,000 nodes and with running pods.")
 @click.option("--memory", is_flag=True, help="Also the memory that 5,000 nodes with 150,000 pods take.")
 @output_option()
-def decide(
-    nodes: int, pods: int, running: int, workloads: tuple[str, ...], growth: bool, memory: bool, output: str
-) -> None:
+def decide(nodes: int, pods: int, running: int, workloads: tuple[str, ...], memory: bool, output: str) -> None:
     """Time decisions on generated clusters, in this process, every feasible node scored.
 
     Each workload is measured twice: with pods of one template ("alike", where caches help) and with a template per
@@ -84,18 +80,6 @@ def decide(
         for alike in (True, False)
         if alike or name not in ("preemption", "volumes")
     ]
-    if growth:
-        plan += [
-            {"workload": name, "nodes": n, "running": 0, "alike": True, "pods": min(pods, 500)}
-            for name in wanted
-            for n in GROWTH
-            if n != nodes
-        ]
-        plan += [
-            {"workload": name, "nodes": nodes, "running": r * nodes, "alike": True, "pods": min(pods, 500)}
-            for name in wanted
-            for r in (10, 40)
-        ]
     results: list[Result] = []
     with _progress() as bar:
         task = bar.add_task("deciding", total=sum(row["pods"] for row in plan))
