@@ -20,7 +20,8 @@ from mooring.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-OTHERS = ("learn/", "parity.md", "performance.md", "scenarios.md")  # tested where they are written
+OTHERS = ("learn/", "parity.md", "performance.md", "scenarios.md")  # tested below, or where they are written
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 OWN = [page for page in sorted(DOCS.rglob("*.md")) if not str(page.relative_to(DOCS)).startswith(OTHERS)]
 
 
@@ -138,6 +139,21 @@ def test_a_command_in_the_documentation_works(page, command):
 
 
 @pytest.mark.e2e
+def test_the_page_about_scenarios_can_be_followed(tmp_path):
+    """Its commands, as typed into one terminal after another; what stays up and what talks to it are left out."""
+    text = (DOCS / "scenarios.md").read_text()
+    lines = [line[2:] for kind, block in BLOCK.findall(text) if kind == "console" for line in block.splitlines()]
+    script = [line for line in lines if "--keep" not in line and not line.startswith("kubectl")]
+    assert len(script) == 5
+    ours = f'mooring() {{ "{sys.executable}" -m mooring "$@"; }}'
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join([ours, *script])], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "my-story: as expected" in done.stdout
+
+
+@pytest.mark.e2e
 async def test_the_last_resort_binds_a_schedulers_pod_by_hand(tmp_path):
     """When no scheduler is left to place the scheduler: the commands in replace.md, with the real kubectl."""
     if shutil.which("kubectl") is None:
@@ -174,7 +190,6 @@ TYPED = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "examples").rglob("*.md")),
 ]
-BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 def _typed(page: Path, program: str) -> list[list[str]]:
