@@ -222,11 +222,12 @@ def metrics() -> str:
     for family in sorted(families, key=lambda family: family.name):
         stability, _, says = family.help_text.partition("] ")
         labels = ", ".join(f"`{label}`" for label in family.label_names)
-        rows.append((f"`{family.name}`", family.kind, labels, stability.strip("["), says))
+        facts = f"{family.kind}, {stability.strip('[')}" + (f"; by {labels}" if labels else "")
+        rows.append((f"`{family.name}`", f"{says} *({facts})*"))
     return (
         "# Metrics\n\nServed at `/metrics` under kube-scheduler's names; its dashboards and alerts go on working. "
         "`/metrics/resources` adds `kube_pod_resource_request` and `kube_pod_resource_limit` for every pod.\n\n"
-        + table(("name", "kind", "labels", "stability", "what it says"), rows)
+        + table(("name", "what it says (kind, stability, labels)"), rows)
     )
 
 
