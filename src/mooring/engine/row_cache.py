@@ -180,8 +180,7 @@ class RowCache:
         """Verdicts of the plan's cacheable plugins on all nodes, up to date. Do not change what is returned."""
         plugins = plan.cached
         table = nodes.table
-        # Plans live as long as their profile, and so does this cache.
-        key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plugins))
+        key = plan.shape_key(pod)
         columns = self._filters.get(key)
         if columns is None:
             columns = self._filters[key] = FilterColumns(plugins)

@@ -17,7 +17,7 @@ from mooring.state.domains import at_domain, sum_by_domain
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_table import LabelColumn, NodeTable
 from mooring.state.pod_index import CountColumn
-from mooring.state.pod_info import HostPort, PodInfo, PodShape
+from mooring.state.pod_info import HostPort, PodInfo
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -280,13 +280,21 @@ class ForkedRows(NodeRows):
         self._count(i, pod, -1)
 
     def move_pods(self, moves: Iterable[tuple[int, PodInfo]], sign: int) -> None:
-        """Add (1) or take away (-1) many pods at once, counting each shape once for all nodes."""
-        by_shape: dict[PodShape, list[int]] = {}
+        """Add (1) or take away (-1) many pods at once, counting those that ask for the same once for all nodes."""
+        alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
         for i, pod in moves:
             self._move(i, pod, sign)
-            by_shape.setdefault(pod.shape, []).append(i)
+            known = alike.get(pod.shape.placement_id)
+            if known is None:
+                alike[pod.shape.placement_id] = pod, [i]
+            else:
+                known[1].append(i)
         n = len(self)
-        for shape, positions in by_shape.items():
+        for pod, positions in alike.values():
+            if len(positions) == 1:
+                self._count(positions[0], pod, sign)
+                continue
+            shape = pod.shape
             many = sign * np.bincount(np.array(positions), minlength=n)
             for name, amount in shape.requests.items():
                 self._requested[self._widened(name)] += many * amount
