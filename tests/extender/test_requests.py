@@ -82,6 +82,16 @@ def test_a_node_that_comes_again_is_the_same_object_until_it_changes() -> None:
     assert second[1][1][2].metadata.resource_version == "changed"
 
 
+def test_a_large_body_is_read_where_it_was_received() -> None:
+    body = args_body(make_pod("p"), [make_node(i) for i in range(3)], by_name=False)
+    reader = NodeReader(Node)
+    first, second = reader.read(bytearray(body)), reader.read(body)
+    assert first is not None and second is not None
+    assert bytes(first[0]) == bytes(second[0])
+    assert all(one is other for one, other in zip(first[1], second[1], strict=True))
+    assert all(type(raw) is bytes for raw, _, _ in first[1]), "what is kept does not hold on to the body"
+
+
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mooring.extender.requests.MAX_KEPT_BYTES", 5000)
     reader = NodeReader(Node)

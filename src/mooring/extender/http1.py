@@ -48,7 +48,7 @@ class Request:
     method: str
     path: str
     headers: dict[bytes, bytes]  # by lower-case name
-    body: bytes
+    body: bytes | bytearray
     keeps_alive: bool
     is_old: bool  # HTTP/1.0: a connection that is kept must be said to be
 
@@ -67,13 +67,12 @@ class _Message:
 
     url: bytes = b""
     headers: dict[bytes, bytes] = field(default_factory=dict)
-    parts: list[bytes | memoryview] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
     size: int = 0
     head_size: int = 0
     has_head: bool = False
     is_continued: bool = False
-    buffer: memoryview | None = None  # for the rest of a body whose length is known
-    filled: int = 0
+    body: bytearray | None = None  # if its length is known and it did not come with the head
 
 
 class Reader:
@@ -115,11 +114,10 @@ class Reader:
     def _receive(self) -> int:
         """Take what there is; 0: the other side has closed the connection."""
         message = self._message
-        if message is not None and message.buffer is not None:
-            count = self._sock.recv_into(message.buffer[message.filled :])
-            message.filled += count
-            if message.filled == len(message.buffer):
-                message.parts.append(message.buffer)
+        if message is not None and message.body is not None:
+            count = self._sock.recv_into(memoryview(message.body)[message.size :])
+            message.size += count
+            if message.size == len(message.body):
                 self.on_message_complete()
                 self._parser = httptools.HttpRequestParser(self)
             return count
@@ -149,8 +147,9 @@ class Reader:
             message.is_continued = True
             self._sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         length = message.headers.get(b"content-length")
-        if length is not None and message.buffer is None:
-            message.buffer = memoryview(bytearray(int(length) - message.size))
+        if length is not None and message.body is None:
+            message.body = bytearray(int(length))
+            message.body[: message.size] = b"".join(message.parts)
 
     # httptools calls these
 
@@ -191,7 +190,7 @@ class Reader:
                 parser.get_method().decode("ascii"),
                 url.partition("?")[0] if url.startswith("/") else _path(url),
                 message.headers,
-                b"".join(message.parts),
+                b"".join(message.parts) if message.body is None else message.body,
                 parser.should_keep_alive(),
                 parser.get_http_version() != "1.1",
             )
@@ -209,7 +208,7 @@ def _path(url: str) -> str:
         return url
 
 
-def inflated(request: Request, limit: int) -> bytes:
+def inflated(request: Request, limit: int) -> bytes | bytearray:
     """A request's body as its Content-Encoding says, but not without end."""
     encoding = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
     if encoding in ("", "identity"):
@@ -217,7 +216,7 @@ def inflated(request: Request, limit: int) -> bytes:
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise Refused(415, f"Content-Encoding is {encoding}; gzip would be right")
     parts: list[bytes] = []
-    data, left = request.body, limit
+    data, left = bytes(request.body), limit
     while data:
         inflater = zlib.decompressobj(15 if encoding == "deflate" else 31)
         try:

@@ -28,6 +28,7 @@ from mooring.clock import SystemClock
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.errors import MooringError, PluginError
 from mooring.extender.handlers import (
+    Answerer,
     Facts,
     HandlerError,
     NameOnly,
@@ -38,7 +39,7 @@ from mooring.extender.handlers import (
     filter_answer,
     pod_key,
 )
-from mooring.extender.requests import NodeReader, WrongForm, prepare, read_pod
+from mooring.extender.requests import Body, NodeReader, WrongForm, prepare, read_pod
 from mooring.extender.sdk import Filtered
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
@@ -98,7 +99,7 @@ class PluginServer:
 
     def served(self, weight: int = 1) -> Served:
         """The verbs that the plugins can answer."""
-        verbs: dict[str, Callable[[bytes], tuple[bytes, Facts]]] = {}
+        verbs: dict[str, Answerer] = {}
         if self.filters:
             verbs["filter"] = self._filter
         if self.scorers:
@@ -129,7 +130,7 @@ class PluginServer:
 
     # ---- verbs -------------------------------------------------------------------------------------------------
 
-    def _filter(self, body: bytes) -> tuple[bytes, Facts]:
+    def _filter(self, body: Body) -> tuple[bytes, Facts]:
         with self._lock:
             request = self._read(body)
             state = CycleState()
@@ -191,7 +192,7 @@ class PluginServer:
             raise HandlerError(f'running PreFilter plugin "{plugin.name}": {found.message}')
         return True
 
-    def _prioritize(self, body: bytes) -> tuple[bytes, Facts]:
+    def _prioritize(self, body: Body) -> tuple[bytes, Facts]:
         with self._lock:
             request = self._read(body)
             state = CycleState()
@@ -227,7 +228,7 @@ class PluginServer:
 
     # ---- nodes -------------------------------------------------------------------------------------------------
 
-    def _read(self, body: bytes) -> _Request:
+    def _read(self, body: Body) -> _Request:
         try:
             nodes = Nodes(body, self._reader, str if self._is_watched else Node)
         except WrongForm:

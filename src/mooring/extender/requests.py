@@ -13,6 +13,7 @@ from mooring.api.core import Pod
 from mooring.errors import MooringError
 
 MAX_KEPT_BYTES = 256 << 20
+Body = bytes | bytearray  # a large one stays where it was received
 
 
 class BadRequest(MooringError):
@@ -67,7 +68,7 @@ _decoders = {
 }  # fmt: skip
 
 
-def read_request(kind: type[Any], body: bytes) -> Any:
+def read_request(kind: type[Any], body: Body) -> Any:
     """Decode a request, or say in one line what is wrong with it."""
     if not body:
         raise BadRequest(f"the body is empty; {kind.__name__} as JSON would be right")
@@ -145,7 +146,7 @@ class NodeReader:
         self._kept: dict[bytes, Entry] = {}  # by the name's bytes
         self._size = 0
 
-    def read(self, body: bytes) -> tuple[msgspec.Raw, list[Entry]] | None:
+    def read(self, body: Body) -> tuple[msgspec.Raw, list[Entry]] | None:
         """The pod and the nodes of a request in Go's form; None for any other."""
         start = body.find(_HEAD)
         if start < 0 or not body.startswith(_START) or not body.endswith(_TAIL):
@@ -162,18 +163,18 @@ class NodeReader:
                 position += 1
         except BadRequest:
             return None
-        return msgspec.Raw(body[len(_START) : start]), entries
+        return msgspec.Raw(bytes(body[len(_START) : start])), entries
 
-    def _at(self, body: bytes, position: int, end: int) -> Entry:
+    def _at(self, body: Body, position: int, end: int) -> Entry:
         if not body.startswith(_ITEM, position):
             raise BadRequest("in another form")
         name_at = position + len(_ITEM)
-        name = body[name_at : body.find(b'"', name_at)]
+        name = bytes(body[name_at : body.find(b'"', name_at)])
         kept = self._kept.get(name)
         if kept is not None and body.startswith(kept[0], position):
             return kept
         following = body.find(b"," + _ITEM, position, end)
-        entry = self.decode(body[position : end if following < 0 else following], "a node")
+        entry = self.decode(bytes(body[position : end if following < 0 else following]), "a node")
         self._keep(name, entry, kept)
         return entry
 

@@ -28,9 +28,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mooring.config.duration import parse_duration
 from mooring.extender.connections import Connection, Connections, Watchdog
-from mooring.extender.handlers import Facts, HandlerError, Served
+from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
 from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
-from mooring.extender.requests import BadRequest, WrongForm
+from mooring.extender.requests import BadRequest, Body, WrongForm
 
 log = logging.getLogger("mooring.extender.server")
 
@@ -166,7 +166,7 @@ class ExtenderServer:
         verb.count(facts, took_s)
         return Answer(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
-    def _run(self, verb: _Verb, body: bytes, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
+    def _run(self, verb: _Verb, body: Body, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
         """Call the handler when its turn comes; None: too late, the watchdog has answered."""
         with self._lock:
             if self._in_flight >= self.limits.threads + self.limits.waiting:
@@ -244,7 +244,7 @@ def _check_type(request: Request) -> None:
         raise Refused(415, f"Content-Type is {kind}; application/json would be right")
 
 
-def _guarded(verb: str, answer: Callable[[bytes], tuple[bytes, Facts]], body: bytes) -> tuple[bytes, Facts]:
+def _guarded(verb: str, answer: Answerer, body: Body) -> tuple[bytes, Facts]:
     """What a handler raises becomes a text."""
     try:
         return answer(body)
