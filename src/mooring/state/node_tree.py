@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, zip_longest
 
 ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
@@ -43,6 +44,5 @@ class NodeTree:
 
     def names(self) -> list[str]:
         """First node of each zone, then the second of each, and so on."""
-        zones = [list(names) for names in self._zones.values()]
-        longest = max(map(len, zones), default=0)
-        return [zone[i] for i in range(longest) for zone in zones if i < len(zone)]
+        rounds = zip_longest(*self._zones.values())
+        return [name for name in chain.from_iterable(rounds) if name is not None]

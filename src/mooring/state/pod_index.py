@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -63,13 +63,20 @@ class CountColumn:
                 if domain >= 0:
                     tally.by_domain[domain] += amount
 
+    def add_all(self, counts: Mapping[NodeInfo, int]) -> None:
+        """Add to a column that nobody has read yet."""
+        known = self.counts
+        for node, count in counts.items():
+            known[node] = known.get(node, 0) + count
+        self.total += sum(counts.values())
+        self.version += 1
+
     def dense(self, n: int, generation: int) -> NDArray[np.int64]:
         """The column over the nodes in the snapshot; do not write to it."""
         if self._dense is None or self._generation != generation:
             dense = np.zeros(n, np.int64)
-            for node, count in self.counts.items():
-                if node.row >= 0:
-                    dense[node.row] = count
+            rows, counts = self._by_row()
+            dense[rows] = counts
             self._dense, self._generation = dense, generation
         return self._dense
 
@@ -86,11 +93,17 @@ class CountColumn:
         return tally.by_domain.copy()
 
     def _summed(self, label: LabelColumn, size: int) -> NDArray[np.int64]:
-        summed = np.zeros(size, np.int64)
-        for node, count in self.counts.items():
-            if node.row >= 0 and label.ids[node.row] >= 0:
-                summed[label.ids[node.row]] += count
-        return summed
+        rows, counts = self._by_row()
+        # Shifted by one so that nodes without the label are in a bin of their own. Sums stay far below 2**53.
+        return np.bincount(label.ids[rows] + 1, weights=counts, minlength=size + 1)[1:].astype(np.int64)
+
+    def _by_row(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows with a count, and their counts; not those of nodes that the table does not have."""
+        n = len(self.counts)
+        rows = np.fromiter((node.row for node in self.counts), np.int64, n)
+        counts = np.fromiter(self.counts.values(), np.int64, n)
+        known = rows >= 0
+        return (rows, counts) if known.all() else (rows[known], counts[known])
 
 
 class _Column(NamedTuple):
@@ -163,8 +176,7 @@ class PodIndex:
             for cls in self._classes.get(bucket, {}).values():
                 if predicate(cls):
                     cls.columns.append(column.counts)
-                    for node, count in cls.nodes.items():
-                        column.counts.add(node, count)
+                    column.counts.add_all(cls.nodes)
         self._columns[key] = column
         if len(self._columns) > MAX_COLUMNS:
             self._forget(*self._columns.popitem(last=False))
