@@ -184,9 +184,10 @@ class Nodes:
 
     def _take(self, entries: list[Entry], node_type: Any) -> None:
         self.are_names = False
-        self.names = [entry[1] for entry in entries]
-        self.raw = {entry[1]: entry[0] for entry in entries}
-        self.views = self.names if node_type is str else [entry[2] for entry in entries]
+        raws, names, views = zip(*entries, strict=True) if entries else ((), (), ())
+        self.names = list(names)
+        self.raw = dict(zip(names, raws, strict=True))
+        self.views = self.names if node_type is str else list(views)
 
 
 class NameOnly(msgspec.Struct):

@@ -153,9 +153,13 @@ class NodeReader:
             return None
         position, end = start + len(_HEAD), len(body) - len(_TAIL)
         entries: list[Entry] = []
+        known, find, startswith, to_name = self._kept.get, body.find, body.startswith, len(_ITEM)
         try:
             while position < end:
-                entry = self._at(body, position, end)
+                name_at = position + to_name
+                entry = known(bytes(body[name_at : find(b'"', name_at)]))
+                if entry is None or not startswith(entry[0], position):
+                    entry = self._new(body, position, end)
                 entries.append(entry)
                 position += len(entry[0])
                 if position < end and body[position] != _COMMA:
@@ -165,17 +169,15 @@ class NodeReader:
             return None
         return msgspec.Raw(bytes(body[len(_START) : start])), entries
 
-    def _at(self, body: Body, position: int, end: int) -> Entry:
+    def _new(self, body: Body, position: int, end: int) -> Entry:
+        """A node that is not known, or not as it is now."""
         if not body.startswith(_ITEM, position):
             raise BadRequest("in another form")
         name_at = position + len(_ITEM)
         name = bytes(body[name_at : body.find(b'"', name_at)])
-        kept = self._kept.get(name)
-        if kept is not None and body.startswith(kept[0], position):
-            return kept
         following = body.find(b"," + _ITEM, position, end)
         entry = self.decode(bytes(body[position : end if following < 0 else following]), "a node")
-        self._keep(name, entry, kept)
+        self._keep(name, entry, self._kept.get(name))
         return entry
 
     def _keep(self, name: bytes, entry: Entry, before: Entry | None) -> None:

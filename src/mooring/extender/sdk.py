@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from mooring.api.core import Node, Pod
@@ -54,6 +55,7 @@ class Refusal:
     for_good: bool = False
 
 
+@lru_cache(maxsize=1024)  # the same few refusals, for thousands of nodes
 def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
     """Refuse a node. Without a reason the node is dropped silently, and users are left wondering."""
     return Refusal(reason, for_good)
