@@ -14,7 +14,7 @@ from mooring.api.meta import Object
 from mooring.api.times import parse_time
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
-from mooring.plugins.dynamic_resources.attempt import chosen_devices
+from mooring.plugins.dynamic_resources.attempt import binding_problem, chosen_devices
 from mooring.plugins.volume_binding import chosen_volumes
 from mooring.state.cluster import Cluster
 
@@ -60,13 +60,15 @@ def describe_gated(pod: Pod) -> dict[str, Any]:
 
 def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
     """A decision in the format that recordings are compared in."""
+    refusal: dict[str, Any] = {"outcome": Outcome.UNSCHEDULABLE.value, "node": None, "scores": {}, "totals": {}}
     if decision.outcome is Outcome.SCHEDULED:
-        return _describe_placement(decision, profile)
+        problem = binding_problem(decision.state, decision.pod.pod.key, decision.node or "")
+        if not problem:
+            return _describe_placement(decision, profile)
+        message = f'running PreBind plugin "DynamicResources": {problem}'
+        return {**refusal, "reason": "SchedulerError", "message": message, "nominatedNode": None, "victims": []}
     return {
-        "outcome": Outcome.UNSCHEDULABLE.value,
-        "node": None,
-        "scores": {},
-        "totals": {},
+        **refusal,
         "reason": decision.reason,
         "message": decision.message,
         "nominatedNode": nomination_after(decision) or None,

@@ -20,7 +20,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.observer import NobodyCounts
 from mooring.framework.registry import Registry, points_of
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.plugins.dynamic_resources.attempt import attempt_of, chosen_devices
+from mooring.plugins.dynamic_resources.attempt import attempt_of, binding_problem, chosen_devices
 from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.dynamic_resources.plugin import DynamicResources
 from mooring.plugins.dynamic_resources.writes import STRATEGIC_MERGE
@@ -583,6 +583,17 @@ class TestPreBind:
             {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
         ]
         assert world.filter(pod(requests={"example.com/gpu": "2"}, name="q"))["a"] == "cannot allocate all claims"
+
+    async def test_beside_claims_a_node_that_counts_the_resource_itself_cannot_be_bound_to(self) -> None:
+        """Upstream makes a claim without requests, and then finds nothing to tell the pod about it."""
+        counting = obj("Node", "a", status={"allocatable": {"example.com/gpu": "1"}})
+        world, writer = self.world(EXTENDED, claim("c"), counting)
+        wanting = pod("c", requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        problem = "nil or empty request mappings, no update of pod ns/p ExtendedResourceClaimStatus"
+        assert binding_problem(world.state, "ns/p", "a") == problem
+        assert await world.plugin.pre_bind(world.state, world.info(wanting), "a") == Status.error(problem)
+        assert not writer.pod_patches
 
     async def test_a_failed_pod_leaves_nothing_behind(self) -> None:
         world, _ = self.world(EXTENDED, claim("c"))

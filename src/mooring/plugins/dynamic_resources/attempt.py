@@ -58,6 +58,17 @@ class Attempt:
     def has_user_claims(self) -> bool:
         return len(self.claims) > (self.extended is not None)
 
+    def binding_problem(self, pod_key: str, node_name: str) -> str:
+        """What PreBind is going to fail with on this node, or nothing.
+
+        Upstream stores a claim for extended resources beside the pod's own claims even where the node counts the
+        resources itself, and then has nothing to tell the pod's containers about it.
+        """
+        on_node = self.node_allocations.get(node_name)
+        if on_node is None or on_node.extended_claim is None or on_node.mappings:
+            return ""
+        return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
+
     def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
         return [(i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None]
 
@@ -65,6 +76,12 @@ class Attempt:
 def attempt_of(state: CycleState) -> Attempt | None:
     found = state.read(KEY)
     return found if isinstance(found, Attempt) else None
+
+
+def binding_problem(state: CycleState, pod_key: str, node_name: str) -> str:
+    """What PreBind is going to fail with on this node, or nothing."""
+    attempt = attempt_of(state)
+    return "" if attempt is None else attempt.binding_problem(pod_key, node_name)
 
 
 def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str, list[DeviceRequestAllocationResult]]:

@@ -94,6 +94,8 @@ class Binding:
             self._devices.assume(claim, is_new=is_new)
             if is_extended:
                 attempt.extended = attempt.claims[index] = claim
+                if problem := attempt.binding_problem(pod.key, node_name):
+                    raise ApiError(problem)
                 await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
             return claim
         finally:
