@@ -286,3 +286,44 @@ def test_a_victim_that_has_not_started_counts_as_starting_now_beside_one_that_st
     )
     kept = [scheduler.decide(make_pod(f"w{i}", cpu="4", priority=10)) for i in range(3)]
     assert [decision.nominated_node for decision in kept] == ["b", "b", "b"]
+
+
+class TestEquallyFullNodes:
+    """What one node was answered is taken for another only if it is promised the same."""
+
+    def two(self, cpu: str, priority: int) -> Scheduler:
+        nodes = [make_node(name, cpu="4") for name in ("a", "b")]
+        return Scheduler(*nodes, *(make_pod(f"on-{n.name}", node=n.name, cpu=cpu, priority=priority) for n in nodes))
+
+    def promise(self, scheduler: Scheduler, node: str, cpu: str) -> None:
+        scheduler.nominate(make_pod(f"waits-for-{node}", cpu=cpu, priority=10), node)
+
+    def decide(self, scheduler: Scheduler, times: int = 3) -> Decision:
+        self.kept = [scheduler.decide(make_pod(f"w{i}", cpu="2", priority=10)) for i in range(times)]
+        return self.kept[-1]
+
+    def test_in_the_search(self) -> None:
+        scheduler = self.two("1", priority=100)
+        self.promise(scheduler, "a", "3")
+        self.promise(scheduler, "b", "3")
+        refused = self.decide(scheduler)
+        assert refused.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+        self.promise(scheduler, "b", "1")
+        assert self.decide(scheduler, 1).node == "b"
+        self.promise(scheduler, "b", "3")
+        assert self.decide(scheduler, 1).message == refused.message, "as before, and with the same words"
+
+    def test_in_a_dry_run(self) -> None:
+        scheduler = self.two("4", priority=0)
+        self.promise(scheduler, "a", "3")
+        self.promise(scheduler, "b", "3")
+        assert self.decide(scheduler).nominated_node == ""
+        self.promise(scheduler, "b", "1")
+        assert self.decide(scheduler, 1).nominated_node == "b"
+
+    def test_others_on_the_node_may_go(self) -> None:
+        scheduler = self.two("4", priority=0)
+        scheduler.put(make_pod("on-a", node="a", cpu="4", priority=20))
+        self.promise(scheduler, "a", "3")
+        self.promise(scheduler, "b", "1")
+        assert self.decide(scheduler).nominated_node == "b"

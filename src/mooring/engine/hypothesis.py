@@ -39,6 +39,11 @@ class ProfileFilters:
     def passed_node_filters(self, state: CycleState, pod: PodInfo) -> NDArray[np.bool_]:
         return self._engine.cached_filters(state, pod, self._profile).passed_node_filters()
 
+    def fullness(self, state: CycleState, pod: PodInfo, row: int) -> Hashable | None:
+        if not self._profile.filter_plan(state).reads_figures_only():
+            return None
+        return self._engine.promises.promises.fullness(pod, row)
+
     def is_local(self, state: CycleState) -> bool:
         return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
 

@@ -25,6 +25,9 @@ from mooring.state.pod_info import PodInfo
 
 MAX_KEPT = 16  # templates whose verdicts are kept
 MAX_LOG = 10_000
+MAX_MEMO = 1024
+
+Answers = tuple[tuple[str, int], ...]  # the plugins that refuse a row, and the number that stands for why
 
 
 class Promises:
@@ -92,6 +95,13 @@ class Promises:
         """Report whether a promise to this very pod is among them: it does not count for itself."""
         return uid in self._uids
 
+    def fullness(self, pod: PodInfo, row: int) -> Hashable:
+        """All that filters can know of a row that read figures only, the promises included that count for this pod."""
+        return self.fullness_with(row, self.that_count_for(pod, (row,)).get(0, ()))
+
+    def fullness_with(self, row: int, others: Iterable[PodInfo]) -> Hashable:
+        return self._cluster.table.resource_key(row), tuple(other.shape.placement_id for other in others)
+
     def that_count_for(self, pod: PodInfo, rows: Iterable[int]) -> dict[int, list[PodInfo]]:
         """By position among these rows, the other pods of equal or higher priority that are promised the node."""
         found: dict[int, list[PodInfo]] = {}
@@ -110,13 +120,14 @@ class PromisedColumns:
     Filters that read the node object alone are not asked again: pods in thought do not change what they said.
     """
 
-    __slots__ = ("_position", "feasible", "is_promised", "plan", "plugins", "token", "verdicts")
+    __slots__ = ("_position", "feasible", "is_promised", "memo", "plan", "plugins", "token", "verdicts")
 
     def __init__(self, plan: FilterPlan) -> None:
         self.plan = plan
         self.plugins = [plugin for plugin in plan.cached if plugin.filter_reads is not Reads.NODE]
         self.is_promised: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.verdicts: dict[str, Verdict] = {}  # by plugin, of those that have refused a row
+        self.memo: dict[Hashable, Answers] = {}  # by how full a row is
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.token: Hashable = None
         self._position = (-1, 0, 0, -1, 0)  # epochs and lengths of the logs
@@ -140,6 +151,7 @@ class PromisedColumns:
     def begin(self, n: int) -> None:
         self.token = None  # until all is well: a plugin may break on the way
         self.verdicts.clear()
+        self.memo.clear()
         self.feasible = np.ones(n, np.bool_)
         self.is_promised = np.zeros(n, np.bool_)
 
@@ -165,6 +177,21 @@ class PromisedColumns:
             ids = np.zeros(len(self.feasible), np.int64) if kept is None else kept.ids
             ids[rows] = verdict.ids
             self.verdicts[name] = Verdict(ids, verdict.status_of)
+
+    def answers(self, row: int) -> Answers:
+        return tuple((name, number) for name, verdict in self.verdicts.items() if (number := int(verdict.ids[row])))
+
+    def set_one(self, row: int, answers: Answers) -> None:
+        """The same for a row that gets the answers which one got before that is equally full."""
+        self.feasible[row] = not answers
+        self.is_promised[row] = True
+        for name, number in answers:
+            self.verdicts[name].ids[row] = number
+
+    def remember(self, fullness: Hashable, row: int) -> None:
+        if len(self.memo) >= MAX_MEMO:
+            self.memo.clear()
+        self.memo[fullness] = self.answers(row)
 
     def forget(self, rows: NDArray[np.int64]) -> None:
         self.feasible[rows] = True
@@ -290,10 +317,23 @@ class PromiseJudge:
     ) -> None:
         columns.forget(rows)
         promised = self.promises.that_count_for(pod, rows.tolist())
+        known_by: dict[int, Hashable] = {}
+        if columns.plan.reads_figures_only():
+            for position in list(promised):
+                row = int(rows[position])
+                fullness = self.promises.fullness_with(row, promised[position])
+                answers = columns.memo.get(fullness)
+                if answers is None:
+                    known_by[row] = fullness
+                else:
+                    columns.set_one(row, answers)
+                    del promised[position]
         if promised:
             positions = list(promised)
             tried = self._try(pod, profile, state, nodes.subset(rows), promised, positions, columns.plugins, True)
             columns.set(rows[positions], tried)
+            for row, fullness in known_by.items():
+                columns.remember(fullness, row)
 
 
 def _spread(

@@ -70,6 +70,10 @@ class FilterRunner(Protocol):
     def passed_node_filters(self, state: CycleState, pod: PodInfo) -> NDArray[np.bool_]:
         """The rows of the table that pass all filters that no pod can sway; only where verdicts are ``shared``."""
 
+    def fullness(self, state: CycleState, pod: PodInfo, row: int) -> Hashable | None:
+        """How full a node is and whom it is promised to, where filters that a pod can sway read no more than that:
+        nodes that pass all others and are equally full get equal answers. None: they read more."""
+
     def is_local(self, state: CycleState) -> bool:
         """Report whether a change on one node cannot matter to another: many can then be tried at once."""
 

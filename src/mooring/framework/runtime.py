@@ -99,6 +99,10 @@ class FilterPlan:
         others = (plugin for plugin in self.active if plugin not in self.cached)
         return all(hasattr(plugin, "concerns") and not plugin.concerns(pod) for plugin in others)
 
+    def reads_figures_only(self) -> bool:
+        """Report whether the cached filters read nothing of a node's pods but how much of the node they take."""
+        return all(plugin.filter_reads <= Reads.RESOURCES for plugin in self.cached)
+
     def token(self) -> Hashable:
         """What the cached filters' verdicts depend on besides the pod and the row, as it is now."""
         return tuple(plugin.cache_token() for plugin in self.cached if hasattr(plugin, "cache_token"))

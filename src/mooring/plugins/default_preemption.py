@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -54,6 +54,7 @@ class Trial:
     violating: int = 0  # the first so many of ``order`` would break a budget
     victims: list[PodInfo] = field(default_factory=list)
     pdb_violations: int = 0
+    fullness: Hashable = None  # equal for nodes on which the same would happen
 
 
 class DefaultPreemption:
@@ -235,6 +236,10 @@ class DryRun:
         infos = self._nodes.table.infos
         for row in rows.tolist():
             trials.append(Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]))
+        if self._passed_node_filters is not None:
+            trials = [trial for trial in trials if not self._is_refused_like_another(trial)]
+            if not trials:
+                return
         state = self._state.clone()
         fork = self._nodes.subset(np.array([trial.row for trial in trials])).fork()
         self._move(state, fork, [(i, pod) for i, trial in enumerate(trials) for pod in trial.potential], -1)
@@ -250,7 +255,10 @@ class DryRun:
                 self._try(np.array([trial.row]))
             return
         for i in np.flatnonzero(~outcome.feasible).tolist():
-            columns.refuse(trials[i].row, outcome.status_at(i))
+            status = outcome.status_at(i)
+            columns.refuse(trials[i].row, status)
+            if trials[i].fullness is not None:
+                columns.remember(trials[i].fullness, status)
         kept = np.flatnonzero(outcome.feasible)
         if not len(kept):
             return
@@ -268,6 +276,21 @@ class DryRun:
             else:
                 name = infos[trial.row].name
                 self._fail(trial.row, Status.error(f'expected at least one victim pod on node "{name}"'))
+
+    def _is_refused_like_another(self, trial: Trial) -> bool:
+        """Report whether it is no use, as on an equally full node before: most nodes that change are just promised."""
+        passed = self._passed_node_filters
+        if passed is None or not passed[trial.row]:
+            return False
+        fullness = self._filters.fullness(self._state, self._pod, trial.row)
+        if fullness is None:
+            return False
+        trial.fullness = (fullness, tuple(pod.shape.placement_id for pod in trial.potential))
+        status = self.columns.refused.get(trial.fullness)
+        if status is None:
+            return False
+        self.columns.refuse(trial.row, status)
+        return True
 
     def _fail(self, row: int, status: Status) -> None:
         self.columns.refuse(row, status, np.inf)  # for this time

@@ -24,6 +24,7 @@ from mooring.state.pod_info import PodInfo
 MAX_BYTES = 32 << 20
 MAX_SEEN = 1024  # kinds of preemptors whose coming is remembered
 BYTES_PER_NODE = 256  # about: the columns, and a list of victims
+MAX_REFUSED = 1024
 UNKNOWN, REFUSED, CANDIDATE = 0, 1, 2
 
 Rows = NDArray[np.int64]
@@ -43,6 +44,7 @@ class TrialColumns:
         # The latest start on the node that mattered: what was found holds from then on. Infinite: it never holds again.
         self._latest = np.zeros(n, np.float64)
         self._refusal = np.zeros(n, np.int64)  # index into the statuses
+        self.refused: dict[Hashable, Status] = {}  # by how full a node is, why it is no use
         self._statuses: list[Status] = []
         self._numbers: dict[Status, int] = {}
 
@@ -61,6 +63,11 @@ class TrialColumns:
         self.outcome[row] = REFUSED
         self._refusal[row] = number
         self._latest[row] = latest
+
+    def remember(self, fullness: Hashable, status: Status) -> None:
+        if len(self.refused) >= MAX_REFUSED:
+            self.refused.clear()
+        self.refused[fullness] = status
 
     def accept(
         self,
