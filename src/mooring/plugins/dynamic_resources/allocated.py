@@ -10,8 +10,6 @@ from mooring.api.quantity import parse_quantity
 from mooring.api.resource import AllocationResult
 from mooring.plugins.dynamic_resources.pools import DeviceId, Reach
 
-MAX_POOLS = 50_000
-
 
 @dataclass(slots=True)
 class AllocatedState:
@@ -24,13 +22,14 @@ class AllocatedState:
     shares: dict[DeviceId, int] = field(default_factory=dict)
     capacity: dict[DeviceId, dict[str, Fraction]] = field(default_factory=dict)
     _changes: int = 0
-    _changed: dict[tuple[str, str], int] = field(default_factory=dict)  # pool -> number of its last change
-    _forgotten: int = 0  # the last change of pools that are not listed, or a later one
+    _held: dict[tuple[str, str], int] = field(default_factory=dict)  # pool -> how many of its devices are held alone
+    _changed: dict[tuple[str, str], int] = field(default_factory=dict)  # the same pools -> number of the last change
+    _emptied: int = 0  # the last change by which a pool got all of its devices back
 
     def taken(self, reach: Reach) -> tuple[int, ...]:
         """Positions of the node's devices that a claim holds alone; looked for again when one of its pools changed."""
-        changed, forgotten = self._changed, self._forgotten
-        last = [changed.get(pool.id, forgotten) for pool in reach.pools]
+        changed, emptied = self._changed, self._emptied
+        last = [changed.get(pool.id, emptied) for pool in reach.pools]
         known = reach.taken
         if known is None or known[0] is not self or known[1] != last:
             devices = self.devices
@@ -55,8 +54,9 @@ class AllocatedState:
                 continue
             id = DeviceId(result.driver, result.pool, result.device)
             if result.share_id is None:
+                before = len(self.devices)
                 _step(self.devices, id, step)
-                self._note(result.driver, result.pool)
+                self._note((result.driver, result.pool), len(self.devices) - before)
                 continue
             _step(self.shares, id, step)
             if result.consumed_capacity is None:
@@ -67,12 +67,17 @@ class AllocatedState:
             if step < 0 and not any(consumed.values()):
                 del self.capacity[id]
 
-    def _note(self, driver: str, pool: str) -> None:
+    def _note(self, pool: tuple[str, str], change: int) -> None:
+        """So many more of the pool's devices are held; one that holds none is not remembered: pools come and go."""
+        if not change:
+            return
         self._changes += 1
-        if len(self._changed) >= MAX_POOLS:  # nodes and their pools come and go
-            self._changed.clear()
-            self._forgotten = self._changes
-        self._changed[driver, pool] = self._changes
+        held = self._held.get(pool, 0) + change
+        if held:
+            self._held[pool], self._changed[pool] = held, self._changes
+        else:
+            del self._held[pool], self._changed[pool]
+            self._emptied = self._changes
 
 
 def _step(counts: dict[DeviceId, int], id: DeviceId, step: int) -> None:
