@@ -96,3 +96,23 @@ def test_taking_away_who_is_not_there_is_a_mistake() -> None:
     (pod,) = cluster.pods()
     with pytest.raises(KeyError):
         cluster.snapshot().fork().remove_pod(1, pod)
+
+
+@pytest.mark.parametrize(
+    ("positions", "at_once"),
+    [
+        pytest.param([1], False, id="one pod"),
+        pytest.param([1], True, id="one pod among many moves"),
+        pytest.param([0, 1], True, id="equal pods on several nodes"),
+    ],
+)
+def test_room_is_made_for_a_resource_that_nobody_asked_for_before(positions: list[int], at_once: bool) -> None:
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    fork = cluster.snapshot().fork()
+    moves = [(i, cluster.info(make_pod(f"p{i}", requests={"example.com/late": 3}))) for i in positions]
+    if at_once:
+        fork.move_pods(moves, 1)
+    else:
+        for i, pod in moves:
+            fork.add_pod(i, pod)
+    assert fork.requested("example.com/late").tolist() == [3 * (i in positions) for i in range(2)]

@@ -297,7 +297,8 @@ class ForkedRows(NodeRows):
             shape = pod.shape
             many = sign * np.bincount(np.array(positions), minlength=n)
             for name, amount in shape.requests.items():
-                self._requested[self._widened(name)] += many * amount
+                index = self._widened(name)  # first: it may make room
+                self._requested[index] += many * amount
             self._non_zero[0] += many * shape.non_zero_cpu
             self._non_zero[1] += many * shape.non_zero_memory
             self._pod_count += many
@@ -317,7 +318,8 @@ class ForkedRows(NodeRows):
     def _count(self, i: int, pod: PodInfo, sign: int) -> None:
         shape = pod.shape
         for name, amount in shape.requests.items():
-            self._requested[self._widened(name), i] += sign * amount
+            index = self._widened(name)  # first: it may make room
+            self._requested[index, i] += sign * amount
         self._non_zero[0, i] += sign * shape.non_zero_cpu
         self._non_zero[1, i] += sign * shape.non_zero_memory
         self._pod_count[i] += sign
