@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from mooring.bench.soak import Least, Report, Sample, judge_memory, soak
+from mooring.bench.soak import Least, Report, Sample, judge_memory, note_holdings, soak
 from mooring.bench.soak_audit import Audit
 from mooring.bench.soak_churn import Churn
-from mooring.bench.soak_holdings import BLOCKS, OPEN_FILES, count_holdings, left_behind
+from mooring.bench.soak_holdings import TASKS, count_holdings, left_behind
 from mooring.bench.soak_memory import slope_per_minute
 from mooring.bench.soak_replicas import Leaders
 from mooring.client.kubeconfig import ClientConfig
@@ -251,7 +251,7 @@ def test_the_slope_of_memory_at_an_equal_number_of_connections(grows, connection
 
 
 def _samples(*memory, blocks=1000):
-    return [Sample(60.0 * i, mib, {BLOCKS: blocks + i, OPEN_FILES: 7}) for i, mib in enumerate(memory)]
+    return [Sample(60.0 * i, mib, 7, blocks + i) for i, mib in enumerate(memory)]
 
 
 @pytest.mark.parametrize(
@@ -270,8 +270,10 @@ def test_memory_that_grows_in_the_second_half_of_a_long_run_is_a_problem(minutes
     assert (report.memory_first_mib, report.memory_last_mib) == (memory[0], memory[-1])
 
 
-def test_what_was_held_in_the_middle_and_at_the_end_stands_beside_the_slope():
+def test_what_was_held_after_the_warm_up_and_at_the_end_stands_beside_the_slope():
     report = Report(seconds=180.0, seed=1)
+    for minute, tasks in enumerate((5, 9, 7, 6)):
+        note_holdings({TASKS: tasks}, report, is_warm=minute >= 2)
+    assert (report.held_middle[TASKS], report.held_last[TASKS], report.held_most[TASKS]) == (7, 6, 9)
     judge_memory(_samples(100, 100, 100, 100), report)
-    assert (report.held_middle[BLOCKS], report.held_last[BLOCKS], report.held_most[BLOCKS]) == (1002, 1003, 1003)
     assert report.blocks_slope_per_min == pytest.approx(1.0)

@@ -55,11 +55,12 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the process held at one moment."""
+    """What the process held at one moment; few numbers, because a soak keeps all of them."""
 
     at_s: float
     memory_mib: float
-    held: Holdings
+    open_files: int
+    blocks: int
 
 
 @dataclass
@@ -183,9 +184,11 @@ class _Shaking:
             await asyncio.sleep(rng.expovariate(rate))
 
     def _sample(self, elapsed: float) -> None:
+        report = self._report
         held = count_holdings(self._plane, [r.live for r in self._replicas if r.live is not None])
-        self._samples.append(Sample(elapsed, resident_mib(), held))
-        self._report.memory_last_mib = self._samples[-1].memory_mib
+        self._samples.append(Sample(elapsed, resident_mib(), held[OPEN_FILES], held[BLOCKS]))
+        report.memory_last_mib = self._samples[-1].memory_mib
+        note_holdings(held, report, is_warm=elapsed >= report.seconds / 2)
 
     async def _settle(self) -> float:
         """With room for all and no more faults every pod must find a node; how long that took."""
@@ -227,6 +230,15 @@ def _settings(kubeconfig: Path) -> Settings:
     return load_settings(parse_flags(flags))
 
 
+def note_holdings(held: Holdings, report: Report, *, is_warm: bool) -> None:
+    """Keep what was held after the warm-up, last, and at most."""
+    report.held_last = held
+    if is_warm and not report.held_middle:
+        report.held_middle = held
+    for name, count in held.items():
+        report.held_most[name] = max(count, report.held_most.get(name, 0))
+
+
 def judge_memory(samples: list[Sample], report: Report) -> None:
     """Warm-up is the first half; what is held in the second must not grow with time."""
     if not samples:
@@ -235,16 +247,12 @@ def judge_memory(samples: list[Sample], report: Report) -> None:
     middle, last = second_half[0], samples[-1]
     report.memory_first_mib, report.memory_middle_mib = samples[0].memory_mib, middle.memory_mib
     report.memory_last_mib = last.memory_mib
-    report.held_middle, report.held_last = middle.held, last.held
-    for sample in samples:
-        for name, count in sample.held.items():
-            report.held_most[name] = max(count, report.held_most.get(name, 0))
     memory = [(sample.at_s, sample.memory_mib) for sample in second_half]
-    blocks = [(sample.at_s, sample.held[BLOCKS]) for sample in second_half]
+    blocks = [(sample.at_s, sample.blocks) for sample in second_half]
     report.memory_slope_mib_per_min, _ = slope_per_minute(memory)
     report.blocks_slope_per_min, _ = slope_per_minute(blocks)
     # Connections come and go, and both ends of each hold a quarter of a MiB: their number must not look like a trend.
-    slope, each = slope_per_minute(memory, [sample.held[OPEN_FILES] for sample in second_half])
+    slope, each = slope_per_minute(memory, [sample.open_files for sample in second_half])
     report.memory_slope_at_equal_open_files_mib_per_min, report.memory_per_open_file_mib = slope, each
     if report.seconds >= SLOPE_FROM_MIN * 60 and slope > MAX_SLOPE_MIB_PER_MIN:
         report.problems.append(f"memory grows by {slope:.2f} MiB per minute")
