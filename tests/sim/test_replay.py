@@ -116,6 +116,26 @@ def test_a_preemptor_comes_again_when_its_victims_are_gone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("priority", "fits"),
+    [
+        pytest.param(20, True, id="a more important preemptor takes the node, and nobody is promised it any more"),
+        pytest.param(10, False, id="an equally important one does not"),
+    ],
+)
+def test_who_preempts_takes_a_promised_node(priority: int, fits: bool) -> None:
+    low, wall = make_pod("low", node="a", cpu="4"), make_pod("wall", node="b", cpu="4", priority=1000)
+    gone = wire(make_pod("low", node="a", cpu="4", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    steps = [
+        step(make_pod("high", cpu="3", priority=10), "kept", effects=[gone]),
+        step(make_pod("higher", cpu="1", priority=priority), "deleted"),
+        step(make_pod("other", cpu="1", priority=9)),
+    ]
+    first, second, third = decided(*steps, objects=[make_node("a", cpu="4", pods=2), low, wall])
+    assert (first["nominatedNode"], second["nominatedNode"]) == ("a", "a")
+    assert ("Too many pods" not in third["message"]) is fits
+
+
+@pytest.mark.parametrize(
     ("policy", "promised"),
     [
         pytest.param("Never", "a", id="a pod that may not preempt keeps what it was promised"),

@@ -77,6 +77,9 @@ class Replay:
             return result
         decision = self.built.engine.decide(info, profile)
         result = describe(decision, profile)
+        for other in self.nominations.nominated_pods(decision.nominated_node or ""):
+            if other.priority < info.priority:  # who preempts takes the node from whom it was promised to
+                self.nominations.withdraw(other.uid)
         if "then" in step:
             result["then"] = self._second_attempt(step, pod, decision, profile)
         self._afterwards(step, pod, nomination_after(decision), decision.victims)
