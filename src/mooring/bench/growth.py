@@ -13,7 +13,6 @@ import itertools
 import json
 import math
 import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,6 +35,8 @@ from mooring.api.core import (
 )
 from mooring.api.meta import LabelSelector
 from mooring.bench.clusters import TEMPLATES, Template, make_cluster, make_pod
+from mooring.bench.documents import read_document
+from mooring.bench.own_process import own_process
 from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
@@ -51,7 +52,6 @@ FIXED_NODES = 5_000
 APPS = 100
 ROUNDS = 3  # a busy minute then spoils a third of everything, and the 5th percentile not at all
 WARM_UP = 10  # decisions of every round that do not count
-STOP_S = 10.0
 
 REGION = "topology.kubernetes.io/region"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -392,14 +392,7 @@ def document(measured: Sequence[Measured], plan: Plan, about: Mapping[str, Any])
 
 def read(path: Path) -> tuple[list[Measured], dict[str, Any]]:
     """The sizes that an earlier run measured, as ``--save`` or ``-o json`` wrote them, and where and when it ran."""
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path}: not a result of mooring bench growth -o json ({FORMAT})")
+    value = read_document(path, FORMAT, "mooring bench growth")
     try:
         about = {key: value[key] for key in ("date", "machine", "versions")}
         return [Measured.from_dict(item) for item in value["sizes"]], about
@@ -410,29 +403,13 @@ def read(path: Path) -> tuple[list[Measured], dict[str, Any]]:
 def run(size: Size, kinds: Sequence[str], decisions: int, *, progress: Progress | None = None) -> Measured:
     """Measure one size in a process of its own."""
     request = {"size": asdict(size), "kinds": list(kinds), "decisions": decisions}
-    command = [sys.executable, "-m", "mooring.bench.growth"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(request))
-            process.stdin.close()
-            for line in process.stdout:
-                answer = json.loads(line)
-                if "size" in answer:
-                    return Measured.from_dict(answer)
-                if progress is not None:
-                    progress(answer["done"], answer["total"])
-        finally:
-            _end(process)
-    raise InputError(f"{size}: its process ended with exit code {process.returncode}; is there enough memory?")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    try:
-        process.wait(STOP_S)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.kill()
-        raise
+    with own_process("mooring.bench.growth", request) as process:
+        for answer in process.answers():
+            if "size" in answer:
+                return Measured.from_dict(answer)
+            if progress is not None:
+                progress(answer["done"], answer["total"])
+    raise InputError(f"{size}: its process ended with exit code {process.exit_code}; is there enough memory?")
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
-import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring import __version__
+from mooring.bench.documents import read_document
 from mooring.bench.perf.collect import Collector, Latencies, percentile, windows
 from mooring.bench.perf.definitions import Workload
 from mooring.errors import InputError
@@ -165,14 +165,7 @@ def document(results: Sequence[Result], about: Mapping[str, Any]) -> dict[str, A
 
 def read(path: Path) -> list[Result]:
     """The results of an earlier run, as ``-o json`` wrote them."""
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path}: not a result of mooring bench perf -o json ({FORMAT})")
+    value = read_document(path, FORMAT, "mooring bench perf")
     try:
         return [Result.from_dict(item) for item in value["results"]]
     except (TypeError, KeyError, AttributeError) as error:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mooring.bench.own_process import own_process
 from mooring.bench.perf import runner
 from mooring.bench.perf.definitions import Workload, load
 from mooring.bench.perf.profiling import Stacks, StackSampler, make_profiler
 from mooring.bench.perf.report import Result, blank
 from mooring.bench.perf.runner import Progress, RunOptions
 from mooring.errors import MooringError
-
-STOP_S = 10.0
 
 
 def run_isolated(
@@ -41,32 +39,16 @@ def run_isolated(
         "options": asdict(options),
         "profile": profile,
     }
-    command = [sys.executable, "-m", "mooring.bench.perf.worker"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None and process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(request))
-            process.stdin.close()
-            for line in process.stdout:
-                answer = json.loads(line)
-                if "results" in answer:
-                    results = [Result.from_dict(item) for item in answer["results"]]
-                    return results, answer["stacks"], answer["profiler"]
-                if on_progress is not None:
-                    on_progress(Progress(**answer))
-        finally:
-            _end(process)
+    with own_process("mooring.bench.perf.worker", request) as process:
+        for answer in process.answers():
+            if "results" in answer:
+                results = [Result.from_dict(item) for item in answer["results"]]
+                return results, answer["stacks"], answer["profiler"]
+            if on_progress is not None:
+                on_progress(Progress(**answer))
     failed = blank(workload)
-    failed.error = f"its process ended with exit code {process.returncode}"
+    failed.error = f"its process ended with exit code {process.exit_code}"
     return [failed], {}, ""
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    try:
-        process.wait(STOP_S)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        process.kill()
-        raise
 
 
 def work(request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> None:
