@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from mooring.errors import PluginError
 from mooring.extender.handlers import Served, serve_object
 from mooring.extender.sdk import Extender
+from mooring.framework.source_file import line_in, module_name, module_of_file
 
 
 def load_extender(reference: str) -> Served:
@@ -52,17 +51,10 @@ def _is_extender_of(value: Any, module: ModuleType) -> bool:
 def _from_file(path: Path, reference: str) -> ModuleType:
     if not path.is_file():
         raise PluginError(f"{reference}: there is no file {path}")
-    name = "mooring_extender_" + "".join(c if c.isalnum() else "_" for c in str(path.resolve()))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and type hints look their module up
     try:
-        spec.loader.exec_module(module)
+        return module_of_file(path, module_name("mooring_extender", path))
     except Exception as error:
-        del sys.modules[name]
         raise PluginError(f"{reference}: {_problem(error, str(path))}") from error
-    return module
 
 
 def _import(name: str, reference: str) -> ModuleType:
@@ -78,9 +70,6 @@ def _import(name: str, reference: str) -> ModuleType:
 def _problem(error: Exception, place: str) -> str:
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}"
-    trace, line = error.__traceback__, ""
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.endswith(place):
-            line = f"line {trace.tb_lineno}: "
-        trace = trace.tb_next
-    return f"{line}{type(error).__name__}: {error}"
+    line = line_in(error, place)
+    where = "" if line is None else f"line {line}: "
+    return f"{where}{type(error).__name__}: {error}"

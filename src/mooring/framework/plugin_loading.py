@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ import msgspec
 
 from mooring.errors import PluginError
 from mooring.framework.registry import Registry, points_of
+from mooring.framework.source_file import line_in, module_name, module_of_file
 
 GROUP = "mooring.plugins"
 
@@ -102,36 +102,21 @@ def _import(name: str, reference: str) -> ModuleType:
 def _module_from_file(path: Path, reference: str) -> ModuleType:
     if not path.is_file():
         raise PluginError(f"plugin {reference}: there is no file {path}")
-    name = "mooring_plugin_" + "".join(c if c.isalnum() else "_" for c in str(path.resolve()))
+    name = module_name("mooring_plugin", path)
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and type hints look their module up
     try:
-        spec.loader.exec_module(module)
+        return module_of_file(path, name)
     except Exception as error:
-        del sys.modules[name]
         raise PluginError(f"plugin {reference}: {_import_problem(error, str(path))}") from error
-    return module
 
 
 def _import_problem(error: Exception, place: str) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.filename or place}, line {error.lineno}: {error.msg}"
-    line = _line_in(error, place)
-    return f"{place}{line}: {type(error).__name__}: {error}"
-
-
-def _line_in(error: Exception, place: str) -> str:
-    """Where in the author's own file it went wrong."""
-    trace, line = error.__traceback__, ""
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.endswith(place):
-            line = f", line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return line
+    line = line_in(error, place)
+    where = place if line is None else f"{place}, line {line}"
+    return f"{where}: {type(error).__name__}: {error}"
 
 
 def _named(module: ModuleType, class_name: str, reference: str) -> type:
