@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from scripted_server import make_certificate
 
+from mooring.extender.body_memory import BodyMemory
 from mooring.extender.connections import Connection, Connections, Watchdog
 from mooring.extender.handlers import serve_object
 from mooring.extender.http1 import MAX_HEAD_BYTES, Answer, Bounds, Reader, Request
@@ -291,7 +292,7 @@ def test_those_whose_requests_are_carried_out_are_not_put_out() -> None:
 def test_what_a_connection_took_is_free_when_it_ends() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        reader = Reader(ours, Bounds(1000, 10, 10))
+        reader = Reader(ours, Bounds(1000, 10, 10), BodyMemory(1000).share())
         theirs.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert reader.next() is not None
         reader.close()
@@ -400,7 +401,7 @@ def test_a_connection_stays_open_until_its_late_answer_is_given() -> None:
 
         threading.Thread(target=late).start()
 
-    connections = Connections(handle, lambda refused: Answer(b""), Bounds(1000, 10, 10), most=5)
+    connections = Connections(handle, lambda refused: Answer(b""), Bounds(1000, 10, 10), BodyMemory(1000), most=5)
     client = Client(connections.listen("127.0.0.1", 0)).send(b"GET / HTTP/1.1\r\n\r\n")
     try:
         client.sock.settimeout(0.05)

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from mooring.extender.body_memory import BodyMemory
 from mooring.extender.http1 import Answer, Bounds, Reader, Refused, Request, send
 
 log = logging.getLogger("mooring.extender.server")
@@ -35,8 +36,9 @@ Handle = Callable[[Request, "Connection"], Answer | None]
 class Connection:
     """A client. Its thread and the watchdog may both want to answer it; the lock is for what goes out and the end."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, memory: BodyMemory) -> None:
         self.sock = sock
+        self.share = memory.share(self.cut)
         self.waits_since: float | None = time.monotonic()  # for its client; None while a request is carried out
         self._lock = threading.Lock()
         self._is_open = True
@@ -72,6 +74,7 @@ class Connection:
         with self._lock, contextlib.suppress(OSError):
             self._is_open = False
             self.sock.close()
+        self.share.close()
 
     def linger(self) -> None:
         """Let a client that is still sending find the answer: closed at once, its kernel would drop it."""
@@ -94,6 +97,7 @@ class Connections:
         handle: Handle,
         say_refused: Callable[[Refused], Answer],
         bounds: Bounds,
+        memory: BodyMemory,
         *,
         most: int,
         tls: ssl.SSLContext | None = None,
@@ -101,6 +105,7 @@ class Connections:
         self._handle = handle
         self._say_refused = say_refused
         self._bounds = bounds
+        self._memory = memory
         self._most = most
         self._tls = tls
         self._listeners: list[socket.socket] = []
@@ -156,7 +161,7 @@ class Connections:
                 log.warning("cannot accept a connection: %s", error.strerror or error)
                 time.sleep(0.1)  # out of files, most likely; others will be closed
                 continue
-            connection = Connection(sock)
+            connection = Connection(sock, self._memory)
             self._make_room()
             with self._lock:
                 self._open.add(connection)
@@ -205,7 +210,7 @@ class Connections:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None and not self._shake_hands(connection, self._tls):
             return
-        reader = Reader(connection.sock, self._bounds)
+        reader = Reader(connection.sock, self._bounds, connection.share)
         try:
             while (request := reader.next()) is not None:
                 connection.waits_since = None
@@ -239,6 +244,7 @@ class Connections:
 
     def _refuse(self, connection: Connection, refused: Refused) -> None:
         connection.waits_since = None
+        connection.share.keep(0)
         connection.send(self._say_refused(refused), None, closes=True)
         connection.waits_since = time.monotonic()  # from here on it can make room for others
         connection.linger()

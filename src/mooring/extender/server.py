@@ -27,6 +27,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mooring.config.duration import parse_duration
+from mooring.extender.body_memory import BodyMemory
 from mooring.extender.connections import Connection, Connections, Watchdog
 from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
 from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
@@ -40,9 +41,10 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may cost."""
+    """What one request may cost, and all of them together."""
 
     max_body_bytes: int = 256 << 20
+    total_body_bytes: int = 512 << 20  # what the bodies of all requests may hold together, compressed and not
     handler_timeout_s: float = 4.5  # just under kube-scheduler's own patience
     read_timeout_s: float = 30.0  # from its first byte to its last
     idle_timeout_s: float = 90.0  # between requests
@@ -114,7 +116,8 @@ class ExtenderServer:
         limits = self.limits
         bounds = Bounds(limits.max_body_bytes, limits.read_timeout_s, limits.idle_timeout_s)
         self._watchdog = Watchdog(limits.handler_timeout_s)
-        self._connections = Connections(self._answer, self._refuse, bounds, most=limits.connections, tls=tls)
+        memory = BodyMemory(max(limits.total_body_bytes, 2 * limits.max_body_bytes))
+        self._connections = Connections(self._answer, self._refuse, bounds, memory, most=limits.connections, tls=tls)
         try:
             return self._connections.listen(host, port)
         except OSError:
@@ -153,7 +156,7 @@ class ExtenderServer:
         started = time.perf_counter()
         try:
             _check_type(request)
-            body = inflated(request, self.limits.max_body_bytes)
+            body = inflated(request, self.limits.max_body_bytes, connection.share)
             found = self._run(verb, body, request, connection)
         except (Refused, BadRequest, HandlerError) as error:
             return self._failed(verb.name, error, time.perf_counter() - started)

@@ -259,13 +259,7 @@ class _Connection:
         while not exchange.is_complete:
             try:
                 self._sock.settimeout(_left(deadline))
-                room = exchange.room
-                if room is not None:
-                    count = self._sock.recv_into(room)
-                    if count:
-                        exchange.filled(count)
-                        continue
-                data = b"" if room is not None else self._sock.recv(CHUNK)
+                data = self._sock.recv(CHUNK)
             except TimeoutError:
                 raise _InBody(_NO_BODY) if exchange.has_headers else NoAnswer(_NO_HEADERS) from None
             except ConnectionResetError as error:
@@ -293,11 +287,9 @@ class _Exchange:
         self.has_headers = False
         self.is_complete = False
         self._headers: dict[bytes, bytes] = {}
-        self._body: list[bytes | memoryview] = []
-        self._size = 0
+        self._body = bytearray()  # grows with what arrives; no header reserves anything
         self._keeps_alive = False
-        self._buffer: memoryview | None = None  # for the rest of a body whose length is known
-        self._filled = 0
+        self._left: int | None = None  # bytes that go past the parser; None: all go through it
         self._first = b""
         self._parser: Any = httptools.HttpResponseParser(self)
 
@@ -312,10 +304,9 @@ class _Exchange:
         self._keeps_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size > MAX_ANSWER_BYTES:
+        if len(self._body) + len(body) > MAX_ANSWER_BYTES:
             raise _InBody(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-        self._body.append(body)
+        self._body += body
 
     def on_message_complete(self) -> None:
         if self.has_headers:
@@ -325,6 +316,12 @@ class _Exchange:
 
     def feed(self, data: bytes) -> None:
         self.has_begun = True
+        if self._left is not None:
+            self._body += data[: self._left]
+            self._keeps_alive = self._keeps_alive and len(data) <= self._left
+            self._left -= len(data)
+            self.is_complete = self._left <= 0
+            return
         if not self.has_headers and len(self._first) < 32:
             self._first += data[:32]
         try:
@@ -339,30 +336,17 @@ class _Exchange:
             raise NoAnswer(
                 f'net/http: HTTP/1.x transport connection broken: malformed HTTP response "{first}"'
             ) from None
-        if self.has_headers and not self.is_complete and self._buffer is None:
-            self._make_room()
+        if self.has_headers and not self.is_complete:
+            self._pass_by_parser()
 
-    def _make_room(self) -> None:
-        """From here on the body can go straight to its place, past the parser."""
+    def _pass_by_parser(self) -> None:
+        """From here on a body of known length needs no parser."""
         length = self._headers.get(b"content-length", b"")
         if not length.isdigit() or b"transfer-encoding" in self._headers:
             return
         if int(length) > MAX_ANSWER_BYTES:
             raise _InBody(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB")
-        left = int(length) - self._size
-        if left > 0:
-            self._buffer = memoryview(bytearray(left))
-
-    @property
-    def room(self) -> memoryview | None:
-        return None if self._buffer is None else self._buffer[self._filled :]
-
-    def filled(self, count: int) -> None:
-        assert self._buffer is not None
-        self._filled += count
-        if self._filled == len(self._buffer):
-            self._body.append(self._buffer)
-            self.is_complete = True
+        self._left = int(length) - len(self._body)
 
     def ended(self) -> None:
         """The connection was closed: the end of an answer of unknown length, or a cut."""
@@ -385,7 +369,7 @@ class _Exchange:
         return self.is_complete and self._keeps_alive
 
     def answer(self) -> Answer:
-        body = b"".join(self._body)
+        body = bytes(self._body)
         status = int(self._parser.get_status_code())
         if status == 200 and self.header(b"content-encoding").lower() == "gzip":
             body = gunzip(body, MAX_ANSWER_BYTES)
