@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane import apply, patch
+from mooring.controlplane import apply, patch, schema
 from mooring.controlplane.kinds import by_resource
 from mooring.controlplane.status import StatusError
 
@@ -57,6 +57,87 @@ def test_json_patch_refusals(document: Any, operations: Any, code: int) -> None:
     with pytest.raises(StatusError) as refused:
         patch.json_patch(document, operations)
     assert refused.value.code == code
+
+
+def doubling(times: int) -> list[Any]:
+    return [{"op": "copy", "from": "/data", "path": f"/data/x{i}"} for i in range(times)]
+
+
+def test_copies_of_copies_are_refused_before_they_fill_the_memory() -> None:
+    document = {"data": {"key": "value" * 20}}
+    with pytest.raises(StatusError, match="exceeding the limit 3145728") as refused:
+        patch.json_patch(document, doubling(24))
+    assert refused.value.code == 422
+    assert len(json.dumps(document)) < 2 * patch.MAX_COPIED_BYTES
+
+
+def test_a_few_copies_are_fine() -> None:
+    assert len(json.dumps(patch.json_patch({"data": {"key": "value"}}, doubling(10)))) > 10_000
+
+
+def test_many_insertions_into_a_long_list_are_refused() -> None:
+    document = {"a": [0] * 100_000}
+    operations = [{"op": "add", "path": "/a/0", "value": 1}] * 1_000
+    with pytest.raises(StatusError, match="too often in a list that is too long"):
+        patch.json_patch(document, operations)
+    assert len(document["a"]) < 100_500
+
+
+def test_moving_does_not_copy() -> None:
+    big = ["x"] * 100_000
+    operations = [{"op": "move", "from": f"/{i}", "path": f"/{i + 1}"} for i in range(5_000)]
+    assert patch.json_patch({"0": big}, operations) == {"5000": big}
+
+
+@pytest.mark.parametrize("content_type", [patch.JSON, patch.MERGE, patch.STRATEGIC])
+def test_a_patch_that_nests_too_deeply_is_refused(content_type: str) -> None:
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    body: Any = deep
+    if content_type == patch.JSON:
+        steps = [{"op": "add", "path": "/a" * (400 * i) or "/a", "value": deep} for i in range(10)]
+        body = [*steps, {"op": "copy", "from": "", "path": "/b"}]
+    with pytest.raises(StatusError) as refused:
+        result = patch.patched(content_type, POD, {"a": {}}, json.dumps(body).encode())
+        schema.check(POD, result, "Pod", "v1")
+        raise StatusError(400, "BadRequest", "only an unknown field")
+    assert refused.value.code < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(b"[" * 50_000, "nested too deeply", id="only brackets"),
+        pytest.param(b"a: " + b"[" * 50_000, "nested too deeply", id="brackets below a key"),
+        pytest.param(
+            b"a: &a [" + b"x, " * 999 + b"x]\nb: &b [" + b"*a, " * 999 + b"*a]\nc: [" + b"*b, " * 9 + b"*b]",
+            "aliases make this document too large",
+            id="aliases of aliases",
+        ),
+        pytest.param(b"a: 1\n---\nb: 2\n", "a second document starts here", id="two documents"),
+        pytest.param(b"a: '", "not valid YAML", id="an open quote"),
+        pytest.param(b"a: \xff", "not UTF-8", id="not text"),
+    ],
+)
+def test_yaml_that_cannot_be_applied_is_one_clear_line(text: bytes, want: str) -> None:
+    with pytest.raises(StatusError, match=want) as refused:
+        patch.yaml_to_json(text)
+    assert refused.value.code == 400
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(b"a: 2001-01-01", {"a": "2001-01-01"}, id="a date is a string"),
+        pytest.param(b"a: &x {b: 1}\nc: *x", {"a": {"b": 1}, "c": {"b": 1}}, id="an alias is followed"),
+        pytest.param(b"a: 1e3", {"a": 1000.0}, id="an exponent makes a number"),
+        pytest.param(b' {"a": 1}', {"a": 1}, id="JSON stays JSON"),
+    ],
+)
+def test_yaml_is_read_as_kubectl_reads_it(text: bytes, want: Any) -> None:
+    assert json.loads(patch.yaml_to_json(text)) == want
 
 
 @pytest.mark.parametrize(
@@ -188,12 +269,6 @@ def test_strategic_merge_patch(original: Any, change: Any, want: Any) -> None:
 def test_a_merge_list_element_without_its_key_is_refused() -> None:
     with pytest.raises(StatusError, match="does not contain declared merge key: name"):
         patch.patched(patch.STRATEGIC, POD, {"spec": {}}, b'{"spec":{"containers":[{"image":"x"}]}}')
-
-
-def test_yaml_with_aliases_is_refused() -> None:
-    with pytest.raises(StatusError, match="aliases"):
-        patch.yaml_to_json(b"a: &x [1]\nb: *x\n")
-    assert json.loads(patch.yaml_to_json(b"when: 2026-01-01\n")) == {"when": "2026-01-01"}
 
 
 DEPLOYMENTS = by_resource("deployments.apps")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sqlite3
+import stat
 import sys
 from pathlib import Path
 
@@ -89,6 +91,29 @@ async def test_a_directory_that_cannot_be_used_is_one_clear_line(tmp_path: Path)
     with pytest.raises(UsageError, match="cannot be used to keep data") as refused:
         ControlPlane(data_dir=tmp_path)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("is_there_before", [False, True], ids=["made by the server", "made before by somebody"])
+async def test_what_is_kept_is_for_its_owner_alone_from_the_start(tmp_path: Path, is_there_before: bool) -> None:
+    directory = tmp_path / "a" / "data"
+    old_mask = os.umask(0o022)
+    try:
+        if is_there_before:
+            directory.mkdir(parents=True)
+            for name in ("mooring.db", "mooring.db-wal"):
+                (directory / name).touch(mode=0o644)
+        plane = ControlPlane(use_tls=False, data_dir=directory)
+        plane.api.create(NODES, "", make_node("secret"))
+        journal = plane._journal
+        assert journal is not None
+        await journal.durable()
+    finally:
+        os.umask(old_mask)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+    await plane.stop()
+    assert modes.keys() >= {"mooring.db", "mooring.db-wal"}
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(directory.stat().st_mode) == (0o755 if is_there_before else 0o700)
 
 
 async def test_two_servers_do_not_share_a_directory(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from mooring.api import yaml
 from mooring.api.codec import decode
 from mooring.api.core import Node, Pod
 from mooring.api.manifests import parse_manifests
@@ -27,8 +28,12 @@ from mooring.config.duration import parse_duration
 from mooring.config.load import load_config, read_document
 from mooring.config.policy import convert_policy, is_policy
 from mooring.controlplane import protobuf
-from mooring.controlplane.patch import JSON, MERGE, patched
+from mooring.controlplane.kinds import NAMESPACES
+from mooring.controlplane.kinds import PODS as POD_KIND
+from mooring.controlplane.patch import APPLY, JSON, MERGE, patched
+from mooring.controlplane.rest import Api, Options
 from mooring.controlplane.selectors import parse_fields, parse_labels
+from mooring.controlplane.store import Store
 from mooring.engine.build import build
 from mooring.errors import MooringError
 from mooring.extender import wire
@@ -135,10 +140,10 @@ def _configs() -> st.SearchStrategy[bytes]:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     body = st.dictionaries(st.sampled_from(CONFIG_KEYS[2:]), _json(*CONFIG_KEYS), max_size=5)
     documents = body.map(lambda value: _encoded({**head, **value}))
-    yaml = _words(
+    text = _words(
         "apiVersion: ", "kind: ", "\n", "  ", "- ", "{", "}", "[", "]", "&a ", "*a", "!!str ", "|\n", "---", "1e3"
     )
-    return documents | _utf8(yaml)
+    return documents | _utf8(text)
 
 
 # ---- objects from the API server ---------------------------------------------------------------------------------
@@ -214,6 +219,22 @@ def _patch_target(content_type: str) -> Callable[[bytes], object]:
     return run
 
 
+def apply_patch(data: bytes) -> object:
+    """Server-side apply, from YAML or JSON: onto a pod that another manager owns, then the same intent once more."""
+    api = Api(Store())
+    api.create(NAMESPACES, "", {"metadata": {"name": "default"}})
+    first = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"a": "b"}, "finalizers": ["x/y"]},
+        "spec": {"containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": "1"}]}]},
+    }
+    api.patch(POD_KIND, "default", "web", APPLY, _encoded(first), Options(manager="one"))
+    for force in (True, False):
+        entry, _ = api.patch(POD_KIND, "default", "web", APPLY, data, Options(manager="two", force=force))
+    return entry
+
+
 PATCH_KEYS = (
     "metadata",
     "labels",
@@ -256,6 +277,27 @@ def _json_patches() -> st.SearchStrategy[bytes]:
         },
     )
     return (st.lists(operation, max_size=5) | SCALARS).map(_encoded)
+
+
+APPLY_KEYS = (*PATCH_KEYS, "apiVersion", "v1", "kind", "Pod", "web", "x/y", "annotations", "status", "managedFields")
+
+
+def _apply_patches() -> st.SearchStrategy[bytes]:
+    """Pods as YAML and as JSON, and YAML that is not meant well."""
+    inner = st.dictionaries(st.sampled_from(APPLY_KEYS), _json(*APPLY_KEYS), max_size=4)
+    containers = st.lists(inner.map(lambda value: {"name": "c", **value}), max_size=3)
+    pods = st.fixed_dictionaries(
+        {"apiVersion": st.just("v1"), "kind": st.just("Pod")},
+        optional={
+            "metadata": inner,
+            "spec": inner | st.fixed_dictionaries({"containers": containers}),
+            "status": inner,
+        },
+    )
+    words = _words(
+        "kind: ", "Pod", "\n", "  ", "- ", "{", "}", "[", "]" * 9, "[" * 300, "&a ", "*a", "<<: ", "? ", "!!str "
+    )
+    return pods.map(_encoded) | pods.map(lambda pod: yaml.dump(pod).encode()) | _utf8(words)
 
 
 def extender_answer(data: bytes) -> object:
@@ -345,6 +387,7 @@ TARGETS: dict[str, Target] = {
         Target("json-patch", _patch_target(JSON), _json_patches()),
         Target("merge-patch", _patch_target(MERGE), _json(*PATCH_KEYS).map(_encoded)),
         Target("strategic-patch", _patch_target(STRATEGIC), _json(*PATCH_KEYS).map(_encoded)),
+        Target("apply-patch", apply_patch, _apply_patches()),
         Target("extender", extender_answer, _json(*EXTENDER_KEYS).map(_encoded) | st.binary(max_size=60)),
     )
 }

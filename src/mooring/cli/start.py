@@ -92,7 +92,7 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
     """Where the kubeconfig goes: where the user says, beside the data, or into a directory that is gone afterwards."""
     if data_dir is not None:
         try:
-            data_dir.mkdir(parents=True, exist_ok=True)
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"--data-dir {data_dir}: {error.strerror or error}") from None
         if not os.access(data_dir, os.W_OK):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,13 +36,25 @@ def _not_kept() -> StatusError:
     return StatusError(500, "InternalError", "Internal error occurred: the change could not be written to disk")
 
 
+def _make_private(directory: Path, database: Path) -> None:
+    """Create the database for its owner alone; SQLite gives the log beside it the same mode.
+
+    A directory that is there already keeps its mode: its owner may share it on purpose. The files in it do not.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))):
+        with contextlib.suppress(FileNotFoundError):
+            path.chmod(0o600)
+
+
 class SqliteJournal:
     """Collects changes and commits them in batches on a thread of its own."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "mooring.db"
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            _make_private(directory, self._path)
             self._db = sqlite3.connect(self._path, timeout=0.2, check_same_thread=False, isolation_level=None)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
@@ -49,7 +62,6 @@ class SqliteJournal:
             self._db.executescript(_SCHEMA)
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("COMMIT")
-            self._path.chmod(0o600)
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"{self._path}: cannot be used to keep data: {error}") from None
         self._pending: list[_Change] = []
