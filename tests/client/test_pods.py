@@ -155,9 +155,9 @@ def test_a_new_generation_travels_with_another_change():
     [
         pytest.param(Conflict("x", code=409, reason="Conflict"), 4, id="a conflict"),
         pytest.param(ServerError("x", code=500, reason="InternalError"), 4, id="an internal error"),
-        pytest.param(ConnectionFailed("cannot connect to x"), 4, id="nobody home"),
-        pytest.param(ConnectionFailed("the connection broke"), 1, id="a cut connection"),
-        pytest.param(RequestTimeout("no answer"), 1, id="no answer"),
+        pytest.param(ConnectionFailed("cannot connect to x", was_sent=False), 4, id="nobody home"),
+        pytest.param(ConnectionFailed("the connection broke", was_sent=True), 1, id="a cut connection"),
+        pytest.param(RequestTimeout("no answer", was_sent=True), 1, id="no answer"),
         pytest.param(ServerError("x", code=504, reason="Timeout"), 1, id="a gateway timeout"),
         pytest.param(NotFound("x", code=404), 1, id="no such pod"),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +14,7 @@ from mooring.client.errors import ConnectionFailed, RequestTimeout
 from mooring.client.pool import ConnectionPool
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
+TLS = ssl.create_default_context()
 
 
 class Peer(asyncio.Protocol):
@@ -211,6 +214,78 @@ async def test_an_answer_without_end_is_cut(server, pool, monkeypatch):
     )
     with pytest.raises(ConnectionFailed):
         await send(pool)
+
+
+Script = Callable[[asyncio.Transport], object]
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        pytest.param(lambda peer: peer.abort(), ConnectionFailed, id="the connection is reset"),
+        pytest.param(lambda peer: peer.close(), ConnectionFailed, id="the connection is closed"),
+        pytest.param(lambda peer: (peer.write(OK[:20]), peer.close()), ConnectionFailed, id="half an answer comes"),
+        pytest.param(lambda peer: peer.write(b"220 smtp\r\n"), ConnectionFailed, id="the answer is not HTTP"),
+        pytest.param(lambda peer: None, RequestTimeout, id="no answer comes in time"),
+    ],
+)
+async def test_a_request_that_was_written_was_sent(server, pool, script: Script, error):
+    await send(pool)  # The connection is open: the next request is written at once, however slow this machine is.
+    server.script.append(script)
+    with pytest.raises(ConnectionFailed) as caught:
+        await send(pool, timeout_s=0.05)
+    assert (type(caught.value), caught.value.was_sent) == (error, True)
+    assert len(server.requests) == 2
+
+
+async def test_a_request_that_waited_in_vain_for_a_connection_was_not_sent(server, pool, eventually):
+    held: list[asyncio.Transport] = []
+    server.script.extend([held.append, held.append])
+    first = [asyncio.create_task(send(pool)) for _ in range(2)]
+    await eventually(lambda: len(held) == 2)
+    with pytest.raises(RequestTimeout, match="became free") as caught:
+        await send(pool, timeout_s=0.01)
+    assert caught.value.was_sent is False
+    for transport in held:
+        transport.write(OK)
+    await asyncio.gather(*first)
+
+
+async def test_a_request_that_found_nobody_was_not_sent():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        pool = ConnectionPool("127.0.0.1", free.getsockname()[1])
+        with pytest.raises(ConnectionFailed, match="cannot connect") as caught:
+            await send(pool)
+    assert caught.value.was_sent is False
+
+
+@pytest.mark.parametrize(
+    ("script", "error", "text"),
+    [
+        pytest.param(lambda peer: None, RequestTimeout, "no answer in time", id="the handshake never ends"),
+        pytest.param(lambda peer: peer.abort(), ConnectionFailed, "cannot connect", id="the handshake is cut"),
+        pytest.param(lambda peer: peer.write(OK), ConnectionFailed, "cannot connect", id="the server has no TLS"),
+    ],
+)
+async def test_a_request_that_no_handshake_came_before_was_not_sent(server, script: Script, error, text):
+    server.script.append(script)
+    pool = ConnectionPool("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=0.2)
+    with pytest.raises(ConnectionFailed, match=text) as caught:
+        await send(pool)
+    assert (type(caught.value), caught.value.was_sent) == (error, False)
+
+
+async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):
+    def closed(connection, request):
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_exception(pool_module._Broken("closed while idle", written=False))
+        return answer
+
+    monkeypatch.setattr(pool_module._Connection, "send", closed)
+    with pytest.raises(ConnectionFailed, match="before they can be used") as caught:
+        await send(pool)
+    assert caught.value.was_sent is False
 
 
 async def test_closing_fails_what_is_in_flight(server, pool, eventually):

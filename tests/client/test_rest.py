@@ -261,6 +261,7 @@ async def test_a_wrong_authority_is_one_clear_line(serve, authority, other_autho
     async with client_for(url, config=config) as client:
         with pytest.raises(ConnectionFailed, match="certificate is not trusted") as caught:
             await client.request(method, PODS)
+    assert caught.value.was_sent is False
     assert "\n" not in str(caught.value)
     async with client_for(url, config=ClientConfig(server=url, tls=TlsSettings(insecure=True))) as client:
         assert (await client.request(method, PODS)).status == 200
@@ -275,8 +276,9 @@ def free_port() -> int:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_nobody_home(method):
     async with client_for(f"http://127.0.0.1:{free_port()}") as client:
-        with pytest.raises(ConnectionFailed, match="cannot connect to"):
+        with pytest.raises(ConnectionFailed, match="cannot connect to") as caught:
             await client.request(method, PODS)
+    assert caught.value.was_sent is False
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -292,6 +294,85 @@ async def test_a_slow_server_runs_into_the_timeout(serve, method):
             await client.request(method, PODS, timeout_s=0.05)
         release.set()
         assert (await client.request(method, PODS)).status == 200
+
+
+@contextlib.asynccontextmanager
+async def raw_server(answer: bytes | None):
+    """A server that reads a request, answers with these bytes and closes; with None it only closes."""
+    heads: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(answer or b"")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(None, id="no answer"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", id="half an answer"),
+        pytest.param(b"220 smtp.example ESMTP\r\n\r\n", id="no HTTP answer"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "is_proxied", "is_repeated"),
+    [
+        pytest.param("GET", False, True, id="a read is asked again"),
+        pytest.param("POST", False, False, id="a write is not"),
+        pytest.param("POST", True, False, id="a write through a proxy is not"),
+    ],
+)
+async def test_a_request_that_was_cut_off_was_sent(method, is_proxied, is_repeated, answer):
+    async with raw_server(answer) as (url, heads):
+        config = ClientConfig(server="http://api.example" if is_proxied else url, proxy_url=url if is_proxied else None)
+        async with client_for(url, config=config, sleep=Naps()) as client:
+            with pytest.raises(ConnectionFailed) as caught:
+                await client.request(method, PODS)
+    assert caught.value.was_sent is True
+    assert (len(heads) > 1) is is_repeated
+
+
+@pytest.mark.parametrize(
+    ("server", "answer", "text"),
+    [
+        pytest.param("https://api.example", b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n", "403", id="it refuses"),
+        pytest.param("http://api.example", None, "cannot connect", id="it is away"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_request_that_did_not_get_past_the_proxy_was_not_sent(method, server, answer, text):
+    async with raw_server(answer) as (url, heads):
+        proxy_url = url if answer else f"http://127.0.0.1:{free_port()}"
+        async with client_for("", config=ClientConfig(server=server, proxy_url=proxy_url)) as client:
+            with pytest.raises(ConnectionFailed, match=text) as caught:
+                await client.request(method, PODS)
+    assert caught.value.was_sent is False
+    assert len(heads) == (1 if answer else 0)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_credential_plugin_that_fails_is_like_a_server_that_is_away(serve, tmp_path, method):
+    """It may work the next time: watches and writers try again, as they do when nobody listens."""
+
+    async def handler(_: web.Request) -> web.Response:
+        raise AssertionError("no request without credentials")
+
+    url = await serve(handler)
+    credentials = ExecCredentials(ExecPlugin(command="/bin/false"), where="user 'u'")
+    async with client_for(url, config=ClientConfig(server=url, credentials=credentials)) as client:
+        with pytest.raises(ConnectionFailed, match="failed with status 1") as caught:
+            await client.request(method, PODS)
+        assert caught.value.was_sent is False
+        with pytest.raises(ConnectionFailed, match="failed with status 1"):
+            async with client.stream(PODS, timeout_s=1):
+                pass
 
 
 async def test_requests_go_through_a_proxy(serve):

@@ -83,7 +83,7 @@ class LeaseClient:
         leases = self._leases
         leases.requests.append((method, f"{path}?timeout={query['timeout']}", json.loads(body) if body else None))
         if leases.is_down or self.is_cut_off:
-            raise ConnectionFailed("cannot connect")
+            raise ConnectionFailed("cannot connect", was_sent=False)
         if leases.refuse:
             raise leases.refuse.pop(0)
 

@@ -89,10 +89,10 @@ class FakeServer:
         if how == "error":
             raise ServerError("made up", code=500)
         if how == "lost":
-            raise ConnectionFailed("the server closed the connection")
+            raise ConnectionFailed("the server closed the connection", was_sent=True)
         answer = perform()
         if how == "unheard":
-            raise ConnectionFailed("the server closed the connection")
+            raise ConnectionFailed("the server closed the connection", was_sent=True)
         return Answer(200, {}, answer)
 
     async def create(self, path, body):

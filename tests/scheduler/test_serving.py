@@ -231,7 +231,7 @@ async def test_without_delegation_everybody_is_a_stranger(bench):
 
 
 async def test_an_api_server_that_is_away(bench, caplog):
-    bench.reviews.error = ConnectionFailed("cannot connect")
+    bench.reviews.error = ConnectionFailed("cannot connect", was_sent=False)
     await bench.start()
     assert (await bench.ask("/metrics"))[0] == 500
     assert (await bench.ask("/metrics", Authorization="Bearer s3cret"))[0] == 401
@@ -461,7 +461,7 @@ async def test_the_clusters_client_ca():
         async def get(self, path: str) -> Answer:
             assert path.endswith("/configmaps/extension-apiserver-authentication")
             if self.body is None:
-                raise ConnectionFailed("away")
+                raise ConnectionFailed("away", was_sent=False)
             return Answer(200, {}, self.body)
 
     client = Client()

@@ -10,14 +10,22 @@ import pytest
 from mooring.api.core import Pod
 from mooring.api.meta import ObjectMeta
 from mooring.api.storage import PersistentVolumeClaim
-from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError
+from mooring.client.errors import (
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    NotFound,
+    RequestTimeout,
+    ServerError,
+    TooManyRequests,
+)
 from mooring.client.pool import Answer
 from mooring.scheduler.writer import ApiWriter
 from mooring.state.cluster import Cluster
 
 
 class FakeClient:
-    """Answers requests from a script: a value is the body, an exception is raised."""
+    """Answers requests from a script: a value is the body as JSON, a text the body itself, an exception is raised."""
 
     def __init__(self, **script):
         self.script = {verb: list(answers) for verb, answers in script.items()}
@@ -30,7 +38,7 @@ class FakeClient:
             answer = answers.pop(0) if answers else {}
             if isinstance(answer, Exception):
                 raise answer
-            return Answer(200, {}, json.dumps(answer).encode())
+            return Answer(200, {}, answer.encode() if isinstance(answer, str) else json.dumps(answer).encode())
 
         return call
 
@@ -54,49 +62,83 @@ def make_writer(client, known=None):
     return ApiWriter(client, SimpleNamespace(record=None), pods, sleep=_no_sleep)
 
 
-BROKEN = ConnectionFailed("POST to server: the server closed the connection")
-NOBODY = ConnectionFailed("cannot connect to server: refused")
+NOBODY = ConnectionFailed("cannot connect to server: refused", was_sent=False)
+NOT_IN_TIME = RequestTimeout("cannot connect to server: no answer in time", was_sent=False)
+BROKEN = ConnectionFailed("POST to server: the server closed the connection", was_sent=True)
+SILENT = RequestTimeout("no answer from server in time", was_sent=True)
 TAKEN = Conflict("already assigned", code=409)
+TROUBLED = ServerError("etcdserver: request timed out", code=500)
+ABSENT = NotFound("gone", code=404)
+REFUSED = Forbidden("may not create pods/binding", code=403)
+BUSY = TooManyRequests("come back later", code=429)
+
+# A Binding that may have been carried out: each of these is followed by a look at the pod.
+OPEN = {
+    "the connection broke": BROKEN,
+    "no answer came in time": SILENT,
+    "the server had a problem": TROUBLED,
+    "there is a conflict": TAKEN,
+}
+# A Binding that was certainly not carried out: each of these is the result.
+CLEAR = {
+    "nobody listens": NOBODY,
+    "no connection came about in time": NOT_IN_TIME,
+    "the server refuses it": REFUSED,
+    "the server is busy": BUSY,
+    "the pod is gone": ABSENT,
+}
+
+
+def table(failures):
+    return [pytest.param(failure, id=name) for name, failure in failures.items()]
+
+
+async def bind(client, known):
+    await make_writer(client, known).bind(Cluster().info(make_pod()), "a")
+
+
+async def test_a_plain_yes_is_believed():
+    client = FakeClient(create=[{}])
+    await bind(client, make_pod())
+    assert [verb for verb, *_ in client.sent] == ["create"]
+
+
+@pytest.mark.parametrize("failure", table(CLEAR))
+async def test_a_binding_that_was_not_carried_out_has_failed(failure):
+    client = FakeClient(create=[failure])
+    with pytest.raises(type(failure)) as caught:
+        await bind(client, make_pod())
+    assert caught.value is failure
+    assert [verb for verb, *_ in client.sent] == ["create"]
 
 
 @pytest.mark.parametrize(
-    ("answers", "looks"),
+    ("found", "outcome"),
     [
-        pytest.param([{}], 0, id="a plain yes"),
-        pytest.param([BROKEN], 1, id="no answer, but it was carried out"),
-        pytest.param([TAKEN], 1, id="a conflict with our own earlier request"),
+        pytest.param([stored("a")], None, id="it was carried out"),
+        pytest.param([stored("")], "the failure", id="it was not carried out"),
+        pytest.param([stored("b")], Conflict, id="another node has it"),
+        pytest.param([stored("a", uid="other")], NotFound, id="it is another pod by now"),
+        pytest.param([ABSENT], NotFound, id="it is gone"),
+        pytest.param([TROUBLED, NOBODY, BROKEN, "not a pod", stored("a")], None, id="asked until one answers yes"),
+        pytest.param([TROUBLED, NOBODY, BROKEN, "not a pod", stored("")], "the failure", id="asked until one says no"),
     ],
 )
-async def test_a_pod_is_bound(answers, looks):
-    client = FakeClient(create=answers, get=[stored("a")])
-    await make_writer(client, make_pod()).bind(Cluster().info(make_pod()), "a")
-    assert [verb for verb, *_ in client.sent] == ["create"] + ["get"] * looks
-
-
-@pytest.mark.parametrize(
-    ("failure", "found", "error"),
-    [
-        pytest.param(BROKEN, [stored("")], ConnectionFailed, id="no answer, and it was not carried out"),
-        pytest.param(BROKEN, [ServerError("x", code=500), stored("")], ConnectionFailed, id="asked until one answers"),
-        pytest.param(BROKEN, [stored("b")], Conflict, id="no answer, and it is somewhere else"),
-        pytest.param(BROKEN, [stored("a", uid="other")], NotFound, id="no answer, and it is another pod by now"),
-        pytest.param(BROKEN, [NotFound("gone", code=404)], NotFound, id="no answer, and it is gone"),
-        pytest.param(TAKEN, [stored("")], Conflict, id="a conflict without a reason"),
-        pytest.param(TAKEN, [stored("b")], Conflict, id="somebody else was faster"),
-        pytest.param(ServerError("x", code=500), [], ServerError, id="a server error is not looked into"),
-        pytest.param(NOBODY, [], ConnectionFailed, id="nothing was sent, so nothing has happened"),
-    ],
-)
-async def test_a_pod_is_not_bound(failure, found, error):
+@pytest.mark.parametrize("failure", table(OPEN))
+async def test_a_binding_that_may_have_been_carried_out_is_looked_up(failure, found, outcome):
     client = FakeClient(create=[failure], get=found)
-    with pytest.raises(error):
-        await make_writer(client, make_pod()).bind(Cluster().info(make_pod()), "a")
-    assert not client.script["get"]
+    if outcome is None:
+        await bind(client, make_pod())
+    else:
+        with pytest.raises(type(failure) if outcome == "the failure" else outcome) as caught:
+            await bind(client, make_pod())
+        assert outcome != "the failure" or caught.value is failure
+    assert [verb for verb, *_ in client.sent] == ["create"] + ["get"] * len(found), "sent once, looked up until known"
 
 
 async def test_what_the_watch_knows_already_need_not_be_asked():
     client = FakeClient(create=[BROKEN])
-    await make_writer(client, make_pod("a")).bind(Cluster().info(make_pod()), "a")
+    await bind(client, make_pod("a"))
     assert [verb for verb, *_ in client.sent] == ["create"]
 
 
@@ -119,11 +161,14 @@ async def test_a_status_patch_is_repeated(failures, tries):
         pytest.param([Conflict("x", code=409)] * 9, 4, id="four times in all"),
         pytest.param([NotFound("x", code=404)], 1, id="a pod that is gone is not patched again"),
         pytest.param([BROKEN], 1, id="nor one that may have been patched"),
+        pytest.param([SILENT], 1, id="nor one whose answer did not come in time"),
+        pytest.param([NOT_IN_TIME], 1, id="nor after a connection did not come about in time"),
+        pytest.param([BUSY], 1, id="nor when the server is busy"),
     ],
 )
 async def test_a_status_patch_is_given_up(failures, tries):
     client = FakeClient(patch=failures)
-    with pytest.raises((Conflict, NotFound, ConnectionFailed)):
+    with pytest.raises(type(failures[0])):
         await make_writer(client).patch_pod_status("d", "p", {"status": {}})
     assert len(client.sent) == tries
 

@@ -4,7 +4,7 @@ ApiError
 ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
 ├── Conflict 409 (AlreadyExists where the Status says so), Gone 410, Invalid 422, TooManyRequests 429
 ├── ServerError 5xx
-└── ConnectionFailed      no answer at all
+└── ConnectionFailed      no answer at all; ``was_sent`` says whether the server may have seen the request
     └── RequestTimeout    no answer in time
 """
 
@@ -68,7 +68,15 @@ class ServerError(ApiError):
 
 
 class ConnectionFailed(ApiError):
-    """No answer: nobody listens, the connection broke, or the certificate is wrong."""
+    """No answer: nobody listens, the connection broke, or the certificate is wrong.
+
+    ``was_sent`` is false only if no byte of the request was written: then the server cannot have acted on it. If it is
+    true, the server may have carried the request out. Whoever repeats a write, or gives it up, decides by this.
+    """
+
+    def __init__(self, message: str, *, was_sent: bool) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
 
 
 class RequestTimeout(ConnectionFailed):

@@ -132,5 +132,5 @@ def _is_retriable(error: Conflict | ServerError | ConnectionFailed) -> bool:
     if isinstance(error, ServerError):
         return error.reason in ("InternalError", "ServiceUnavailable")
     if isinstance(error, ConnectionFailed):
-        return not isinstance(error, RequestTimeout) and "cannot connect" in str(error)
+        return not isinstance(error, RequestTimeout) and not error.was_sent
     return True

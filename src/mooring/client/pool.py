@@ -5,7 +5,7 @@ does only what those writes need: HTTP/1.1 with keep-alive, one request at a tim
 connections (further callers wait their turn, first come first served), and a deadline for each request.
 
 A request is sent a second time only if that is safe: when nothing of it was written, or when it is a read. A POST whose
-connection died after it was written may have been carried out; its caller is told, and knows best.
+connection died after it was written may have been carried out. Its caller is told so: ``ConnectionFailed.was_sent``.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ class ConnectionPool:
     ) -> None:
         self._host = host
         self._port = port
+        self._where = f"{host}:{port}"
         self._tls = tls
         self._server_name = server_name or host
         self._max_connections = max_connections
@@ -221,7 +222,7 @@ class ConnectionPool:
             else:
                 waiter.cancel()
             if isinstance(error, TimeoutError):
-                raise RequestTimeout(f"no connection to {self._host}:{self._port} became free in time") from None
+                raise RequestTimeout(f"no connection to {self._where} became free in time", was_sent=False) from None
             raise
 
     def _wake(self) -> None:
@@ -242,14 +243,15 @@ class ConnectionPool:
             except _Broken as broken:
                 is_safe = not broken.written or (reused and method in ("GET", "HEAD"))
                 if not is_safe:
-                    raise ConnectionFailed(f"{method} to {self._host}:{self._port}: {broken}") from None
-        raise ConnectionFailed(f"{method} to {self._host}:{self._port}: connections break before they can be used")
+                    raise ConnectionFailed(f"{method} to {self._where}: {broken}", was_sent=broken.written) from None
+        why = "connections break before they can be used"
+        raise ConnectionFailed(f"{method} to {self._where}: {why}", was_sent=False)
 
     async def _exchange(
         self, loop: asyncio.AbstractEventLoop, connection: _Connection, request: bytes, deadline: float
     ) -> Answer:
         answer = connection.send(request)
-        timer = loop.call_at(deadline, _expire, answer)
+        timer = loop.call_at(deadline, _expire, answer, self._where)
         try:
             result = await answer
         except _Broken:
@@ -288,7 +290,7 @@ class ConnectionPool:
         return None
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, deadline: float) -> _Connection:
-        where = f"{self._host}:{self._port}"
+        where = self._where
         tls: dict[str, Any] = {}
         if self._context is not None:
             tls = {"ssl": self._context, "server_hostname": self._server_name}
@@ -296,17 +298,17 @@ class ConnectionPool:
             async with asyncio.timeout_at(min(deadline, loop.time() + self._connect_timeout_s)):
                 _, connection = await loop.create_connection(lambda: _Connection(loop), self._host, self._port, **tls)
         except TimeoutError:
-            raise RequestTimeout(f"cannot connect to {where}: no answer in time") from None
+            raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectionFailed(
-                f"{where}: the server's certificate is not trusted: {error.verify_message}"
+                f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
             ) from None
         except (OSError, ssl.SSLError) as error:
-            raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}") from None
+            raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
         self._open.add(connection)
         return connection
 
 
-def _expire(answer: asyncio.Future[Answer]) -> None:
+def _expire(answer: asyncio.Future[Answer], where: str) -> None:
     if not answer.done():
-        answer.set_exception(RequestTimeout("no answer in time"))
+        answer.set_exception(RequestTimeout(f"no answer from {where} in time", was_sent=True))

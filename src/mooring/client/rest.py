@@ -27,6 +27,7 @@ from mooring.client.errors import ConnectionFailed, RequestTimeout, error_of_ans
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import Answer, ConnectionPool
+from mooring.errors import InputError
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -118,15 +119,21 @@ class Transport:
                 yield response
         except aiohttp.ClientConnectorCertificateError as error:
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
-            raise ConnectionFailed(f"{self._server}: the server's certificate is not trusted: {why}") from None
+            text = f"{self._server}: the server's certificate is not trusted: {why}"
+            raise ConnectionFailed(text, was_sent=False) from None
         except aiohttp.ClientConnectorError as error:
             why = error.os_error.strerror or str(error.os_error)
-            raise ConnectionFailed(f"cannot connect to {self._server}: {why}") from None
-        except (aiohttp.ServerTimeoutError, aiohttp.SocketTimeoutError):
-            raise RequestTimeout(f"{method} {self._server}: no answer in time") from None
+            raise ConnectionFailed(f"cannot connect to {self._server}: {why}", was_sent=False) from None
+        except aiohttp.ClientHttpProxyError as error:
+            text = f"cannot connect to {self._server}: the proxy answered {error.status} {error.message}"
+            raise ConnectionFailed(text, was_sent=False) from None
+        except aiohttp.ConnectionTimeoutError:
+            raise RequestTimeout(f"cannot connect to {self._server}: no answer in time", was_sent=False) from None
+        except aiohttp.ServerTimeoutError:
+            raise RequestTimeout(f"{method} {self._server}: no answer in time", was_sent=True) from None
         except (aiohttp.ClientError, ConnectionError, ssl.SSLError) as error:
             why = str(error) or type(error).__name__
-            raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}") from None
+            raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}", was_sent=True) from None
 
     async def close(self) -> None:
         if self.pool is not None:
@@ -249,8 +256,8 @@ class RestClient:
             except RequestTimeout:
                 raise
             except ConnectionFailed as error:
-                # A read that was cut off can be asked again; nobody home is left to the caller's own backoff.
-                if method not in _READS or attempt >= MAX_RETRIES or "the connection broke" not in str(error):
+                # A read that was cut off is asked again. A server that does not listen is left to the caller's backoff.
+                if method not in _READS or attempt >= MAX_RETRIES or not error.was_sent:
                     raise
                 await self._sleep(min(1.0, 0.05 * 2**attempt))
                 continue
@@ -269,9 +276,7 @@ class RestClient:
         raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
-        credentials = self.config.credentials
-        if not credentials.is_fresh():
-            await credentials.refresh()
+        await self._refresh_credentials()
         started = time.monotonic()
         code = "<error>"
         try:
@@ -285,6 +290,16 @@ class RestClient:
         finally:
             if self._observer is not None:
                 self._observer(self.transport.host, method, code, time.monotonic() - started)
+
+    async def _refresh_credentials(self) -> None:
+        credentials = self.config.credentials
+        if credentials.is_fresh():
+            return
+        try:
+            await credentials.refresh()
+        except InputError as error:
+            # A plugin that fails now may work later: for a watch or a writer this is like a server that is away.
+            raise ConnectionFailed(str(error), was_sent=False) from error
 
     def _head(self, method: str, path: str, length: int, content_type: str) -> bytes:
         authorization = self.config.credentials.authorization
@@ -323,7 +338,9 @@ class RestClient:
                     headers = {name.lower(): value for name, value in response.headers.items()}
                     return Answer(response.status, headers, data)
         except TimeoutError:
-            raise RequestTimeout(f"{method} {path.partition('?')[0]}: no answer in {timeout_s:g}s") from None
+            # Whether it had been sent by then only aiohttp knows, so it may have been.
+            text = f"{method} {path.partition('?')[0]}: no answer in {timeout_s:g}s"
+            raise RequestTimeout(text, was_sent=True) from None
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -340,16 +357,14 @@ class RestClient:
         """
         target = with_query(path, query)
         start_timeout_s = self.timeout_s if start_timeout_s is None else start_timeout_s
-        credentials = self.config.credentials
         for may_refresh in (True, False):
-            if not credentials.is_fresh():
-                await credentials.refresh()
+            await self._refresh_credentials()
             try:
                 async with asyncio.timeout(start_timeout_s) as timer:
                     async with self.transport.open(
                         "GET", self.transport.prefix + target, self._headers(""), None
                     ) as got:
-                        if got.status == 401 and may_refresh and credentials.invalidate():
+                        if got.status == 401 and may_refresh and self.config.credentials.invalidate():
                             continue
                         if not 200 <= got.status < 300:
                             headers = {name.lower(): value for name, value in got.headers.items()}
@@ -360,7 +375,7 @@ class RestClient:
                         yield got.content
                         return
             except TimeoutError:
-                raise RequestTimeout(f"GET {path}: the stream was silent for too long") from None
+                raise RequestTimeout(f"GET {path}: the stream was silent for too long", was_sent=True) from None
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:

@@ -332,7 +332,7 @@ class Reflector(Generic[T]):
             # The list is complete; the watch goes on from where the stream broke.
         else:
             if initial is not None:
-                raise ConnectionFailed("the stream ended before all objects had come")
+                raise ConnectionFailed("the stream ended before all objects had come", was_sent=True)
 
     def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
         """Collect initial events; the number is that of the lines read once the end mark has come, else 0."""

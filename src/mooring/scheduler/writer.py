@@ -5,8 +5,9 @@
 | Binding, status patches, deletes | as recorded | the same |
 | volumes and their claims | PUT of its copy | GET, then PUT with the version decided on: our copies are partial |
 | ResourceClaims | PUT of its copy | merge patches with uid and resourceVersion: a conflict stays a conflict |
-| a Binding without an answer | has failed | is asked about until somebody knows: the pod may be running |
-| a Binding with a conflict | has failed | the pod is looked up first: it may be bound already, by us or by others |
+| a Binding that was not sent | has failed | has failed |
+| a Binding that was sent and got no answer, or a 5xx | has failed | the pod is looked up until that gives an answer |
+| a Binding that got a conflict | has failed | the pod is looked up: it may be bound already |
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.client.errors import Conflict, ConnectionFailed, NotFound
+from mooring.client.errors import Conflict, ConnectionFailed, NotFound, RequestTimeout, ServerError
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
-from mooring.errors import ApiError
+from mooring.errors import ApiError, InputError
 from mooring.observe.events import EventRecorder, ObjectReference
 from mooring.state.pod_info import PodInfo
 
@@ -86,15 +87,13 @@ class ApiWriter:
         try:
             path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
             await self._client.create(path, _encode(body))
-        except Conflict as error:
-            await self._find_out(pod.pod, node_name, error)
-        except ConnectionFailed as error:
-            if str(error).startswith("cannot connect"):
+        except ApiError as error:
+            if not _may_be_bound(error):
                 raise
             await self._find_out(pod.pod, node_name, error)
 
     async def _find_out(self, pod: Pod, node_name: str, error: ApiError) -> None:
-        """Nobody knows yet whether the pod is bound: return if it is, to our node, and raise if it is not."""
+        """Look the pod up after a Binding of unknown outcome: return if it is bound to our node, else raise."""
         found = await self._look_up(pod)
         if found.uid != pod.uid:
             raise _gone(pod)
@@ -122,18 +121,17 @@ class ApiWriter:
                 return known
             try:
                 answer = await self._client.get(_pod_path(pod))
+                found: Pod = decode(Pod, answer.body)
+                return found
             except NotFound:
                 raise
-            except ApiError as trouble:
+            except (ApiError, InputError) as trouble:
                 log.info("pod %s: cannot find out whether it is bound, asking again: %s", pod.key, trouble)
                 await self._sleep(pause_s)
                 pause_s = min(MAX_PAUSE_S, pause_s * 5)
-                continue
-            found: Pod = decode(Pod, answer.body)
-            return found
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None:
-        """Patch, and again at once where upstream does: conflicts, troubled servers, nobody home."""
+        """Patch. Try again at once where upstream does: after a conflict, a 500, a 503, or a refused connection."""
         path, body = f"/api/v1/namespaces/{namespace}/pods/{name}/status", _encode(patch)
         pause_s = PATCH_PAUSE_S
         for tries_left in range(PATCH_TRIES - 1, -1, -1):
@@ -223,7 +221,15 @@ def _claim(body: bytes) -> ResourceClaim:
     return claim
 
 
-def _is_worth_repeating(error: ApiError) -> bool:
+def _may_be_bound(error: ApiError) -> bool:
+    """Say whether the server may have carried a Binding out although it failed."""
     if isinstance(error, ConnectionFailed):
-        return str(error).startswith("cannot connect")
+        return error.was_sent
+    return isinstance(error, Conflict | ServerError)
+
+
+def _is_worth_repeating(error: ApiError) -> bool:
+    """Say whether a status patch is sent again at once; upstream's rule."""
+    if isinstance(error, ConnectionFailed):
+        return not error.was_sent and not isinstance(error, RequestTimeout)
     return error.code in (409, 500, 503)
