@@ -18,7 +18,7 @@ import pytest
 from scripted_server import make_certificate
 
 from mooring.extender.body_memory import BodyMemory
-from mooring.extender.connections import Connection, Connections, Watchdog
+from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import serve_object
 from mooring.extender.http1 import MAX_HEAD_BYTES, Answer, Bounds, Reader, Request
 from mooring.extender.sdk import Extender, Pod
@@ -379,18 +379,6 @@ def test_plain_text_where_tls_is_spoken(tmp_path: Path, caplog: pytest.LogCaptur
         server.close()
 
 
-def test_the_watchdog_gives_up_on_what_is_late_only() -> None:
-    late = threading.Event()
-    watchdog = Watchdog(0.05)
-    try:
-        in_time, slow = watchdog.begin(lambda: pytest.fail("it has ended")), watchdog.begin(late.set)
-        assert watchdog.is_awaited(in_time) and watchdog.end(in_time)
-        assert late.wait(10)
-        assert not watchdog.is_awaited(slow) and not watchdog.end(slow)
-    finally:
-        watchdog.close()
-
-
 def test_a_connection_stays_open_until_its_late_answer_is_given() -> None:
     may_answer = threading.Event()
 
@@ -415,15 +403,3 @@ def test_a_connection_stays_open_until_its_late_answer_is_given() -> None:
     finally:
         client.close()
         connections.close()
-
-
-def test_one_answer_that_cannot_be_given_does_not_stop_the_watchdog(caplog: pytest.LogCaptureFixture) -> None:
-    late = threading.Event()
-    watchdog = Watchdog(0.05)
-    try:
-        watchdog.begin(lambda: json.loads("no"))
-        watchdog.begin(late.set)
-        assert late.wait(10)
-        assert "cannot answer for a handler" in caplog.text
-    finally:
-        watchdog.close()

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -175,7 +176,7 @@ class Blocked(Extender):
     released = threading.Event()
 
     def filter(self, pod: Pod, nodes: list[Node]) -> list[Node]:
-        self.released.wait(10)
+        self.released.wait(60)
         return nodes
 
     def prioritize(self, pod: Pod, nodes: list[Node]) -> dict[str, int]:
@@ -237,24 +238,62 @@ async def test_a_handler_that_fails(source: type, verb: str, status: int, said: 
             assert await health.text() == "ok"
 
 
-async def test_a_handler_that_blocks_is_given_up_and_others_go_on() -> None:
-    limits = Limits(handler_timeout_s=0.2, threads=2, waiting=2)
+async def test_handlers_that_hang_cost_their_own_requests_and_show_in_health() -> None:
+    limits = Limits(handler_timeout_s=0.05, threads=2)
     async with running(Blocked, limits=limits) as (session, url):
+
+        async def page(path: str) -> tuple[int, str]:
+            async with session.get(url + path) as answer:
+                return answer.status, await answer.text()
+
         try:
-            answers = await asyncio.gather(*(post(session, f"{url}/filter", request()) for _ in range(6)))
-            errors = [answer["Error"] for _, answer in answers]
-            assert errors.count("filter did not finish within 0.2 s") == 4
-            assert sum("too many" in error for error in errors) == 2
-            assert sorted({status for status, _ in answers}) == [200, 503]
+            assert await page("/healthz") == (200, "ok")
+            for hung, health in (
+                (1, (200, "ok: 1 calls")),
+                (2, (503, "unhealthy: 2 calls")),
+                (3, (503, "unhealthy: 3")),
+            ):
+                status, answer = await post(session, f"{url}/filter", request())
+                assert (status, answer["Error"]) == (200, "filter did not finish within 0.05 s")
+                for path in ("/healthz", "/livez", "/readyz"):
+                    status, text = await page(path)
+                    assert status == health[0] and text.startswith(health[1])
+                assert f"mooring_extender_hung_calls {hung}.0" in (await page("/metrics"))[1]
         finally:
             Blocked.released.set()
-        for _ in range(100):
-            status, _ = await post(session, f"{url}/prioritize", request())
-            if status == 200:
-                break
-            await asyncio.sleep(0.01)
-        assert status == 200, "it goes on once the threads are free again"
     Blocked.released.clear()
+
+
+async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
+    """The handlers hang for longer than the test; the one that does not is answered."""
+    released, entered = threading.Event(), threading.Semaphore(0)
+
+    class Hangs(Extender):
+        def filter(self, pod: Pod, nodes: list[str]) -> list[str]:
+            entered.release()
+            released.wait(60)
+            return nodes
+
+        def prioritize(self, pod: Pod, nodes: list[str]) -> dict[str, int]:
+            return {}
+
+    server = ExtenderServer(serve_object(Hangs, "test"), limits=Limits(handler_timeout_s=60, threads=16))
+    port = server.start()
+    workers = server._workers
+    assert workers is not None
+    try:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
+            url = f"http://127.0.0.1:{port}"
+            hung = [asyncio.create_task(post(session, f"{url}/filter", request(by_name=True))) for _ in range(16)]
+            for _ in hung:
+                assert await asyncio.to_thread(entered.acquire, timeout=60)
+            workers.give_up_late(time.monotonic() + 60)
+            answers = await asyncio.gather(*hung)
+            assert {answer["Error"] for _, answer in answers} == {"filter did not finish within 60 s"}
+            assert await post(session, f"{url}/prioritize", request(by_name=True)) == (200, [])
+    finally:
+        released.set()
+        server.close()
 
 
 @pytest.mark.parametrize(

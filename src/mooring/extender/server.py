@@ -8,15 +8,14 @@
 | another content type, too large a body | 415, 413 and ``Error`` | 415, 413 and ``Error`` |
 
 A handler runs in its connection's thread: a slow one does not keep others
-waiting. One that does not return in time is answered for, and keeps its place
-among those that may run at once until it does return.
+waiting. One that does not return in time is answered for, and another may run
+in its place (``workers``); the health pages say 503 when too many hang.
 """
 
 from __future__ import annotations
 
 import logging
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,10 +27,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mooring.config.duration import parse_duration
 from mooring.extender.body_memory import BodyMemory
-from mooring.extender.connections import Connection, Connections, Watchdog
+from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
 from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
 from mooring.extender.requests import BadRequest, Body, WrongForm
+from mooring.extender.workers import TooLate, Workers
 
 log = logging.getLogger("mooring.extender.server")
 
@@ -83,6 +83,11 @@ class Metrics:
         self.in_flight = Gauge(
             "mooring_extender_requests_in_flight", "Requests being answered.", registry=self.registry
         )
+        self.hung = Gauge(
+            "mooring_extender_hung_calls",
+            "Calls that have not returned although their time is up.",
+            registry=self.registry,
+        )
         info = Gauge("mooring_extender_info", "The extender that is served.", ["name"], registry=self.registry)
         info.labels(name).set(1)
 
@@ -97,25 +102,23 @@ class ExtenderServer:
         self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
         self._verbs = {f"{self._prefix}/{verb}": _Verb(verb, self) for verb in served.verbs}
         self._pages: dict[str, Callable[[], Answer]] = {
-            **dict.fromkeys(("/healthz", "/livez", "/readyz"), lambda: Answer(b"ok", content_type="text/plain")),
-            "/metrics": lambda: Answer(generate_latest(self.metrics.registry), content_type=CONTENT_TYPE_LATEST),
+            **dict.fromkeys(("/healthz", "/livez", "/readyz"), self._health),
+            "/metrics": self._metrics,
         }
-        self._turns = threading.BoundedSemaphore(self.limits.threads)
-        self._in_flight = 0
-        self._lock = threading.Lock()
-        self._watchdog: Watchdog | None = None
+        self._workers: Workers | None = None
         self._connections: Connections | None = None
 
     @property
     def is_busy(self) -> bool:
         """Whether a handler is still running, perhaps for ever."""
-        return self._in_flight > 0
+        return self._workers is not None and self._workers.is_busy
 
     def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
         """Begin to serve; return the port."""
         limits = self.limits
         bounds = Bounds(limits.max_body_bytes, limits.read_timeout_s, limits.idle_timeout_s)
-        self._watchdog = Watchdog(limits.handler_timeout_s)
+        self._workers = Workers(limits.threads, most_waiting=limits.waiting, timeout_s=limits.handler_timeout_s)
+        self._workers.start()
         memory = BodyMemory(max(limits.total_body_bytes, 2 * limits.max_body_bytes))
         self._connections = Connections(self._answer, self._refuse, bounds, memory, most=limits.connections, tls=tls)
         try:
@@ -128,8 +131,8 @@ class ExtenderServer:
         """End: nobody new is served, and connections are closed, those that are being answered when they have been."""
         if self._connections is not None:
             self._connections.close(drain_s)
-        if self._watchdog is not None:
-            self._watchdog.close()
+        if self._workers is not None:
+            self._workers.close()
 
     # ---- requests, each in its connection's thread -------------------------------------------------------------
 
@@ -144,6 +147,19 @@ class ExtenderServer:
             return self._refuse(Refused(404, f"{request.method} {request.path}: not found"))
         asks = "a scheduler sends POST" if verb is not None else "GET would be right"
         return self._refuse(Refused(405, f"{request.method} {request.path}: method not allowed; {asks}"))
+
+    def _health(self) -> Answer:
+        workers = self._workers
+        if workers is None or not workers.hung:
+            return Answer(b"ok", content_type="text/plain")
+        text = f"{workers.hung} calls have not returned within {self.limits.handler_timeout_s:g} s"
+        if workers.is_healthy:
+            return Answer(f"ok: {text}".encode(), content_type="text/plain")
+        return Answer(f"unhealthy: {text}".encode(), 503, content_type="text/plain")
+
+    def _metrics(self) -> Answer:
+        self.metrics.hung.set(self._workers.hung if self._workers is not None else 0)
+        return Answer(generate_latest(self.metrics.registry), content_type=CONTENT_TYPE_LATEST)
 
     def _refuse(self, refused: Refused) -> Answer:
         """An answer to what reaches no verb."""
@@ -170,41 +186,17 @@ class ExtenderServer:
         return Answer(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
     def _run(self, verb: _Verb, body: Body, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
-        """Call the handler when its turn comes; None: too late, the watchdog has answered."""
-        with self._lock:
-            if self._in_flight >= self.limits.threads + self.limits.waiting:
-                raise Refused(503, f"{self._in_flight} requests are being answered; this one is too many")
-            self._in_flight += 1
-        watchdog = self._watchdog
-        assert watchdog is not None, "requests come after start"
-        late = HandlerError(f"{verb.name} did not finish within {self.limits.handler_timeout_s:g} s")
+        """Call the handler when there is a place for it; None: too late, the watchdog has answered."""
+        assert self._workers is not None, "requests come after start"
 
         def give_up() -> None:
+            late = HandlerError(f"{verb.name} did not finish within {self.limits.handler_timeout_s:g} s")
             connection.answer_late(self._failed(verb.name, late, self.limits.handler_timeout_s), request)
 
-        call = watchdog.begin(give_up)
-        found: tuple[bytes, Facts] | None = None
-        problem: Exception | None = None
         try:
-            if self._turns.acquire(timeout=self.limits.handler_timeout_s):
-                try:
-                    if watchdog.is_awaited(call):
-                        found = _guarded(verb.name, verb.answer, body)
-                finally:
-                    self._turns.release()
-            else:
-                problem = late
-        except (BadRequest, HandlerError) as error:
-            problem = error
-        finally:
-            is_awaited = watchdog.end(call)
-            with self._lock:
-                self._in_flight -= 1
-        if not is_awaited:
+            return self._workers.run(partial(_guarded, verb.name, verb.answer, body), give_up)
+        except TooLate:
             return None
-        if problem is not None:
-            raise problem
-        return found
 
     def _failed(self, verb: str, error: Exception, took_s: float) -> Answer:
         if isinstance(error, Refused):
