@@ -15,7 +15,7 @@ from mooring.engine.extenders import Extenders, StatusesWithExtenders
 from mooring.engine.promises import PromiseJudge, Promises
 from mooring.engine.row_cache import FilterColumns, RowCache, check_range
 from mooring.engine.tie_break import heap_winner
-from mooring.framework.cycle_state import CycleState
+from mooring.framework.cycle_state import UNLIMITED, Budget, CycleState
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
 from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import PostFilterResult, Scores
@@ -73,14 +73,16 @@ class Engine:
         self.promises = PromiseJudge(Promises(nominator, cluster))
         self._next_start = 0
 
-    def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True) -> Decision:
+    def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True, budget: Budget = UNLIMITED) -> Decision:
         """Find a node for the pod, or say why there is none. Changes nothing in the cluster.
 
-        Without ``detail`` the decision is the same, but keeps no scores by plugin.
+        Without ``detail`` the decision is the same, but keeps no scores by plugin. Once ``budget`` is spent, the
+        attempt ends with OutOfTime at the next extension point, or earlier where a plugin calls ``check_time``.
         """
         self._cycle += 1
         self._shares = self.uses_cache and self._cache_of(profile).admits(pod.shape)
         state = CycleState()
+        state.budget = budget
         if profile.observer is not None:
             state.timer = profile.observer.plugin_timer()
         nodes = self.cluster.snapshot()
@@ -108,6 +110,7 @@ class Engine:
         batch = self._batches.setdefault(profile.scheduler_name, Batch())
         signed = signature(profile, pod) if self.batches and self._can_batch(profile) else None
         found = self._find(pod, profile, state, nodes, batch, signed, detail=detail)
+        state.check_time()
         decision.statuses = found.statuses
         decision.pre_filter_message = found.pre_filter_message
         decision.feasible_nodes = len(found.rows)
@@ -407,6 +410,7 @@ class Engine:
         nominated: str | None = None
         call = decision.state.timer or guarded
         for plugin in profile.post_filter:
+            decision.state.check_time()
             result = call(
                 plugin.name,
                 'running PostFilter plugin "{}": {}',

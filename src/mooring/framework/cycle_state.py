@@ -10,6 +10,22 @@ if TYPE_CHECKING:
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
 
 
+class OutOfTime(BaseException):
+    """The attempt has used up its time. Not an Exception: no plugin can swallow it by accident."""
+
+
+class Budget:
+    """The time of one attempt. The thread that watches the clock sets ``is_spent``; the attempt only reads it."""
+
+    __slots__ = ("is_spent",)
+
+    def __init__(self) -> None:
+        self.is_spent = False
+
+
+UNLIMITED = Budget()
+
+
 @runtime_checkable
 class Cloneable(Protocol):
     """State that a hypothesis may change brings its own way to be copied."""
@@ -20,13 +36,20 @@ class Cloneable(Protocol):
 class CycleState:
     """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
 
-    __slots__ = ("_data", "skip_filter", "skip_score", "timer")
+    __slots__ = ("_data", "budget", "skip_filter", "skip_score", "timer")
 
     def __init__(self) -> None:
         self._data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.timer: PluginTimer | None = None  # who calls this attempt's plugins, if they are timed; not in hypotheses
+
+        self.budget = UNLIMITED
+
+    def check_time(self) -> None:
+        """Raise OutOfTime if the attempt has used up its time. A long search calls this in its loop."""
+        if self.budget.is_spent:
+            raise OutOfTime
 
     def write(self, key: str, value: Any) -> None:
         self._data[key] = value
@@ -42,4 +65,5 @@ class CycleState:
         copy._data = {k: v.clone() if hasattr(v, "clone") else v for k, v in self._data.items()}
         copy.skip_filter = self.skip_filter
         copy.skip_score = self.skip_score
+        copy.budget = self.budget
         return copy

@@ -235,6 +235,7 @@ class Profile:
     ) -> FilterOutcome:
         """Judge rows (or a hypothesis about them) without any cache; later plugins judge only if a node is left."""
         outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
+        state.check_time()
         for plugin in self.active_filters(state) if plugins is None else plugins:
             if not outcome.feasible.any():
                 break
