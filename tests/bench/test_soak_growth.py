@@ -19,9 +19,9 @@ import pytest
 from mooring.client.pool import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
+from mooring.devices import cel, pools
 from mooring.engine import promises, row_cache
 from mooring.plugins import image_locality, pod_topology_spread, trial_columns
-from mooring.plugins.dynamic_resources import cel, pools
 from mooring.queue import heap, nominator, unschedulable
 from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter

@@ -12,6 +12,7 @@ from mooring.clock import Clock, SystemClock
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.profile import effective_args, expand_all
 from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+from mooring.devices.cluster_devices import ClusterDevices
 from mooring.engine.cycle import Engine
 from mooring.engine.extenders import Extenders
 from mooring.engine.hypothesis import ProfileFilters
@@ -20,7 +21,6 @@ from mooring.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.framework.handle import Handle, Nominator, NoNominations
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
-from mooring.plugins.dynamic_resources.cluster_devices import ClusterDevices
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.state.cluster import Cluster

@@ -6,7 +6,7 @@ from mooring.framework.registry import Registry
 from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
-from mooring.plugins.dynamic_resources.plugin import DynamicResources
+from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity

@@ -19,11 +19,11 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.plugins.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
-from mooring.plugins.volumes.claims import refers_to
-from mooring.plugins.volumes.csi_migration import inline_handle, inline_plugin
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
+from mooring.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
+from mooring.volumes.claims import refers_to
+from mooring.volumes.csi_migration import inline_handle, inline_plugin
 
 EXCEEDED = Status.unschedulable("node(s) exceed max volume count")
 

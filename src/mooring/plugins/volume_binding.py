@@ -28,11 +28,14 @@ from mooring.framework.interfaces import PreFilterResult, PreFlight, Reads, Scor
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.plugins.resource_scoring import piecewise_linear
-from mooring.plugins.volumes.assume_cache import AssumeCache, OutOfSync
-from mooring.plugins.volumes.bind_volumes import BindError, VolumeBinder, VolumeWriter, bound_to, placed_on
-from mooring.plugins.volumes.binding_plan import ERROR, REASONS, Binding, Plan, Planner, PodClaims, PodVolumes
-from mooring.plugins.volumes.capacities import volume_limit
-from mooring.plugins.volumes.claims import (
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+from mooring.volumes.assume_cache import AssumeCache, OutOfSync
+from mooring.volumes.bind_volumes import BindError, VolumeBinder, VolumeWriter, bound_to, placed_on
+from mooring.volumes.binding_plan import ERROR, REASONS, Binding, Plan, Planner, PodClaims, PodVolumes
+from mooring.volumes.capacities import volume_limit
+from mooring.volumes.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     ClaimRef,
     claim_class,
@@ -42,11 +45,8 @@ from mooring.plugins.volumes.claims import (
     ownership_problem,
     refers_to,
 )
-from mooring.plugins.volumes.csi_migration import MIGRATED_PLUGINS
-from mooring.plugins.volumes.free_volumes import capacity_of, storage_request
-from mooring.state.node_info import NodeInfo
-from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.volumes.csi_migration import MIGRATED_PLUGINS
+from mooring.volumes.free_volumes import capacity_of, storage_request
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 NO_STATE = Status.error("not found")  # upstream's words when PreFilter has not run

@@ -17,11 +17,11 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.plugins.volumes.claims import claim_not_found, refers_to
-from mooring.plugins.volumes.pod_changes import PodChanges
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
+from mooring.volumes.claims import claim_not_found, refers_to
+from mooring.volumes.pod_changes import PodChanges
 
 DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
 CLAIM_IN_USE = Status.unschedulable(

@@ -17,7 +17,9 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Reads
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
-from mooring.plugins.volumes.claims import (
+from mooring.state.node_rows import Mask, NodeRows
+from mooring.state.pod_info import PodInfo
+from mooring.volumes.claims import (
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
     claim_not_found,
@@ -25,9 +27,7 @@ from mooring.plugins.volumes.claims import (
     refers_to,
     volume_not_found,
 )
-from mooring.plugins.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from mooring.state.node_rows import Mask, NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 
 CONFLICT = Status.unresolvable("node(s) had no available volume zone")
 LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)

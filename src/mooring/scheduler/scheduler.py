@@ -25,6 +25,7 @@ from mooring.api.meta import Object
 from mooring.clock import Clock, SystemClock
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
+from mooring.devices.attempt import attempt_of
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.errors import ApiError
@@ -40,7 +41,6 @@ from mooring.observe.decision_log import DecisionLog
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
-from mooring.plugins.dynamic_resources.attempt import attempt_of
 from mooring.queue.events import ASSIGNED_POD_DELETE
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.profile import QueueProfile, from_runtime

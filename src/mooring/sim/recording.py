@@ -12,9 +12,9 @@ from mooring.api.codec import KINDS, from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.times import parse_time
+from mooring.devices.attempt import binding_problem, chosen_devices
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
-from mooring.plugins.dynamic_resources.attempt import binding_problem, chosen_devices
 from mooring.plugins.volume_binding import chosen_volumes
 from mooring.state.cluster import Cluster
 

@@ -1,0 +1,100 @@
+"""What DynamicResources remembers of one attempt at one pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mooring.api.core import ContainerExtendedResourceRequest
+from mooring.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from mooring.devices.allocator import Allocator
+from mooring.devices.extended import IN_MEMORY_NAME
+from mooring.devices.results import Found
+from mooring.devices.writes import ClaimWrite
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.status import Status
+from mooring.state.node_selector import CompiledNodeSelector
+
+KEY = "DynamicResources"
+
+
+class NodeAllocation(NamedTuple):
+    """What the pod would get on one node, for the claims that have no allocation yet."""
+
+    found: Found
+    extended_claim: ResourceClaim | None
+    """The claim for extended resources as this node needs it."""
+    mappings: list[ContainerExtendedResourceRequest]
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """Empty ``claims`` means that the pod needs nothing from this plugin."""
+
+    claims: list[ResourceClaim] = field(default_factory=list)
+    """The pod's claims in order; the one for extended resources, if any, comes last."""
+    extended: ResourceClaim | None = None
+    extended_requests: dict[str, int] = field(default_factory=dict)
+    allocator: Allocator | None = None
+    available_on: list[CompiledNodeSelector | None] = field(default_factory=list)
+    """Per claim where its allocation can be used; None if anywhere, or if there is none yet."""
+    stuck: set[int] = field(default_factory=set)
+    """Allocated claims whose devices failed to become ready, or did not in time."""
+    unavailable: set[int] = field(default_factory=set)
+    """Allocated claims that some node could not use: PostFilter may give them back."""
+    statuses: dict[str, Status | None] = field(default_factory=dict)
+    """Verdicts by node: they do not depend on pods, so asking again for a hypothesis changes nothing."""
+    node_claims: dict[frozenset[str], tuple[ResourceClaim, list[ContainerExtendedResourceRequest]]] = field(
+        default_factory=dict
+    )
+    node_allocations: dict[str, NodeAllocation] = field(default_factory=dict)
+    deadline: float | None = None
+    reserved: dict[int, AllocationResult] = field(default_factory=dict)
+    """By position of the claim: allocations that Reserve decided and PreBind has to store."""
+    writes: list[ClaimWrite] = field(default_factory=list)
+    """What PostFilter or Unreserve want done at the API server."""
+
+    @property
+    def has_user_claims(self) -> bool:
+        return len(self.claims) > (self.extended is not None)
+
+    def binding_problem(self, pod_key: str, node_name: str) -> str:
+        """What PreBind is going to fail with on this node, or nothing.
+
+        Upstream stores a claim for extended resources beside the pod's own claims even where the node counts the
+        resources itself, and then has nothing to tell the pod's containers about it.
+        """
+        on_node = self.node_allocations.get(node_name)
+        if on_node is None or on_node.extended_claim is None or on_node.mappings:
+            return ""
+        return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
+
+    def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
+        return [(i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None]
+
+
+def attempt_of(state: CycleState) -> Attempt | None:
+    found = state.read(KEY)
+    return found if isinstance(found, Attempt) else None
+
+
+def binding_problem(state: CycleState, pod_key: str, node_name: str) -> str:
+    """What PreBind is going to fail with on this node, or nothing."""
+    attempt = attempt_of(state)
+    return "" if attempt is None else attempt.binding_problem(pod_key, node_name)
+
+
+def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str, list[DeviceRequestAllocationResult]]:
+    """The devices the pod uses on a node, by claim, held before or newly allocated: for reports and decision logs."""
+    attempt = attempt_of(state)
+    if attempt is None:
+        return {}
+    allocation = attempt.node_allocations.get(node_name)
+    fresh = iter(allocation.found.results() if allocation is not None else ())
+    chosen = {}
+    for claim in attempt.claims:
+        result = claim.status.allocation or next(fresh, None)
+        if result is not None:
+            name = f"extended-resources-of-{pod_name}" if claim.name == IN_MEMORY_NAME else claim.name
+            chosen[f"{claim.namespace}/{name}"] = result.devices.results
+    return chosen

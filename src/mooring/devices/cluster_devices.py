@@ -1,0 +1,184 @@
+"""Everything about devices that outlives one attempt: what is published, what is taken, what is about to be taken.
+
+One per cluster, shared by all profiles: two profiles must not hand out the same device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.selectors import parse_int64
+from mooring.devices.allocated import AllocatedState
+from mooring.devices.cel import CelError, CelSelectors
+from mooring.devices.extended import ClassResolver, device_totals
+from mooring.devices.pools import AllocationError, Inventory
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """An allocation that Reserve decided and PreBind has not stored yet."""
+
+    claim: ResourceClaim
+    allocation: AllocationResult
+
+
+class ClusterDevices:
+    """Listers over the cluster's objects that keep derived state until those objects change."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.selectors = CelSelectors()
+        self._objects = cluster.objects
+        self._inventory = Inventory()
+        self._inventory_version = 0
+        self._resolver = ClassResolver()
+        self._resolver_version = -1
+        self._allocated = AllocatedState()
+        self._counted: dict[str, ResourceClaim] = {}
+        self._counted_version = 0
+        self._in_flight: dict[str, _InFlight] = {}  # by uid of the claim
+        self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
+        self._created: dict[str, int] = {}  # key of an assumed claim that is new -> version of the objects then
+
+    # ---- what is published -------------------------------------------------------------------------------------
+
+    def inventory(self) -> Inventory:
+        version = self._objects.version(ResourceSlice)
+        if version != self._inventory_version:
+            changed = self._objects.changes(ResourceSlice, self._inventory_version)
+            if changed is None:
+                self._inventory = Inventory(self._objects.all(ResourceSlice))
+            for name in changed or ():
+                slice = self._objects.get(ResourceSlice, name)
+                if slice is None:
+                    self._inventory.remove(name)
+                else:
+                    self._inventory.put(slice)
+            self._inventory_version = version
+        return self._inventory
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        return self._objects.get(DeviceClass, name)
+
+    def resolver(self) -> ClassResolver:
+        version = self._objects.version(DeviceClass)
+        if version != self._resolver_version:
+            self._resolver = ClassResolver(self._objects.all(DeviceClass))
+            self._resolver_version = version
+        return self._resolver
+
+    # ---- claims ------------------------------------------------------------------------------------------------
+
+    def claim(self, key: str) -> ResourceClaim | None:
+        """The claim as the watch shows it, or as we stored it if that is newer."""
+        stored = self._objects.get(ResourceClaim, key)
+        assumed = self._assumed.get(key)
+        if assumed is None:
+            return stored
+        if stored is None and self._is_unseen(key):
+            return assumed
+        if stored is None or stored.uid != assumed.uid or not _is_newer(assumed, stored):
+            self._forget(key)
+            return stored
+        return assumed
+
+    def _is_unseen(self, key: str) -> bool:
+        """Report whether we made the claim and the watch has said nothing about it since."""
+        since = self._created.get(key)
+        changed = None if since is None else self._objects.changes(ResourceClaim, since)
+        return changed is not None and key not in changed
+
+    def _forget(self, key: str) -> None:
+        self._assumed.pop(key, None)
+        self._created.pop(key, None)
+
+    def claims(self) -> Iterable[ResourceClaim]:
+        for claim in self._objects.all(ResourceClaim):
+            known = self.claim(claim.key) if self._assumed else claim
+            if known is not None:
+                yield known
+
+    def assume(self, claim: ResourceClaim, *, is_new: bool = False) -> None:
+        """Remember a claim as the API server returned it, until the watch catches up."""
+        key = claim.key
+        self._assumed[key] = claim
+        if is_new and self._objects.get(ResourceClaim, key) is None:
+            self._created[key] = self._objects.version(ResourceClaim)
+        self._recount(key)
+
+    def forget(self, claim: ResourceClaim) -> None:
+        """Drop what was assumed of a claim that we have deleted."""
+        self._forget(claim.key)
+        self._recount(claim.key)
+
+    def pending_allocation(self, uid: str) -> AllocationResult | None:
+        found = self._in_flight.get(uid)
+        return None if found is None else found.allocation
+
+    def add_pending(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Count an allocation from now on, although no claim says so yet."""
+        self.remove_pending(uid)
+        self._in_flight[uid] = _InFlight(claim, allocation)
+        self._allocated.add(allocation)
+
+    def remove_pending(self, uid: str) -> None:
+        found = self._in_flight.pop(uid, None)
+        if found is not None:
+            self._allocated.remove(found.allocation)
+
+    def allocated(self) -> AllocatedState:
+        """What is in use now; it goes on changing, so look at it within one attempt only."""
+        version = self._objects.version(ResourceClaim)
+        if version != self._counted_version:
+            changed = self._objects.changes(ResourceClaim, self._counted_version)
+            if changed is None:
+                changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
+            for key in changed:
+                self._recount(key)
+            self._counted_version = version
+        return self._allocated
+
+    def _recount(self, key: str) -> None:
+        old, new = self._counted.get(key), self.claim(key)
+        if new is old:
+            return
+        if old is not None and old.status.allocation is not None:
+            self._allocated.remove(old.status.allocation)
+        self._counted.pop(key, None)
+        if new is not None and new.status.allocation is not None:
+            self.remove_pending(new.uid)
+            self._allocated.add(new.status.allocation)
+            self._counted[key] = new
+
+    # ---- extended resources, as NodeResourcesFit asks for them -------------------------------------------------
+
+    def backs(self, resource: str) -> bool:
+        return self.resolver().is_backed(resource)
+
+    def totals(self, resource: str, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        devices, taken = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
+        device_class = self.resolver().get(resource)
+        if device_class is None:
+            return devices, taken
+        inventory, allocated = self.inventory(), self.allocated()
+        for i, node in enumerate(nodes.infos):
+            with suppress(AllocationError, CelError):  # upstream, too, scores such a node as if it had none
+                devices[i], taken[i] = device_totals(
+                    inventory, self.selectors, allocated, device_class, node.name, node.labels
+                )
+        return devices, taken
+
+    def mapping_version(self) -> Hashable:
+        return self._objects.version(DeviceClass)
+
+
+def _is_newer(assumed: ResourceClaim, stored: ResourceClaim) -> bool:
+    mine, theirs = (parse_int64(claim.metadata.resource_version) for claim in (assumed, stored))
+    return mine is not None and theirs is not None and mine > theirs

@@ -1,0 +1,114 @@
+"""What the plugin asks of the API server: small patches, because our objects hold only part of the stored ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from mooring.api.core import ContainerExtendedResourceRequest, Pod
+from mooring.api.resource import DELETE_PROTECTION_FINALIZER, AllocationResult, ResourceClaim
+from mooring.devices.claims import consumer_of
+
+Patch = dict[str, Any]
+
+MERGE, STRATEGIC_MERGE = "application/merge-patch+json", "application/strategic-merge-patch+json"
+
+
+@runtime_checkable
+class ClaimWriter(Protocol):
+    """The writer of a handle that can bind claims; a refusal raises ApiError with its HTTP status."""
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim: ...
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim: ...
+
+    async def patch_claim(
+        self, namespace: str, name: str, patch: Patch, *, subresource: str = "", content_type: str = MERGE
+    ) -> ResourceClaim: ...
+
+    async def delete_claim(self, namespace: str, name: str) -> None: ...
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def record_event(self, pod: Pod, type: str, reason: str, action: str, message: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """PostFilter gives a claim's devices back, so that others can be tried."""
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """A claim made for extended resources is of no more use."""
+
+    claim: ResourceClaim
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserve:
+    """The pod will not run: it no longer needs the claim."""
+
+    claim: ResourceClaim
+    pod_uid: str
+
+
+ClaimWrite = Deallocate | DeleteClaim | Unreserve
+
+
+async def perform(writer: ClaimWriter, write: ClaimWrite) -> None:
+    claim = write.claim
+    if isinstance(write, Deallocate):
+        patch = _of(claim, {"status": {"allocation": None, "reservedFor": None, "devices": None}})
+        await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
+    elif isinstance(write, Unreserve):
+        gone = [{"$patch": "delete", "uid": write.pod_uid}]
+        patch = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": gone}}
+        await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status", content_type=STRATEGIC_MERGE)
+    else:
+        if DELETE_PROTECTION_FINALIZER in claim.metadata.finalizers:
+            kept = [f for f in claim.metadata.finalizers if f != DELETE_PROTECTION_FINALIZER]
+            await writer.patch_claim(claim.namespace, claim.name, {"metadata": {"uid": claim.uid, "finalizers": kept}})
+        await writer.delete_claim(claim.namespace, claim.name)
+
+
+def _of(claim: ResourceClaim, patch: Patch) -> Patch:
+    """Make a patch fail with a conflict if the claim has changed since we read it."""
+    meta = claim.metadata
+    patch.setdefault("metadata", {}).update(uid=meta.uid, resourceVersion=meta.resource_version)
+    return patch
+
+
+def finalizer_patch(claim: ResourceClaim) -> Patch | None:
+    """Protect an allocated claim from deletion; None if it is protected already."""
+    if DELETE_PROTECTION_FINALIZER in claim.metadata.finalizers:
+        return None
+    return _of(claim, {"metadata": {"finalizers": [*claim.metadata.finalizers, DELETE_PROTECTION_FINALIZER]}})
+
+
+def reserve_patch(claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None, now: str) -> Patch:
+    """Record the allocation, if it is ours, and that the pod uses the claim."""
+    consumers = [*claim.status.reserved_for, consumer_of(pod)]
+    status: Patch = {"reservedFor": msgspec.to_builtins(consumers)}
+    if allocation is not None:
+        status["allocation"] = {**msgspec.to_builtins(allocation), "allocationTimestamp": now}
+    elif claim.status.allocation is not None and claim.status.allocation.allocation_timestamp is None:
+        status["allocation"] = {"allocationTimestamp": now}
+    return _of(claim, {"status": status})
+
+
+def extended_status_patch(claim: ResourceClaim, mappings: list[ContainerExtendedResourceRequest]) -> Patch:
+    return {
+        "status": {
+            "extendedResourceClaimStatus": {
+                "resourceClaimName": claim.name,
+                "requestMappings": msgspec.to_builtins(mappings),
+            }
+        }
+    }

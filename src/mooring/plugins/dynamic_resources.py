@@ -1,0 +1,416 @@
+"""DynamicResources: a pod goes where the devices are that its ResourceClaims ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence, Set
+from copy import copy
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.api.core import ContainerExtendedResourceRequest, Pod
+from mooring.api.meta import Object
+from mooring.api.resource import ResourceClaim
+from mooring.config.types import DynamicResourcesArgs
+from mooring.devices.allocator import AllocationTimeout, Allocator, InvalidPools
+from mooring.devices.attempt import KEY, Attempt, NodeAllocation, attempt_of
+from mooring.devices.binding import Binding
+from mooring.devices.claims import (
+    ClaimProblem,
+    binding_failure,
+    has_binding_timed_out,
+    is_ready_for_binding,
+    is_reserved_for,
+    may_use,
+    pod_claims,
+    prioritized_score,
+)
+from mooring.devices.cluster_devices import ClusterDevices
+from mooring.devices.extended import (
+    IN_MEMORY_NAME,
+    find_claim,
+    in_memory_claim,
+    may_be_backed_by_class,
+    requests_for,
+)
+from mooring.devices.pools import AllocationError
+from mooring.devices.writes import (
+    ClaimWriter,
+    Deallocate,
+    DeleteClaim,
+    Unreserve,
+    perform,
+)
+from mooring.errors import ApiError, ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import (
+    PostFilterResult,
+    PreFilterResult,
+    PreFlight,
+    Reads,
+    Scores,
+)
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.scoring import default_normalize
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_selector import compile_node_selector
+from mooring.state.pod_info import PodInfo
+
+CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
+NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
+STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
+CANNOT_FIT = Status.unresolvable("cannot fit resource")
+NOTHING_TO_DO = Attempt()  # of a pod without claims; never changed
+BINDING_TIMEOUT_S = 600.0
+
+
+class DynamicResources:
+    """Rejects nodes that cannot give the pod its devices; evicting pods never helps, so always unresolvably.
+
+    Claims that are allocated already bind the pod to where their devices can be used. For the others the allocator
+    searches each node, and what it found on the chosen node is reserved and, before binding, written into the claims.
+    A node whose devices are higher in a prioritised list scores more. New devices, classes, claims or node labels can
+    change its mind.
+    """
+
+    name: ClassVar[str] = KEY
+    filter_reads: ClassVar[Reads] = Reads.LOCAL
+    score_reads: ClassVar[Reads] = Reads.LOCAL
+    per_node: ClassVar[bool] = True  # a search costs more than the other filters: only nodes still in the running
+
+    def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
+        self._handle = handle
+        self._clock = handle.clock
+        if not isinstance(handle.devices, ClusterDevices):
+            handle.devices = ClusterDevices(handle.cluster)  # nobody shares one between profiles: one per handle
+        self._devices = handle.devices
+        self._filter_timeout_s = args.filter_timeout or 0.0
+        self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
+
+    # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        try:
+            pod_claims(pod, self._devices.claim)
+        except ClaimProblem as problem:
+            return Status.unresolvable(str(problem))
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        add_or_update = ActionType.ADD | ActionType.UPDATE
+        return (
+            on(
+                EventResource.NODE,
+                ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
+            ),
+            on(EventResource.RESOURCE_CLAIM, add_or_update, self._after_claim_change),
+            on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
+            on(EventResource.DEVICE_CLASS, add_or_update),
+            on(EventResource.RESOURCE_SLICE, add_or_update),
+        )
+
+    def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
+        if not isinstance(after, ResourceClaim):
+            return Hint.QUEUE
+        old = before if isinstance(before, ResourceClaim) else None
+        is_freed = old is not None and old.status.allocation is not None and after.status.allocation is None
+        if not is_freed and not may_use(pod, after):
+            return Hint.SKIP  # nearly always: there are as many claims as pods
+        try:
+            uses_claim = any(claim.uid == after.uid for claim in pod_claims(pod, self._devices.claim))
+        except ClaimProblem:
+            return Hint.SKIP
+        if is_freed:
+            return Hint.QUEUE  # its devices are free for anybody
+        if not uses_claim:
+            return Hint.SKIP
+        return Hint.SKIP if old is not None and old.status == after.status else Hint.QUEUE
+
+    def _after_pod_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
+        if not isinstance(after, Pod):
+            return Hint.QUEUE
+        if after.uid != pod.uid:
+            return Hint.SKIP
+        try:
+            pod_claims(after, self._devices.claim)
+        except ClaimProblem:
+            return Hint.SKIP
+        return Hint.QUEUE
+
+    # ---- finding a node ----------------------------------------------------------------------------------------
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """A pod with claims is like no other."""
+        return None if pod.shape.spec.resource_claims else ()
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        if not pod.shape.spec.resource_claims and not pod.shape.scalar_requests:
+            state.write(KEY, NOTHING_TO_DO)
+            return SKIP
+        state.write(KEY, Attempt())  # PostFilter tells "nothing to do" from "never asked"
+        attempt = Attempt()
+        try:
+            attempt.claims = pod_claims(pod.pod, self._devices.claim)
+        except ClaimProblem as problem:
+            return Status.unresolvable(str(problem))
+        self._add_extended_claim(attempt, pod)
+        if not attempt.claims:
+            return SKIP
+        for i, claim in enumerate(attempt.claims):
+            status = self._check_allocated(attempt, i) if claim.status.allocation else self._check_new(attempt, claim)
+            if not status.is_success:
+                return status
+        if any(claim.status.allocation is None for claim in attempt.claims):
+            attempt.allocator = Allocator(
+                self._devices.inventory(),
+                self._devices.selectors,
+                self._devices.allocated(),
+                self._devices.device_class,
+                lambda: attempt.deadline is not None and self._clock.monotonic() > attempt.deadline,
+                lambda: self._start_timer(attempt),
+            )
+        state.write(KEY, attempt)
+        return SUCCESS
+
+    def _add_extended_claim(self, attempt: Attempt, pod: PodInfo) -> None:
+        asked = {name: n for name, n in pod.shape.requests.items() if n and may_be_backed_by_class(name)}
+        resolver = self._devices.resolver()
+        if not any(resolver.get(name) is not None for name in asked):
+            return
+        attempt.extended_requests = asked
+        attempt.extended = find_claim(pod.pod, self._devices.claims()) or in_memory_claim(pod.pod)
+        attempt.claims.append(attempt.extended)
+
+    def _check_allocated(self, attempt: Attempt, index: int) -> Status:
+        claim = attempt.claims[index]
+        allocation = claim.status.allocation
+        assert allocation is not None
+        matcher = None
+        if allocation.node_selector is not None:
+            matcher = compile_node_selector(allocation.node_selector)
+            problem = next((term.error for term in matcher.terms if term.error), "")
+            if problem:
+                return Status.error(problem)
+        attempt.available_on.append(matcher)
+        is_late = has_binding_timed_out(claim, self._clock.now(), self._binding_timeout_s)
+        if binding_failure(claim) or (is_late and not is_ready_for_binding(claim)):
+            attempt.stuck.add(index)
+        return SUCCESS
+
+    def _check_new(self, attempt: Attempt, claim: ResourceClaim) -> Status:
+        attempt.available_on.append(None)
+        if self._devices.pending_allocation(claim.uid) is not None:
+            return Status.unresolvable(f"resource claim {claim.key} is in the process of being allocated")
+        if claim is attempt.extended:
+            return SUCCESS  # has no requests before a node is looked at
+        for request in claim.spec.devices.requests:
+            if request.exactly is not None:
+                wanted = [(request.name, request.exactly.device_class_name)]
+            elif request.first_available:
+                wanted = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available]
+            else:
+                return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
+            for name, class_name in wanted:
+                if not class_name:
+                    return Status.error(f"request {name}: unsupported request type")
+                if self._devices.device_class(class_name) is None:
+                    return Status.unresolvable(f"request {name}: device class {class_name} does not exist")
+        return SUCCESS
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.claims:
+            return None
+        ids = np.zeros(len(nodes), np.int64)
+        numbers: dict[Status, int] = {}
+        counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
+        claims = [claim for _, claim in attempt.to_allocate()]
+        for i, node in enumerate(nodes.infos):
+            if node.name not in attempt.statuses:
+                by_node = {resource for resource, column in counted.items() if column[i]}
+                attempt.statuses[node.name] = self._judge(attempt, claims, pod, node, by_node)
+            status = attempt.statuses[node.name]
+            if status is None:
+                continue
+            ids[i] = numbers.setdefault(status, len(numbers) + 1)
+            if not status.is_rejected:
+                break  # an error fails the attempt: no need to look at more nodes
+        return Verdict.choose(ids, list(numbers)) if numbers else None
+
+    def _judge(
+        self, attempt: Attempt, claims: list[ResourceClaim], pod: PodInfo, node: NodeInfo, counted: Set[str]
+    ) -> Status | None:
+        """Look at one node; None means that the pod can run there. ``counted``: resources it counts itself."""
+        extended: ResourceClaim | None = None
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if attempt.extended is not None:
+            needed = self._extended_claim_for(attempt, pod, node, counted)
+            if isinstance(needed, Status):
+                return needed
+            if needed is not None:
+                extended, mappings = needed
+            elif not attempt.has_user_claims:
+                return None  # the node counts the resource itself
+        unavailable = [
+            index
+            for index, matcher in enumerate(attempt.available_on)
+            if index in attempt.stuck or (matcher is not None and not matcher.matches(node.name, node.labels))
+        ]
+        found = None
+        if attempt.allocator is not None:
+            if extended is not None:
+                claims = [*claims[:-1], extended]
+            try:
+                found = attempt.allocator.search(node.name, node.labels, claims)
+            except InvalidPools as problem:
+                return Status.unresolvable(str(problem))
+            except (AllocationTimeout, AllocationError, ParseError) as problem:
+                return Status.error(str(problem))
+            if found is None:
+                return CANNOT_ALLOCATE
+        if unavailable:
+            attempt.unavailable.update(unavailable)
+            return NOT_AVAILABLE
+        if found is not None:
+            attempt.node_allocations[node.name] = NodeAllocation(found, extended, mappings)
+        return None
+
+    def _start_timer(self, attempt: Attempt) -> None:
+        if self._filter_timeout_s:
+            attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
+
+    def _extended_claim_for(
+        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]
+    ) -> tuple[ResourceClaim, list[ContainerExtendedResourceRequest]] | Status | None:
+        """The claim for what the node must give as devices; None if it counts everything in its allocatable."""
+        claim = attempt.extended
+        assert claim is not None
+        if claim.spec.devices.requests:
+            return STALE_EXTENDED_CLAIM  # of an earlier attempt: PostFilter deletes it
+        resolver = self._devices.resolver()
+        by_devices = set()
+        for resource in attempt.extended_requests:
+            if resolver.get(resource) is not None and resource not in counted:
+                by_devices.add(resource)
+            elif node.node is None or resource not in node.node.status.allocatable:
+                return CANNOT_FIT
+        if (not by_devices and not attempt.has_user_claims) or claim.status.allocation is not None:
+            return None
+        key = frozenset(by_devices)
+        if key not in attempt.node_claims:
+            requests, mappings = requests_for(pod.pod, by_devices, resolver)
+            wanted = copy(claim)
+            wanted.spec = copy(claim.spec)
+            wanted.spec.devices = copy(claim.spec.devices)
+            wanted.spec.devices.requests = requests
+            attempt.node_claims[key] = (wanted, mappings)
+        return attempt.node_claims[key]
+
+    def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        """Give back one claim that stood in the way; its release brings the pod back for another attempt."""
+        attempt = attempt_of(state)
+        if attempt is None:
+            return PostFilterResult(Status.error("not found"))
+        if not attempt.claims:
+            return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+        idle = [
+            claim
+            for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
+            if claim is not attempt.extended
+            and [consumer.uid for consumer in claim.status.reserved_for] in ([], [pod.uid])
+        ]
+        if idle:
+            attempt.writes.append(Deallocate(idle[self._handle.pick(len(idle))]))
+            return PostFilterResult(Status.unschedulable("deallocation of ResourceClaim completed"))
+        if attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME:
+            attempt.writes.append(DeleteClaim(attempt.extended))
+            return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
+        return PostFilterResult(Status.unschedulable("still not schedulable"))
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.node_allocations:
+            return None
+        scores = np.zeros(len(nodes), np.int64)
+        held = sum(prioritized_score(claim) for claim in attempt.claims)
+        known: dict[int, int] = {}  # nodes that look alike share a solution
+        for i, node in enumerate(nodes.infos):
+            allocation = attempt.node_allocations.get(node.name)
+            if allocation is None:
+                continue
+            solution = allocation.found.solution
+            if id(solution) not in known:
+                known[id(solution)] = solution.score
+            scores[i] = held + known[id(solution)]
+        return scores
+
+    def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
+        return default_normalize(scores, reverse=False)
+
+    # ---- taking what was found ---------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        attempt = attempt_of(state)
+        if attempt is None or attempt.allocator is None:
+            return SUCCESS
+        wanted = attempt.to_allocate()
+        allocation = attempt.node_allocations.get(node_name)
+        if allocation is None:
+            if all(claim is attempt.extended for _, claim in wanted):
+                return SUCCESS  # the node counts the resource itself
+            return Status.error("claim allocation not found for node")
+        for (index, claim), result in zip(wanted, allocation.found.results(), strict=True):
+            attempt.reserved[index] = result
+            self._devices.add_pending(claim.uid, claim, result)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        attempt = attempt_of(state)
+        if attempt is None:
+            return
+        for index, claim in enumerate(attempt.claims):
+            if index in attempt.reserved:
+                self._devices.remove_pending(claim.uid)
+            if claim is attempt.extended:
+                if claim.name != IN_MEMORY_NAME:
+                    attempt.writes.append(DeleteClaim(claim))
+            elif claim.status.allocation is not None and is_reserved_for(claim, pod.pod):
+                attempt.writes.append(Unreserve(claim, pod.uid))
+        if attempt.extended is not None:
+            self._devices.remove_pending(in_memory_claim(pod.pod).uid)
+
+    async def flush(self, state: CycleState) -> None:
+        """Do what PostFilter or Unreserve decided; the scheduler calls this when a cycle has failed."""
+        attempt = attempt_of(state)
+        writer = self._handle.writer
+        if attempt is None or not isinstance(writer, ClaimWriter):
+            return
+        while attempt.writes:
+            write = attempt.writes.pop(0)
+            await perform(writer, write)
+            if isinstance(write, DeleteClaim):
+                self._devices.forget(write.claim)
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
+        attempt = attempt_of(state)
+        return PreFlight(SUCCESS if attempt is not None and attempt.claims else SKIP, allow_parallel=True)
+
+    async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Store allocations and reservations, then wait for devices that must be made ready."""
+        attempt = attempt_of(state)
+        if attempt is None or not attempt.claims:
+            return SUCCESS
+        writer = self._handle.writer
+        if not isinstance(writer, ClaimWriter):
+            return Status.error("no API server to store claims with")
+        try:
+            meters = self._handle.meters(pod.pod.spec.scheduler_name)
+            binding = Binding(writer, self._devices, self._clock, self._binding_timeout_s, attempt, meters)
+            return await binding.run(pod.pod, node_name)
+        except ApiError as error:
+            return Status.error(str(error))

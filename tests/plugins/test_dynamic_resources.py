@@ -1,0 +1,777 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.clock import VirtualClock
+from mooring.config.types import DynamicResourcesArgs
+from mooring.devices.attempt import attempt_of, binding_problem, chosen_devices
+from mooring.devices.cluster_devices import ClusterDevices
+from mooring.devices.writes import STRATEGIC_MERGE
+from mooring.errors import ApiError
+from mooring.framework.cluster_event import Hint
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.observer import NobodyCounts
+from mooring.framework.registry import Registry, points_of
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.state.cluster import Cluster
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+Wire = dict[str, Any]
+KINDS = {k.__name__: k for k in (Node, Pod, DeviceClass, ResourceClaim, ResourceSlice)}
+NOW = 1_800_000_000.0
+
+
+def obj(kind: str, name: str, namespace: str = "", **parts: Any) -> Object:
+    meta = {"name": name, "namespace": namespace, "uid": f"uid-of-{name}", "resourceVersion": "1"}
+    meta |= parts.pop("metadata", {})
+    found: Object = msgspec.convert({"metadata": meta, **parts}, KINDS[kind])
+    return found
+
+
+def node(name: str) -> Object:
+    return obj("Node", name)
+
+
+def gpus(node_name: str, *devices: str, **more: Any) -> Object:
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "drv", "pool": pool, "nodeName": node_name, "devices": [{"name": d, **more} for d in devices]}
+    return obj("ResourceSlice", f"slice-{node_name}", spec=spec)
+
+
+def claim(name: str, *requests: Wire, **parts: Any) -> Object:
+    return obj("ResourceClaim", name, "ns", spec={"devices": {"requests": list(requests) or [exactly()]}}, **parts)
+
+
+def exactly(name: str = "r", count: int = 1, cls: str = "gpu") -> Wire:
+    return {"name": name, "exactly": {"deviceClassName": cls, "allocationMode": "ExactCount", "count": count}}
+
+
+def pod(*claims: str, name: str = "p", requests: Wire | None = None, **parts: Any) -> Pod:
+    spec = {
+        "containers": [{"name": "main", "resources": {"requests": requests or {}}}],
+        "resourceClaims": [{"name": c, "resourceClaimName": c} for c in claims],
+    }
+    found = obj("Pod", name, "ns", spec={**spec, **parts.pop("spec", {})}, **parts)
+    assert isinstance(found, Pod)
+    return found
+
+
+def held(device: str, on: str = "a", users: tuple[str, ...] = (), **result: Any) -> Wire:
+    """The status of an allocated claim."""
+    results = [{"request": "r", "driver": "drv", "pool": on, "device": device, **result}]
+    where = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]}
+    return {
+        "allocation": {"devices": {"results": results}, "nodeSelector": where},
+        "reservedFor": [{"resource": "pods", "name": u, "uid": f"uid-of-{u}"} for u in users],
+    }
+
+
+class World:
+    """A small cluster and the plugin in it."""
+
+    def __init__(self, *objects: Object) -> None:
+        self.cluster = Cluster()
+        self.cluster.put(obj("DeviceClass", "gpu"))
+        for each in objects:
+            self.cluster.put(each)
+        self.clock = VirtualClock(NOW)
+        self.devices = ClusterDevices(self.cluster)
+        self.handle = Handle(self.cluster, clock=self.clock, devices=self.devices)
+        self.plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=10.0, binding_timeout=600.0), self.handle)
+        self.state = CycleState()
+
+    def info(self, pod: Pod) -> PodInfo:
+        return self.cluster.info(pod)
+
+    def nodes(self) -> NodeRows:
+        return self.cluster.snapshot()
+
+    def pre_filter(self, pod: Pod) -> Status:
+        self.state = CycleState()
+        status = self.plugin.pre_filter(self.state, self.info(pod), self.nodes())
+        assert isinstance(status, Status)
+        return status
+
+    def filter(self, pod: Pod) -> dict[str, str]:
+        """Run both; the reasons by node, empty where the pod fits."""
+        status = self.pre_filter(pod)
+        assert status.is_success, status
+        nodes = self.nodes()
+        verdict = self.plugin.filter(self.state, self.info(pod), nodes)
+        found = [SUCCESS if verdict is None else verdict.status_of(int(verdict.ids[i])) for i in range(len(nodes))]
+        assert all(s.code in (Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE) for s in found), found
+        return {info.name: status.message for info, status in zip(nodes.infos, found, strict=True)}
+
+    def post_filter(self, pod: Pod) -> Status:
+        statuses = NodeStatuses.everywhere(self.cluster.table, Status.unresolvable())
+        return self.plugin.post_filter(self.state, self.info(pod), self.nodes(), statuses).status
+
+    def place(self, pod: Pod, on: str) -> Status:
+        self.filter(pod)
+        return self.plugin.reserve(self.state, self.info(pod), on)
+
+
+AB = (node("a"), node("b"), gpus("a", "gpu-0", "gpu-1"), gpus("b", "gpu-0"))
+
+
+def test_the_registry_accepts_it_at_all_its_points() -> None:
+    Registry({"DynamicResources": DynamicResources})
+    want = {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
+    assert points_of(DynamicResources) == want
+
+
+def test_pods_with_claims_are_never_equal() -> None:
+    world = World()
+    assert world.plugin.sign(world.info(pod("c"))) is None
+    assert world.plugin.sign(world.info(pod())) == ()
+
+
+class TestPreEnqueue:
+    @pytest.mark.parametrize(
+        ("waiting", "text"),
+        [
+            pytest.param(pod("gone"), 'could not find ResourceClaim "ns/gone"', id="no such claim"),
+            pytest.param(pod("dying"), 'resourceclaim "dying" is being deleted', id="a claim being deleted"),
+            pytest.param(
+                pod(spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}),
+                'pod "ns/p": ResourceClaim not created yet',
+                id="a template's claim not made yet",
+            ),
+            pytest.param(
+                pod(
+                    spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+                    status={"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "free"}]},
+                ),
+                "ResourceClaim ns/free was not created for Pod ns/p (Pod is not owner)",
+                id="somebody else's claim",
+            ),
+            pytest.param(
+                pod(spec={"resourceClaims": [{"name": "x"}]}),
+                'pod "ns/p", spec.resourceClaim "x": none of the supported fields are set',
+                id="neither a name nor a template",
+            ),
+        ],
+    )
+    def test_pods_wait_for_their_claims(self, waiting: Pod, text: str) -> None:
+        world = World(claim("free"), claim("dying", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+        assert world.plugin.pre_enqueue(waiting) == Status.unresolvable(text)
+        assert world.pre_filter(waiting) == Status.unresolvable(text)
+
+    @pytest.mark.parametrize(
+        "ready",
+        [
+            pytest.param(pod(), id="no claims"),
+            pytest.param(pod("free"), id="a claim by name"),
+            pytest.param(
+                pod(
+                    spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+                    status={"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "mine"}]},
+                ),
+                id="its own claim of a template",
+            ),
+            pytest.param(
+                pod(
+                    spec={"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+                    status={"resourceClaimStatuses": [{"name": "x"}]},
+                ),
+                id="a template that needs no claim",
+            ),
+        ],
+    )
+    def test_pods_that_have_their_claims(self, ready: Pod) -> None:
+        owner = {"kind": "Pod", "name": "p", "uid": "uid-of-p", "controller": True}
+        world = World(claim("free"), claim("mine", metadata={"ownerReferences": [owner]}))
+        assert world.plugin.pre_enqueue(ready).is_success
+
+
+class TestFilter:
+    def test_a_pod_without_claims_is_none_of_its_business(self) -> None:
+        world = World(*AB)
+        assert world.pre_filter(pod()).is_skip
+        assert world.plugin.filter(world.state, world.info(pod()), world.nodes()) is None
+        assert world.post_filter(pod()) == Status.unschedulable("no new claims to deallocate")
+
+    def test_an_unknown_class(self) -> None:
+        sub = {"name": "s", "deviceClassName": "ghost", "allocationMode": "ExactCount", "count": 1}
+        world = World(*AB, claim("c", {"name": "r", "firstAvailable": [sub]}))
+        assert world.pre_filter(pod("c")) == Status.unresolvable("request r/s: device class ghost does not exist")
+        assert world.post_filter(pod("c")) == Status.unschedulable("no new claims to deallocate")
+
+    def test_nodes_without_enough_devices(self) -> None:
+        world = World(*AB, claim("c", exactly(count=2)))
+        assert world.filter(pod("c")) == {"a": "", "b": "cannot allocate all claims"}
+        assert world.post_filter(pod("c")) == Status.unschedulable("still not schedulable")
+
+    def test_devices_of_other_claims_are_taken(self) -> None:
+        world = World(*AB, claim("c"), claim("other", status=held("gpu-0", "b")))
+        assert world.filter(pod("c")) == {"a": "", "b": "cannot allocate all claims"}
+
+    def test_devices_come_back_when_a_claim_goes(self) -> None:
+        world = World(*AB, claim("c"), claim("other", status=held("gpu-0", "b")))
+        world.filter(pod("c"))
+        world.cluster.objects.remove(ResourceClaim, "ns/other")
+        assert world.filter(pod("c")) == {"a": "", "b": ""}
+
+    def test_new_slices_are_seen(self) -> None:
+        world = World(node("a"), claim("c"))
+        assert world.filter(pod("c")) == {"a": "cannot allocate all claims"}
+        world.cluster.put(gpus("a", "gpu-0"))
+        assert world.filter(pod("c")) == {"a": ""}
+
+    def test_an_allocated_claim_binds_the_pod_to_its_node(self) -> None:
+        world = World(*AB, claim("c", status=held("gpu-0", "b")))
+        assert world.filter(pod("c")) == {"a": "resourceclaim not available on the node", "b": ""}
+
+    def test_an_error_names_the_claim(self) -> None:
+        every = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}
+        spec = {"driver": "drv", "pool": {"name": "x", "generation": 1, "resourceSliceCount": 2}, "allNodes": True}
+        world = World(*AB, claim("c", every), obj("ResourceSlice", "half", spec={**spec, "devices": [{"name": "d"}]}))
+        assert world.pre_filter(pod("c")).is_success
+        verdict = world.plugin.filter(world.state, world.info(pod("c")), world.nodes())
+        assert verdict is not None
+        number = int(verdict.ids[np.flatnonzero(verdict.ids)[0]])
+        text = "claim ns/c, request r: asks for all devices, but resource pool drv/x is currently being updated"
+        assert verdict.status_of(number) == Status.error(text)
+
+    def test_a_pool_that_contradicts_itself_rejects_the_node(self) -> None:
+        world = World(node("a"), gpus("a", "same", "same"), claim("c"))
+        assert world.filter(pod("c")) == {"a": "invalid resource pools were encountered"}
+
+
+class TestBindingConditions:
+    CONDITIONS: Wire = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+
+    def world(self, allocated: float, *conditions: str) -> World:
+        status = held("gpu-0", "a", ("p",), **self.CONDITIONS)
+        status["allocation"]["allocationTimestamp"] = "2027-01-15T08:00:00Z"  # NOW
+        of_device = [{"type": c, "status": "True"} for c in conditions]
+        status["devices"] = [{"driver": "drv", "pool": "a", "device": "gpu-0", "conditions": of_device}]
+        world = World(*AB, claim("c", status=status))
+        world.clock.advance(allocated)
+        return world
+
+    def test_devices_that_are_ready_or_may_become_so(self) -> None:
+        assert self.world(1_000, "ready").filter(pod("c"))["a"] == ""
+        assert self.world(599).filter(pod("c"))["a"] == ""
+
+    @pytest.mark.parametrize(
+        ("after_s", "conditions"),
+        [pytest.param(1, ["failed"], id="the device failed"), pytest.param(601, [], id="it took too long")],
+    )
+    def test_devices_that_will_not_be_ready_are_given_back(self, after_s: float, conditions: list[str]) -> None:
+        world = self.world(after_s, *conditions)
+        assert world.filter(pod("c"))["a"] == "resourceclaim not available on the node"
+        assert world.post_filter(pod("c")).message == "deallocation of ResourceClaim completed"
+
+
+class TestPostFilter:
+    def test_never_asked(self) -> None:
+        assert World(*AB).post_filter(pod("c")) == Status.error("not found")
+
+    @pytest.mark.parametrize(
+        ("users", "text"),
+        [
+            pytest.param((), "deallocation of ResourceClaim completed", id="an idle claim is given back"),
+            pytest.param(("p",), "deallocation of ResourceClaim completed", id="also one only this pod holds"),
+            pytest.param(("p", "q"), "still not schedulable", id="not one that others use"),
+            pytest.param(("q",), "still not schedulable", id="not somebody else's"),
+        ],
+    )
+    async def test_claims_in_the_way(self, users: tuple[str, ...], text: str) -> None:
+        world = World(*AB, claim("c", status=held("gpu-0", "gone", users)))
+        world.handle.writer = writer = FakeWriter(world)  # type: ignore[assignment]
+        assert set(world.filter(pod("c")).values()) == {"resourceclaim not available on the node"}
+        assert world.post_filter(pod("c")) == Status.unschedulable(text)
+        await world.plugin.flush(world.state)
+        stored = world.cluster.objects.get(ResourceClaim, "ns/c")
+        assert stored is not None
+        assert (stored.status.allocation is None) == text.startswith("deallocation")
+        assert len(writer.calls) == text.startswith("deallocation")
+
+    def test_one_of_several_is_given_back(self) -> None:
+        world = World(*AB, claim("c", status=held("gpu-0", "gone")), claim("d", status=held("gpu-1", "gone")))
+        world.handle.pick = lambda n: n - 1
+        world.filter(pod("c", "d"))
+        assert world.post_filter(pod("c", "d")).message == "deallocation of ResourceClaim completed"
+        attempt = attempt_of(world.state)
+        assert attempt is not None
+        assert [write.claim.name for write in attempt.writes] == ["d"]
+
+
+class TestScore:
+    def test_a_better_alternative_scores_more(self) -> None:
+        def sub(name: str, count: int) -> Wire:
+            return {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+
+        world = World(*AB, claim("c", {"name": "r", "firstAvailable": [sub("two", 2), sub("x", 9), sub("one", 1)]}))
+        assert world.filter(pod("c")) == {"a": "", "b": ""}
+        scores = world.plugin.score(world.state, world.info(pod("c")), world.nodes())
+        assert scores.tolist() == [8, 6]
+        normal = world.plugin.normalize(world.state, world.info(pod("c")), scores, world.nodes())
+        assert normal.tolist() == [100, 75]
+
+    def test_plain_requests_score_nothing(self) -> None:
+        world = World(*AB, claim("c"))
+        world.filter(pod("c"))
+        assert world.plugin.score(world.state, world.info(pod("c")), world.nodes()).tolist() == [0, 0]
+        assert world.plugin.score(CycleState(), world.info(pod()), world.nodes()) is None  # nothing anywhere
+
+
+class TestReserve:
+    def test_what_is_reserved_is_taken_for_others(self) -> None:
+        world = World(*AB, claim("c", exactly(count=2)), claim("d", exactly(count=2)))
+        assert world.place(pod("c"), "a").is_success
+        assert chosen_devices(world.state, "p", "a").keys() == {"ns/c"}
+        first = world.state
+        assert world.filter(pod("d", name="q"))["a"] == "cannot allocate all claims"
+        world.plugin.unreserve(first, world.info(pod("c")), "a")
+        assert world.filter(pod("d", name="q"))["a"] == ""
+
+    def test_a_shared_claim_waits_until_it_is_stored(self) -> None:
+        world = World(*AB, claim("c"))
+        world.place(pod("c"), "a")
+        text = "resource claim ns/c is in the process of being allocated"
+        assert world.pre_filter(pod("c", name="q")) == Status.unresolvable(text)
+        world.cluster.put(claim("c", status=held("gpu-0", "a", ("p",))))
+        assert world.filter(pod("c", name="q"))["a"] == ""
+
+    def test_a_node_that_was_never_searched(self) -> None:
+        world = World(*AB, claim("c", exactly(count=2)))
+        assert world.place(pod("c"), "b") == Status.error("claim allocation not found for node")
+
+    def test_profiles_share_what_is_reserved(self) -> None:
+        world = World(*AB, claim("c", exactly(count=2)), claim("d", exactly(count=2)))
+        world.place(pod("c"), "a")
+        world.plugin = DynamicResources(DynamicResourcesArgs(), world.handle)
+        assert world.filter(pod("d", name="q"))["a"] == "cannot allocate all claims"
+
+
+EXTENDED = obj("DeviceClass", "ext", spec={"extendedResourceName": "example.com/gpu"})
+
+
+class TestExtendedResources:
+    def test_devices_serve_where_the_node_does_not_count_them(self) -> None:
+        world = World(EXTENDED, *AB, node("c"))
+        wanting = pod(requests={"example.com/gpu": "2"})
+        assert world.filter(wanting) == {"a": "", "b": "cannot allocate all claims", "c": "cannot allocate all claims"}
+        assert world.post_filter(wanting) == Status.unschedulable("still not schedulable")
+        chosen = chosen_devices(world.state, "p", "a")
+        assert [r.device for r in chosen["ns/extended-resources-of-p"]] == ["gpu-0", "gpu-1"]
+
+    def test_a_node_that_counts_them_needs_no_devices(self) -> None:
+        counting = obj("Node", "a", status={"allocatable": {"example.com/gpu": "4"}})
+        world = World(EXTENDED, counting)
+        wanting = pod(requests={"example.com/gpu": "2"})
+        assert world.filter(wanting) == {"a": ""}
+        assert world.plugin.reserve(world.state, world.info(wanting), "a").is_success
+        assert chosen_devices(world.state, "p", "a") == {}
+
+    def test_another_resource_that_the_node_lacks(self) -> None:
+        world = World(EXTENDED, *AB)
+        wanting = pod(requests={"example.com/gpu": "1", "example.com/other": "1"})
+        assert world.filter(wanting)["a"] == "cannot fit resource"
+
+    async def test_a_claim_of_an_earlier_attempt_is_deleted(self) -> None:
+        owner = {"kind": "Pod", "name": "p", "uid": "uid-of-p", "controller": True}
+        stale = claim(
+            "p-extended-resources-x",
+            metadata={
+                "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+                "ownerReferences": [owner],
+                "finalizers": ["resource.kubernetes.io/delete-protection"],
+            },
+        )
+        world = World(EXTENDED, *AB, stale)
+        world.handle.writer = FakeWriter(world)  # type: ignore[assignment]
+        wanting = pod(requests={"example.com/gpu": "1"})
+        assert world.filter(wanting)["a"] == "cannot schedule extended resource claim"
+        assert world.post_filter(wanting) == Status.unschedulable("deletion of ResourceClaim completed")
+        await world.plugin.flush(world.state)
+        assert world.cluster.objects.get(ResourceClaim, stale.key) is None
+
+    def test_totals_for_scoring(self) -> None:
+        world = World(EXTENDED, *AB, claim("c", status=held("gpu-1", "a")))
+        assert world.devices.backs("example.com/gpu")
+        assert not world.devices.backs("example.com/other")
+        devices, taken = world.devices.totals("example.com/gpu", world.nodes())
+        assert (devices.tolist(), taken.tolist()) == ([2, 1], [1, 0])
+
+    def test_the_mapping_has_a_version(self) -> None:
+        world = World(*AB)
+        before = world.devices.mapping_version()
+        world.cluster.put(EXTENDED)
+        assert world.devices.mapping_version() != before
+
+
+class Counted(NobodyCounts):
+    """What the plugin counts."""
+
+    def __init__(self) -> None:
+        self.claims: list[bool] = []
+        self.waits: list[tuple[list[str], list[str], str, float]] = []
+
+    def claim_created(self, *, is_created: bool) -> None:
+        self.claims.append(is_created)
+
+    def devices_waited_for(
+        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
+    ) -> None:
+        self.waits.append((list(drivers), list(conditional), status, seconds))
+
+
+class FakeWriter:
+    """An API server's claims, reduced to merge patches and resource versions."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.calls: list[str] = []
+        self.conflicts = 0
+        self.events: list[str] = []
+        self.pod_patches: list[Wire] = []
+        self.on_sleep: list[Any] = []
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        raise AssertionError("not here")
+
+    def _stored(self, key: str) -> ResourceClaim:
+        found = self.world.cluster.objects.get(ResourceClaim, key)
+        assert found is not None
+        return found
+
+    def _put(self, wire: Wire) -> ResourceClaim:
+        meta = wire["metadata"]
+        meta["resourceVersion"] = str(int(meta.get("resourceVersion", "0")) + 1)
+        found = msgspec.convert(wire, ResourceClaim)
+        self.world.cluster.put(found)
+        return found
+
+    async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
+        self.calls.append("create")
+        wire = msgspec.to_builtins(claim)
+        wire["metadata"] |= {"name": claim.metadata.generate_name + "abcde", "uid": "new"}
+        return self._put(wire)
+
+    async def get_claim(self, namespace: str, name: str) -> ResourceClaim:
+        self.calls.append("get")
+        return self._stored(f"{namespace}/{name}")
+
+    async def patch_claim(
+        self, namespace: str, name: str, patch: Wire, *, subresource: str = "", content_type: str = ""
+    ) -> ResourceClaim:
+        self.calls.append(f"patch {subresource}".strip())
+        wire = msgspec.to_builtins(self._stored(f"{namespace}/{name}"))
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ApiError("the object has been modified", code=409)
+        if content_type == STRATEGIC_MERGE:
+            gone = {entry["uid"] for entry in patch["status"]["reservedFor"]}
+            kept = [c for c in wire["status"]["reservedFor"] if c["uid"] not in gone]
+            patch = {"status": {"reservedFor": kept}}
+        read = patch.get("metadata", {}).pop("resourceVersion", None)
+        assert read in (None, wire["metadata"]["resourceVersion"])
+        return self._put(_merged(wire, patch))
+
+    async def delete_claim(self, namespace: str, name: str) -> None:
+        self.calls.append("delete")
+        assert not self._stored(f"{namespace}/{name}").metadata.finalizers
+        self.world.cluster.objects.remove(ResourceClaim, f"{namespace}/{name}")
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Wire) -> None:
+        self.pod_patches.append(patch)
+
+    async def sleep(self, seconds: float) -> None:
+        self.world.clock.advance(seconds)
+        if self.on_sleep:
+            self.on_sleep.pop(0)()
+
+    def record_event(self, pod: Pod, type: str, reason: str, action: str, message: str) -> None:
+        self.events.append(f"{type} {reason} {message}")
+
+
+def _merged(into: Any, patch: Any) -> Any:
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return patch
+    into = dict(into) if isinstance(into, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            into.pop(key, None)
+        else:
+            into[key] = _merged(into.get(key), value)
+    return into
+
+
+class TestPreBind:
+    def world(self, *objects: Object) -> tuple[World, FakeWriter]:
+        world = World(*AB, *objects)
+        writer = FakeWriter(world)
+        world.handle.writer = writer  # type: ignore[assignment]
+        return world, writer
+
+    def test_nothing_to_do_without_claims(self) -> None:
+        world, _ = self.world()
+        world.pre_filter(pod())
+        assert world.plugin.pre_bind_pre_flight(world.state, world.info(pod()), "a").status.is_skip
+
+    async def test_allocation_and_reservation_are_stored(self) -> None:
+        world, writer = self.world(claim("c"))
+        world.place(pod("c"), "a")
+        assert world.plugin.pre_bind_pre_flight(world.state, world.info(pod("c")), "a").allow_parallel
+        assert await world.plugin.pre_bind(world.state, world.info(pod("c")), "a") == SUCCESS
+        assert writer.calls == ["patch", "patch status"]
+        stored = world.cluster.objects.get(ResourceClaim, "ns/c")
+        assert stored is not None and stored.status.allocation is not None
+        assert stored.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
+        assert [c.uid for c in stored.status.reserved_for] == ["uid-of-p"]
+        assert stored.status.allocation.allocation_timestamp == "2027-01-15T08:00:00Z"
+        assert world.devices.pending_allocation(stored.uid) is None
+
+    async def test_an_allocated_claim_is_only_reserved(self) -> None:
+        world, writer = self.world(claim("c", status=held("gpu-0", "a", ("q",))))
+        world.place(pod("c"), "a")
+        assert (await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")).is_success
+        assert writer.calls == ["patch status"]
+        stored = world.cluster.objects.get(ResourceClaim, "ns/c")
+        assert stored is not None
+        assert [c.name for c in stored.status.reserved_for] == ["q", "p"]
+
+    async def test_a_conflict_is_retried_with_the_newer_claim(self) -> None:
+        world, writer = self.world(claim("c"))
+        world.place(pod("c"), "a")
+        writer.conflicts = 2
+        assert (await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")).is_success
+        assert writer.calls == ["patch", "get", "patch", "get", "patch", "patch status"]
+
+    async def test_conflicts_without_end_fail(self) -> None:
+        world, writer = self.world(claim("c"))
+        world.place(pod("c"), "a")
+        writer.conflicts = 99
+        status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert status == Status.error("add allocation and reservation to claim ns/c: the object has been modified")
+        assert world.devices.pending_allocation("uid-of-c") is None
+
+    async def test_somebody_else_was_faster(self) -> None:
+        world, writer = self.world(claim("c"))
+        world.place(pod("c"), "a")
+        writer.conflicts = 1
+        world.cluster.put(claim("c", status=held("gpu-1", "a", ("q",))))
+        status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert status == Status.error("claim ns/c got allocated elsewhere in the meantime")
+
+    async def test_extended_resources_get_a_claim_of_their_own(self) -> None:
+        world, writer = self.world(EXTENDED)
+        wanting = pod(requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        assert (await world.plugin.pre_bind(world.state, world.info(wanting), "a")).is_success
+        assert writer.calls == ["create", "patch", "patch status"]
+        (patch,) = writer.pod_patches
+        status = patch["status"]["extendedResourceClaimStatus"]
+        assert status["resourceClaimName"] == "p-extended-resources-abcde"
+        assert status["requestMappings"] == [
+            {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+        ]
+        assert world.filter(pod(requests={"example.com/gpu": "2"}, name="q"))["a"] == "cannot allocate all claims"
+
+    async def test_beside_claims_a_node_that_counts_the_resource_itself_cannot_be_bound_to(self) -> None:
+        """Upstream makes a claim without requests, and then finds nothing to tell the pod about it."""
+        counting = obj("Node", "a", status={"allocatable": {"example.com/gpu": "1"}})
+        world, writer = self.world(EXTENDED, claim("c"), counting)
+        wanting = pod("c", requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        problem = "nil or empty request mappings, no update of pod ns/p ExtendedResourceClaimStatus"
+        assert binding_problem(world.state, "ns/p", "a") == problem
+        assert await world.plugin.pre_bind(world.state, world.info(wanting), "a") == Status.error(problem)
+        assert not writer.pod_patches
+
+    async def test_a_failed_pod_leaves_nothing_behind(self) -> None:
+        world, _ = self.world(EXTENDED, claim("c"))
+        wanting = pod("c", requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        await world.plugin.pre_bind(world.state, world.info(wanting), "a")
+        world.plugin.unreserve(world.state, world.info(wanting), "a")
+        await world.plugin.flush(world.state)
+        assert [claim.name for claim in world.cluster.objects.all(ResourceClaim)] == ["c"]
+        stored = world.cluster.objects.get(ResourceClaim, "ns/c")
+        assert stored is not None
+        assert stored.status.reserved_for == []
+
+    async def test_a_made_claim_is_deleted_even_if_the_pod_could_not_be_told(self) -> None:
+        world, writer = self.world(EXTENDED)
+
+        async def refuse(namespace: str, name: str, patch: Wire) -> None:
+            raise ApiError("pods is forbidden", code=403)
+
+        writer.patch_pod_status = refuse  # type: ignore[method-assign]
+        wanting = pod(requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+        status = await world.plugin.pre_bind(world.state, world.info(wanting), "a")
+        assert status == Status.error("pods is forbidden")
+        world.plugin.unreserve(world.state, world.info(wanting), "a")
+        await world.plugin.flush(world.state)
+        assert not list(world.cluster.objects.all(ResourceClaim))
+        assert world.filter(pod(requests={"example.com/gpu": "2"}, name="q"))["a"] == ""
+
+    async def test_devices_that_must_be_made_ready_are_waited_for(self) -> None:
+        world, writer = self.world(claim("c"))
+        world.cluster.put(gpus("a", "gpu-0", bindingConditions=["ready"]))
+        world.place(pod("c"), "a")
+
+        def become_ready() -> None:
+            wire = msgspec.to_builtins(world.cluster.objects.get(ResourceClaim, "ns/c"))
+            of_device = {"driver": "drv", "pool": "a", "device": "gpu-0"}
+            wire["status"]["devices"] = [{**of_device, "conditions": [{"type": "ready", "status": "True"}]}]
+            writer._put(wire)
+
+        writer.on_sleep = [lambda: None, become_ready]
+        assert (await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")).is_success
+        assert writer.events == ["Normal BindingConditionsPending waiting for binding conditions for device on node a"]
+        assert world.clock.now() == NOW + 10
+
+    async def test_waiting_ends(self) -> None:
+        world, _ = self.world(claim("c"))
+        world.cluster.put(gpus("a", "gpu-0", bindingConditions=["ready"]))
+        world.place(pod("c"), "a")
+        status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert status.code is Code.ERROR
+        assert status.message.startswith("device binding timeout")
+
+    @pytest.mark.parametrize(
+        ("conditions", "result", "waited_s"),
+        [
+            pytest.param({"ready": "True"}, "success", 5.0, id="ready after a while"),
+            pytest.param({"failed": "True"}, "failure", 5.0, id="the device says that it failed"),
+            pytest.param({}, "timeout", 600.0, id="nothing is heard"),
+        ],
+    )
+    async def test_the_wait_is_counted_by_driver(
+        self, conditions: dict[str, str], result: str, waited_s: float
+    ) -> None:
+        world, writer = self.world(claim("c"))
+        wanted = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+        world.cluster.put(gpus("a", "gpu-0", **wanted))
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        world.place(pod("c"), "a")
+
+        def report() -> None:
+            wire = msgspec.to_builtins(world.cluster.objects.get(ResourceClaim, "ns/c"))
+            found = [{"type": kind, "status": status} for kind, status in conditions.items()]
+            wire["status"]["devices"] = [{"driver": "drv", "pool": "a", "device": "gpu-0", "conditions": found}]
+            writer._put(wire)
+
+        writer.on_sleep = [report]
+        await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert counted.waits == [(["drv"], ["drv"], result, waited_s)]
+
+    async def test_devices_without_conditions_are_not_waited_for(self) -> None:
+        world, _ = self.world(claim("c"))
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        world.place(pod("c"), "a")
+        assert (await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")).is_success
+        assert counted.waits == []
+
+    @pytest.mark.parametrize("is_created", [pytest.param(True, id="taken"), pytest.param(False, id="refused")])
+    async def test_claims_that_are_made_are_counted(self, is_created: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        world, writer = self.world(EXTENDED)
+        counted = Counted()
+        world.handle.meters = lambda name: counted
+        wanting = pod(requests={"example.com/gpu": "1"})
+        world.place(wanting, "a")
+
+        async def refuse(claim: ResourceClaim) -> ResourceClaim:
+            raise ApiError("resourceclaims is forbidden", code=403)
+
+        if not is_created:
+            monkeypatch.setattr(writer, "create_claim", refuse)
+        status = await world.plugin.pre_bind(world.state, world.info(wanting), "a")
+        assert status.is_success is is_created
+        assert counted.claims == [is_created]
+
+    async def test_without_an_api_server_it_says_so(self) -> None:
+        world = World(*AB, claim("c"))
+        world.place(pod("c"), "a")
+        status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
+        assert status == Status.error("no API server to store claims with")
+
+
+class TestHints:
+    def hint(self, world: World, waiting: Pod, before: Object | None, after: Object | None) -> Hint:
+        registration = {r.event.resource.value: r for r in world.plugin.events_to_register()}
+        event = registration["Pod" if isinstance(after, Pod) else "resource.k8s.io/ResourceClaim"]
+        assert event.hint is not None
+        return event.hint(waiting, before, after)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "want"),
+        [
+            pytest.param(None, claim("c"), Hint.QUEUE, id="its claim is created"),
+            pytest.param(None, claim("d"), Hint.SKIP, id="another claim is created"),
+            pytest.param(claim("d", status=held("gpu-0")), claim("d"), Hint.QUEUE, id="any claim gives devices back"),
+            pytest.param(claim("c"), claim("c"), Hint.SKIP, id="its claim changes, but not in status"),
+            pytest.param(claim("c"), claim("c", status=held("gpu-0")), Hint.QUEUE, id="its claim is allocated"),
+            pytest.param(claim("d"), claim("d", status=held("gpu-0")), Hint.SKIP, id="another claim is allocated"),
+        ],
+    )
+    def test_claims(self, before: Object | None, after: Object, want: Hint) -> None:
+        assert self.hint(World(claim("c"), claim("d")), pod("c"), before, after) is want
+
+    def test_a_pod_whose_claims_are_not_all_there_stays(self) -> None:
+        assert self.hint(World(claim("c")), pod("c", "gone"), None, claim("c")) is Hint.SKIP
+
+    def test_pods(self) -> None:
+        world = World(claim("c"))
+        assert self.hint(world, pod("c"), None, pod("c")) is Hint.QUEUE
+        assert self.hint(world, pod("c"), None, pod("c", name="other")) is Hint.SKIP
+        assert self.hint(world, pod("c"), None, pod("gone")) is Hint.SKIP
+
+
+class TestAssumedClaims:
+    def test_what_we_stored_counts_until_the_watch_catches_up(self) -> None:
+        world = World(*AB, claim("c"), claim("d", exactly(count=2)))
+        world.devices.assume(claim("c", status=held("gpu-0"), metadata={"resourceVersion": "5"}))  # type: ignore[arg-type]
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.put(claim("c", metadata={"resourceVersion": "3"}))
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.put(claim("c", metadata={"resourceVersion": "7"}))
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_we_made_counts_before_the_watch_shows_it(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.put(made)
+        assert world.filter(pod("d"))["a"] == "cannot allocate all claims"
+        world.cluster.objects.remove(ResourceClaim, "ns/new")
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_that_came_and_went_is_not_assumed_for_ever(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        world.cluster.put(made)
+        world.cluster.objects.remove(ResourceClaim, "ns/new")
+        assert world.filter(pod("d"))["a"] == ""
+
+    def test_a_claim_we_made_and_deleted_is_gone(self) -> None:
+        world = World(*AB, claim("d", exactly(count=2)))
+        made = claim("new", status=held("gpu-0"), metadata={"resourceVersion": "5"})
+        assert isinstance(made, ResourceClaim)
+        world.devices.assume(made, is_new=True)
+        world.devices.forget(made)
+        assert world.filter(pod("d"))["a"] == ""
