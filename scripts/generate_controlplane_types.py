@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write src/mooring/controlplane/types.txt from a Kubernetes source tree: names, types, list semantics of API fields.
+"""Write src/mooring/controlplane/types/types.txt from a Kubernetes source tree: API fields, types, list semantics.
 
-Usage: generate_controlplane_types.py KUBERNETES_SOURCE > src/mooring/controlplane/types.txt
+Usage: generate_controlplane_types.py KUBERNETES_SOURCE > src/mooring/controlplane/types/types.txt
 
 It reads the published OpenAPI v3 documents for names, types, required fields and merge keys, and the
 published protocol buffer definitions for field numbers. No text of either is taken over.

@@ -28,7 +28,7 @@ import yaml
 from mooring.client.errors import Conflict, ConnectionFailed, Forbidden, NotFound, ServerError
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.kinds import by_resource
+from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.errors import MooringError
 

@@ -16,8 +16,8 @@ from mooring.client.credentials import StaticCredentials
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.config.load import default_config
-from mooring.controlplane.kinds import NAMESPACES, NODES, PODS, by_resource
-from mooring.controlplane.rest import Options as ApiOptions
+from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
+from mooring.controlplane.registry.verbs import Options as ApiOptions
 from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.live import LiveScheduler
 

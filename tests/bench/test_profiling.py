@@ -45,11 +45,12 @@ def test_our_own_sampler_sees_who_uses_the_processor() -> None:
         pytest.param("Informer.apply (mooring/client/informer.py);put (mooring/scheduler/event_handlers.py);"
                      "pop (mooring/queue/active.py)", "queue", id="the innermost that says so"),
         pytest.param("BindingCycle.run (mooring/scheduler/binding.py);ApiWriter.bind (mooring/scheduler/writer.py);"
-                     "request (mooring/sim/in_process.py);bind (mooring/controlplane/subresources.py)",
+                     "request (mooring/sim/in_process.py);bind (mooring/controlplane/registry/subresources.py)",
                      "API server: bindings and patches", id="the server, for a binding"),
-        pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/rest.py)",
+        pytest.param("create_all (mooring/bench/perf/targets.py);create (mooring/controlplane/registry/verbs.py)",
                      "API server: making objects", id="the server, for the load"),
-        pytest.param("handle (mooring/controlplane/http.py)", "API server: the rest", id="the server, for nobody"),
+        pytest.param("handle (mooring/controlplane/serving/http.py)",
+                     "API server: the rest", id="the server, for nobody"),
         pytest.param("select (selectors.py)", "event loop and the rest", id="nobody's"),
     ],
 )  # fmt: skip

@@ -16,9 +16,9 @@ from mooring.bench.soak_replicas import Leaders
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.config.load import default_config
-from mooring.controlplane.faults import Faults
-from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults
 from mooring.observe.events import ObjectReference
 from mooring.scheduler.live import LiveScheduler
 from mooring.testing import make_node, make_pod

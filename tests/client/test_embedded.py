@@ -12,8 +12,8 @@ from mooring.client.informer import InformerSet
 from mooring.client.kinds import NODES, PODS, SCHEDULER_KINDS
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.faults import Faults, Rule
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.observe.events import EventRecorder, ObjectReference
 from mooring.scheduler.leader_election import LeaderElectionSettings, LeaderElector
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).parents[2]
@@ -242,11 +242,11 @@ def _scripts(page: str) -> list[str]:
 @pytest.mark.e2e
 async def test_installing_and_upgrading_as_the_pages_say(tmp_path):
     """The shell blocks with kubectl of two pages, on a cluster whose pods are only told to run."""
-    from mooring.controlplane.controllers.manager import ControllerManager
-    from mooring.controlplane.kinds import by_resource
-    from mooring.controlplane.kubelet import Kubelets
-    from mooring.controlplane.rest import Options
-    from mooring.controlplane.subresources import bind
+    from mooring.controlplane.cluster.controllers.manager import ControllerManager
+    from mooring.controlplane.cluster.kubelet import Kubelets
+    from mooring.controlplane.registry.catalog import by_resource
+    from mooring.controlplane.registry.subresources import bind
+    from mooring.controlplane.registry.verbs import Options
 
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")

@@ -19,15 +19,15 @@ import aiohttp
 import pytest
 import yaml
 
-from mooring.controlplane.access import Attributes, User, write_kubeconfig
-from mooring.controlplane.controllers.manager import ControllerManager
-from mooring.controlplane.faults import Faults, Rule
-from mooring.controlplane.kinds import by_resource
-from mooring.controlplane.kubelet import Kubelets
-from mooring.controlplane.rbac import Rbac
-from mooring.controlplane.rest import Api
+from mooring.controlplane.cluster.controllers.manager import ControllerManager
+from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.registry.catalog import by_resource
+from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.status import StatusError
+from mooring.controlplane.serving.access import Attributes, User, write_kubeconfig
+from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.serving.rbac import Rbac
+from mooring.controlplane.types.status import StatusError
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.settings import load_settings

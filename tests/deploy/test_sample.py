@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from mooring.client.kubeconfig import load_kubeconfig
-from mooring.controlplane.kinds import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import SchedulerProcess

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from mooring.client.kubeconfig import load_kubeconfig
-from mooring.controlplane.access import User, kubeconfig
-from mooring.controlplane.faults import Faults, Rule
-from mooring.controlplane.kinds import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.access import User, kubeconfig
+from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.observe import logs
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import SchedulerProcess

@@ -16,8 +16,8 @@ from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.config.load import config_from_dict
-from mooring.controlplane.faults import Faults
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults
 from mooring.errors import ApiError
 from mooring.scheduler.live import LiveScheduler
 from mooring.scheduler.scheduler import Options

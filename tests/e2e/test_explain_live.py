@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 
 pytestmark = pytest.mark.e2e

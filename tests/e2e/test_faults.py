@@ -10,8 +10,8 @@ import pytest
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
 from mooring.config.load import config_from_dict
-from mooring.controlplane.faults import Rule
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Rule
 from mooring.scheduler.live import LiveScheduler
 
 pytestmark = pytest.mark.e2e
@@ -226,14 +226,14 @@ def _pod(name):
 
 
 def _make(plane, resource, namespace, body):
-    from mooring.controlplane.kinds import by_resource
+    from mooring.controlplane.registry.catalog import by_resource
 
     kind = "Node" if resource == "nodes" else "Pod"
     plane.api.create(by_resource(resource), namespace, {"apiVersion": "v1", "kind": kind, **body})
 
 
 async def _bound_here(plane, name):
-    from mooring.controlplane.kinds import by_resource
+    from mooring.controlplane.registry.catalog import by_resource
 
     async with asyncio.timeout(30):
         while True:

@@ -14,10 +14,10 @@ from collections import Counter
 import pytest
 import yaml
 
-from mooring.controlplane.access import User, write_kubeconfig
-from mooring.controlplane.faults import Rule
-from mooring.controlplane.rbac import Rbac
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.access import User, write_kubeconfig
+from mooring.controlplane.serving.faults import Rule
+from mooring.controlplane.serving.rbac import Rbac
 
 pytestmark = pytest.mark.e2e
 
@@ -244,7 +244,7 @@ async def test_missing_rights_are_named_and_tried_again(tmp_path):
 
 
 async def test_a_wrong_certificate_authority_is_said_in_one_line(world, tmp_path):
-    from mooring.controlplane.tls import self_signed
+    from mooring.controlplane.serving.tls import self_signed
 
     if world.plane is None:
         pytest.skip("the embedded server is needed")

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from mooring.client.rest import RestClient, with_query
-from mooring.controlplane.faults import Rule
+from mooring.controlplane.serving.faults import Rule
 
 pytestmark = pytest.mark.e2e
 

@@ -16,8 +16,8 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.faults import Faults, Rule
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.errors import ApiError
 from mooring.extender.plugin_server import UNSEEN, PluginServer
 from mooring.extender.requests import WrongForm

@@ -27,13 +27,13 @@ from mooring.client.kinds import PODS
 from mooring.config.duration import parse_duration
 from mooring.config.load import load_config, read_document
 from mooring.config.policy import convert_policy, is_policy
-from mooring.controlplane import protobuf
-from mooring.controlplane.kinds import NAMESPACES
-from mooring.controlplane.kinds import PODS as POD_KIND
-from mooring.controlplane.patch import APPLY, JSON, MERGE, patched
-from mooring.controlplane.rest import Api, Options
-from mooring.controlplane.selectors import parse_fields, parse_labels
-from mooring.controlplane.store import Store
+from mooring.controlplane.registry.catalog import NAMESPACES
+from mooring.controlplane.registry.catalog import PODS as POD_KIND
+from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.storage.selectors import parse_fields, parse_labels
+from mooring.controlplane.storage.store import Store
+from mooring.controlplane.types import protobuf
+from mooring.controlplane.types.patch import APPLY, JSON, MERGE, patched
 from mooring.engine.build import build
 from mooring.errors import MooringError
 from mooring.extender import wire

@@ -139,7 +139,7 @@ async def test_a_node_is_drained_within_the_budget(kubectl: Kubectl) -> None:
         status = event.entry.object().get("status") or {}
         seen.append(status.get("currentHealthy", 9))
 
-    from mooring.controlplane.kinds import by_resource
+    from mooring.controlplane.registry.catalog import by_resource
 
     async def counted() -> bool:
         status = (await kubectl.get("pdb", "web")).get("status") or {}

@@ -10,7 +10,7 @@ import pytest
 
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.kinds import NODES, PODS
+from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.errors import UsageError
 from mooring.sim.library import find

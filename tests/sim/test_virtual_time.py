@@ -8,7 +8,7 @@ import time
 import pytest
 
 from mooring.clock import VirtualClock
-from mooring.controlplane.timers import DiscreteTimers
+from mooring.controlplane.cluster.timers import DiscreteTimers
 from mooring.sim.virtual_time import EPOCH_S, LoopClock, NothingLeft, run_virtual
 
 

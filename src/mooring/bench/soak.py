@@ -19,11 +19,11 @@ from mooring.bench.soak_churn import NAMESPACE, Churn
 from mooring.bench.soak_holdings import BLOCKS, OPEN_FILES, Holdings, count_holdings, left_behind
 from mooring.bench.soak_memory import resident_mib, slope_per_minute
 from mooring.bench.soak_replicas import Leaders, Replica
-from mooring.controlplane.controllers.manager import ControllerManager
-from mooring.controlplane.faults import Faults
-from mooring.controlplane.kinds import PODS
-from mooring.controlplane.kubelet import Kubelets
+from mooring.controlplane.cluster.controllers.manager import ControllerManager
+from mooring.controlplane.cluster.kubelet import Kubelets
+from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.settings import Settings, load_settings
 

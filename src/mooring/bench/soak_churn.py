@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from mooring.controlplane.faults import Faults, Rule
-from mooring.controlplane.kinds import NODES, PODS, by_resource
-from mooring.controlplane.rest import Options
+from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.subresources import evict
+from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.status import StatusError
-from mooring.controlplane.subresources import evict
+from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.types.status import StatusError
 
 NAMESPACE = "default"
 LEASES = by_resource("leases.coordination.k8s.io")

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable
 
-from mooring.controlplane.kinds import NODES, PODS, STORED, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS, STORED, by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.live import LiveScheduler
 

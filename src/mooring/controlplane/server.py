@@ -15,16 +15,16 @@ from typing import Any
 from aiohttp import web
 
 from mooring.clock import Clock, SystemClock
-from mooring.controlplane import tls
-from mooring.controlplane.access import Access, Authorizer, read_token_file, write_kubeconfig
-from mooring.controlplane.faults import Faults
-from mooring.controlplane.garbage import GarbageCollector, expire_events
-from mooring.controlplane.http import MAX_BODY_BYTES, Server
-from mooring.controlplane.kinds import NAMESPACES, by_resource
-from mooring.controlplane.persistence import SqliteJournal
-from mooring.controlplane.rest import Api
-from mooring.controlplane.store import Store
-from mooring.controlplane.watch import Hub
+from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
+from mooring.controlplane.registry.catalog import NAMESPACES, STORED, by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.serving import tls
+from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
+from mooring.controlplane.serving.faults import Faults
+from mooring.controlplane.serving.http import MAX_BODY_BYTES, Server
+from mooring.controlplane.storage.hub import Hub
+from mooring.controlplane.storage.persistence import SqliteJournal
+from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class ControlPlane:
         self._host, self._port, self._use_tls, self._also_plain = host, port, use_tls, also_plain
         self.kubeconfig_path = kubeconfig_path
         self._journal = SqliteJournal(data_dir) if data_dir is not None else None
-        self.store = self._journal.open_store(history=history) if self._journal else Store(history=history)
+        self.store = self._journal.open_store(STORED, history=history) if self._journal else Store(history=history)
         extra: dict[str, Any] = {"new_uid": new_uid} if new_uid is not None else {}
         self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)
         self.hub = Hub(self.store)

@@ -18,10 +18,10 @@ from typing import Any
 from mooring.client.credentials import bearer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.faults import Faults, Rule
-from mooring.controlplane.kinds import by_resource
+from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.store import Event
+from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.controlplane.storage.store import Event
 from mooring.lessons.virtual_time import LoopClock
 
 SCHEDULER_NAME = "mooring-lesson"

@@ -11,7 +11,8 @@ import msgspec
 
 from mooring.client.errors import AlreadyExists, NotFound
 from mooring.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
-from mooring.controlplane.kinds import KINDS, Kind, by_group_kind
+from mooring.controlplane.registry.catalog import KINDS, by_group_kind
+from mooring.controlplane.types.kind import Kind
 from mooring.errors import InputError
 
 Object = dict[str, Any]

@@ -19,13 +19,14 @@ from mooring.client.errors import error_of_answer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
-from mooring.controlplane import routes
-from mooring.controlplane.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S, Reply
-from mooring.controlplane.kinds import Kind, storage_of
-from mooring.controlplane.listing import selection, watch_options
+from mooring.controlplane.registry.catalog import storage_of
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.status import StatusError
-from mooring.controlplane.watch import Watcher, plain
+from mooring.controlplane.serving import routes
+from mooring.controlplane.serving.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S, Reply
+from mooring.controlplane.serving.listing import selection, watch_options
+from mooring.controlplane.storage.hub import Watcher, plain
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.status import StatusError
 
 
 class _Body:

@@ -11,8 +11,8 @@ from mooring.api.codec import KINDS, decode
 from mooring.api.meta import Object
 from mooring.client.informer import InformerSet
 from mooring.client.kinds import SCHEDULER_KINDS
-from mooring.controlplane.kinds import by_resource
-from mooring.controlplane.store import DELETED, Entry, Event, Store
+from mooring.controlplane.registry.catalog import by_resource
+from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
 from mooring.engine.decision import Decision
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status

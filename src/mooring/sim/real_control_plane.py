@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mooring.client.kubeconfig import ClientConfig, load_kubeconfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.access import write_kubeconfig, write_private
+from mooring.controlplane.serving.access import write_kubeconfig, write_private
 from mooring.errors import ApiError, MooringError, UsageError
 
 READY_TIMEOUT_S = 60.0

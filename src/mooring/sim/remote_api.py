@@ -17,10 +17,12 @@ import msgspec
 from mooring.client.rest import JSON, RestClient
 from mooring.client.watch import Reflector, ResourceKind
 from mooring.clock import Clock
-from mooring.controlplane import status
-from mooring.controlplane.kinds import Kind, by_path
-from mooring.controlplane.rest import Api, Options
-from mooring.controlplane.store import Entry, Object, Store, key_of
+from mooring.controlplane.registry.catalog import by_path
+from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.storage.store import Entry, Store, key_of
+from mooring.controlplane.types import status
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
 from mooring.errors import ApiError
 from mooring.sim.backend import Ref
 

@@ -11,10 +11,10 @@ from typing import Any
 from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.controllers.manager import ALL, ControllerManager
-from mooring.controlplane.garbage import GarbageCollector
-from mooring.controlplane.kinds import STORED
-from mooring.controlplane.kubelet import FAKE_NODE, Kubelets
+from mooring.controlplane.cluster.controllers.manager import ALL, ControllerManager
+from mooring.controlplane.cluster.garbage import GarbageCollector
+from mooring.controlplane.cluster.kubelet import FAKE_NODE, Kubelets
+from mooring.controlplane.registry.catalog import STORED
 from mooring.errors import ApiError
 from mooring.sim.backend import Backend, Object, Ref, kind_of
 from mooring.sim.narrated import NarratedScheduler

@@ -17,8 +17,8 @@ from mooring.client.rest import RestClient
 from mooring.clock import Clock
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.controlplane.controllers.manager import ControllerManager
-from mooring.controlplane.kubelet import KubeletOptions, Kubelets
+from mooring.controlplane.cluster.controllers.manager import ControllerManager
+from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
 from mooring.errors import ApiError, MooringError
 from mooring.framework.plugin_loading import load_plugins

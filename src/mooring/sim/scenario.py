@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from mooring.api import yaml
 from mooring.clock import Clock
-from mooring.controlplane.kubelet import KUBELET
+from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import ApiError, InputError, MooringError
 from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named

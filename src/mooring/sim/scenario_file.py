@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
-from mooring.controlplane.kubelet import seconds_of
+from mooring.controlplane.cluster.kubelet import seconds_of
 from mooring.errors import InputError, MooringError
 from mooring.sim.backend import Ref, kind_named, kind_of
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mooring.controlplane.kinds import PODS, by_resource
-from mooring.controlplane.rest import Api
-from mooring.controlplane.status import StatusError
-from mooring.controlplane.store import ADDED, DELETED, Event
+from mooring.controlplane.registry.catalog import PODS, by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import ADDED, DELETED, Event
+from mooring.controlplane.types.status import StatusError
 
 CLAIMS = by_resource("resourceclaims.resource.k8s.io")
 TEMPLATES = by_resource("resourceclaimtemplates.resource.k8s.io")

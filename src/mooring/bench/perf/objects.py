@@ -12,7 +12,8 @@ import msgspec
 
 from mooring.client.errors import NotFound
 from mooring.client.rest import MERGE_PATCH, RestClient
-from mooring.controlplane.kinds import NAMESPACES, PODS, Kind
+from mooring.controlplane.registry.catalog import NAMESPACES, PODS
+from mooring.controlplane.types.kind import Kind
 from mooring.errors import ApiError
 
 T = TypeVar("T")

@@ -21,7 +21,8 @@ from mooring.bench.perf.targets import Target
 from mooring.bench.perf.templates import Object, Template, kind_of
 from mooring.client.errors import NotFound
 from mooring.client.rest import MERGE_PATCH
-from mooring.controlplane.kinds import NAMESPACES, NODES, PODS, Kind, by_resource
+from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
+from mooring.controlplane.types.kind import Kind
 from mooring.errors import ApiError, InputError
 
 CSI_NODES = by_resource("csinodes.storage.k8s.io")

@@ -21,11 +21,11 @@ from mooring.client.informer import Informer
 from mooring.client.kinds import PODS as WATCHED_PODS
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.kinds import PODS
-from mooring.controlplane.rest import Options
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.status import StatusError
-from mooring.controlplane.store import DELETED, Event
+from mooring.controlplane.storage.store import DELETED, Event
+from mooring.controlplane.types.status import StatusError
 from mooring.sim.in_process import InProcessClient
 
 SLICE_S = 0.005

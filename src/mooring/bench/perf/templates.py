@@ -16,8 +16,9 @@ from typing import Any
 
 from mooring.api import yaml
 from mooring.config.load import read_file
-from mooring.controlplane import schema
-from mooring.controlplane.kinds import Kind, by_group_kind
+from mooring.controlplane.registry.catalog import by_group_kind
+from mooring.controlplane.types import schema
+from mooring.controlplane.types.kind import Kind
 from mooring.errors import InputError
 
 Object = dict[str, Any]

@@ -1,0 +1,252 @@
+"""How controllers work: events note down keys, and every key is looked at again until the world is as it should be."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from mooring.controlplane.cluster.timers import Timer, Timers
+from mooring.controlplane.registry.catalog import by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import Entry, Event
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import StatusError
+
+log = logging.getLogger(__name__)
+
+TURN = 50
+"""Keys looked at before others get a turn."""
+FIRST_RETRY_S, LAST_RETRY_S = 0.05, 10.0
+
+
+class Controller(ABC):
+    """A level-triggered loop. ``reconcile`` gets a key, compares what is with what should be, and may write.
+
+    Events arrive within somebody else's write: they only note down keys. A refused write (a conflict, a namespace
+    that is going) is tried again later, less and less often.
+    """
+
+    watches: ClassVar[tuple[str, ...]]
+    """The resources whose events are passed to ``noted``; the first one is the controller's own."""
+
+    def __init__(self, api: Api, timers: Timers) -> None:
+        self.api, self.store, self.timers = api, api.store, timers
+        self._queue: deque[str] = deque()
+        self._queued: set[str] = set()
+        self._later: dict[str, tuple[float, Timer]] = {}
+        self._failures: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._under_way: dict[str, int] = {}  # writes that are not answered yet
+        self._postponed: set[str] = set()
+        self._stops: list[Callable[[], None]] = []
+        self._turn: Timer | None = None
+        self.is_running = False
+
+    @abstractmethod
+    def reconcile(self, key: str) -> None:
+        """Look at one key; it may be gone."""
+
+    @abstractmethod
+    def noted(self, event: Event) -> Iterable[str]:
+        """The keys that an event concerns."""
+
+    def start(self) -> None:
+        """Watch, and look at everything that is there."""
+        self.is_running = True
+        for resource in self.watches:
+            self._stops.append(self.store.subscribe(by_resource(resource), self._note))
+        for entry in self.store.iterate(by_resource(self.watches[0])):
+            self.enqueue(entry.key)
+
+    def stop(self) -> None:
+        self.is_running = False
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        for _, timer in self._later.values():
+            timer.cancel()
+        self._later = {}
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
+    def _note(self, event: Event) -> None:
+        for key in self.noted(event):
+            self.enqueue(key)
+
+    def enqueue(self, key: str) -> None:
+        if key in self._under_way:
+            self._postponed.add(key)
+            return
+        if key not in self._queued:
+            wait_s = self._not_before.get(key, 0.0) - self.api.clock.monotonic() if self._not_before else 0.0
+            if wait_s > 0:
+                self.enqueue_after(key, wait_s)
+                return
+            self._not_before.pop(key, None)
+            self._queued.add(key)
+            self._queue.append(key)
+            if self._turn is None and self.is_running:
+                self._turn = self.timers.call_soon(self._work)
+
+    def enqueue_after(self, key: str, delay_s: float) -> None:
+        """Look at a key again in so many seconds; the earliest of several wishes counts."""
+        when = self.api.clock.monotonic() + delay_s
+        known = self._later.get(key)
+        if known is not None:
+            if known[0] <= when:
+                return
+            known[1].cancel()
+        self._later[key] = when, self.timers.call_later(delay_s, self._due, key)
+
+    def pace(self, key: str, seconds: float) -> None:
+        """Look at a key no sooner than this again: what is costly to look at should not be looked at all the time."""
+        self._not_before[key] = self.api.clock.monotonic() + seconds
+
+    def _due(self, key: str) -> None:
+        self._later.pop(key, None)
+        self._not_before.pop(key, None)
+        self.enqueue(key)
+
+    def _work(self) -> None:
+        self._turn = None
+        for _ in range(TURN):
+            if not self._queue or not self.is_running:
+                return
+            key = self._queue.popleft()
+            self._queued.discard(key)
+            self._look_at(key)
+        if self._queue:
+            self._turn = self.timers.call_soon(self._work)
+
+    def _look_at(self, key: str) -> None:
+        self.api.take_pending()
+        try:
+            self.reconcile(key)
+        except StatusError as error:
+            self._try_again(key, str(error))
+        except Exception:
+            log.exception("%s failed on %s", type(self).__name__, key)
+            self._try_again(key, "a mistake in the controller")
+        else:
+            self._failures.pop(key, None)
+        pending = self.api.take_pending()
+        if pending:
+            self._under_way[key] = len(pending)
+            for write in pending:
+                write.add_done_callback(lambda _: self._written(key))
+
+    def _written(self, key: str) -> None:
+        """A write that was sent over the network is answered; after the last one the key may be looked at again."""
+        self._under_way[key] -= 1
+        if not self._under_way[key]:
+            del self._under_way[key]
+            if key in self._postponed:
+                self._postponed.discard(key)
+                self.enqueue(key)
+
+    def _try_again(self, key: str, why: str) -> None:
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        log.debug("%s: %s: %s", type(self).__name__, key, why)
+        self.enqueue_after(key, min(FIRST_RETRY_S * 2 ** min(count - 1, 10), LAST_RETRY_S))
+
+    # What most of them do
+
+    def set_status(self, entry: Entry, status: Object) -> None:
+        """Write a status, if it is not that already."""
+        if (entry.object().get("status") or {}) != status:
+            self.api.modify(
+                entry.kind, entry.namespace, entry.name, lambda obj: obj.update(status=status), subresource="status"
+            )
+
+    def owned(self, uid: str, kind: Kind) -> list[Object]:
+        """Objects of a kind that this uid controls, by name."""
+        found = [entry.object() for entry in self.store.dependents(uid) if entry.kind is kind]
+        return [obj for obj in found if (controller_of(obj) or {}).get("uid") == uid]
+
+    def owner_keys(self, event: Event, kind: str) -> list[str]:
+        """Keys of the owners of this kind that the event's object has, or had before; found without decoding it."""
+        keys: list[str] = []
+        for entry in (event.entry, event.previous):
+            for uid in entry.owners if entry is not None else ():
+                owner = self.store.by_uid(uid)
+                if owner is not None and owner.kind.kind == kind and owner.key not in keys:
+                    keys.append(owner.key)
+        return keys
+
+
+def controller_of(obj: Object) -> Object | None:
+    references: list[Object] = obj["metadata"].get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def reference_to(obj: Object) -> Object:
+    """An ownerReference that makes ``obj`` the controller."""
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def condition(obj: Object, type_: str) -> Object | None:
+    conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each.get("type") == type_), None)
+
+
+def is_true(obj: Object, type_: str) -> bool:
+    found = condition(obj, type_)
+    return found is not None and found.get("status") == "True"
+
+
+def is_terminating(obj: Object) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def phase(obj: Object) -> str:
+    return str((obj.get("status") or {}).get("phase", ""))
+
+
+def is_active(pod: Object) -> bool:
+    """Whether a pod counts for its controller: neither finished nor on its way out."""
+    return phase(pod) not in ("Succeeded", "Failed") and not is_terminating(pod)
+
+
+def set_condition(status: Object, wanted: Object, now: str) -> None:
+    """Put a condition into a status; its transition time changes only when its status does."""
+    conditions: list[Object] = status.setdefault("conditions", [])
+    for i, known in enumerate(conditions):
+        if known.get("type") == wanted["type"]:
+            same = known.get("status") == wanted["status"]
+            since = known.get("lastTransitionTime") if same else now
+            conditions[i] = {**wanted, "lastTransitionTime": since}
+            return
+    conditions.append({**wanted, "lastTransitionTime": now})
+
+
+def pod_from_template(owner: Object, template: Object, **metadata: Any) -> Object:
+    """A pod as a controller creates it; ``metadata`` says name or generateName."""
+    made = template.get("metadata") or {}
+    meta: Object = dict(metadata)
+    for part in ("labels", "annotations", "finalizers"):
+        if made.get(part):
+            meta[part] = made[part].copy()
+    meta["namespace"] = owner["metadata"]["namespace"]
+    meta["ownerReferences"] = [reference_to(owner)]
+    spec = template.get("spec") or {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": _copy(spec)}
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value

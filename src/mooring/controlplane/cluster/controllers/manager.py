@@ -1,0 +1,47 @@
+"""All controllers, started and stopped together."""
+
+from __future__ import annotations
+
+from mooring.controlplane.cluster.controllers.base import Controller
+from mooring.controlplane.cluster.controllers.budgets import DisruptionController
+from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetController
+from mooring.controlplane.cluster.controllers.deployments import DeploymentController
+from mooring.controlplane.cluster.controllers.jobs import JobController
+from mooring.controlplane.cluster.controllers.node_lifecycle import NodeLifecycleController
+from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController, ReplicationControllerController
+from mooring.controlplane.cluster.controllers.resource_claims import ResourceClaimController
+from mooring.controlplane.cluster.controllers.stateful_sets import StatefulSetController
+from mooring.controlplane.cluster.controllers.taint_eviction import TaintEvictionController
+from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
+from mooring.controlplane.cluster.timers import Timers
+from mooring.controlplane.registry.verbs import Api
+
+ALL: tuple[type[Controller], ...] = (
+    DeploymentController,
+    ReplicaSetController,
+    ReplicationControllerController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    NodeLifecycleController,
+    TaintEvictionController,
+    VolumeController,
+    EphemeralVolumeController,
+    DisruptionController,
+    ResourceClaimController,
+)
+
+
+class ControllerManager:
+    """Runs the controllers of a cluster, as kube-controller-manager does."""
+
+    def __init__(self, api: Api, timers: Timers, kinds: tuple[type[Controller], ...] = ALL) -> None:
+        self.controllers = [kind(api, timers) for kind in kinds]
+
+    def start(self) -> None:
+        for controller in self.controllers:
+            controller.start()
+
+    def stop(self) -> None:
+        for controller in self.controllers:
+            controller.stop()

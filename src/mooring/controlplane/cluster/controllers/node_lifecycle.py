@@ -1,0 +1,138 @@
+"""Node lifecycle: silent nodes become unreachable, conditions become taints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from mooring.api.times import format_time
+from mooring.controlplane.cluster.controllers.base import Controller, condition
+from mooring.controlplane.cluster.timers import Timer, Timers
+from mooring.controlplane.registry.catalog import NODES, by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import DELETED, Event
+from mooring.controlplane.types.objects import Object
+
+LEASES = by_resource("leases.coordination.k8s.io")
+MONITOR_PERIOD_S = 5.0
+GRACE_S = 50.0
+"""How long a node may be silent; upstream's --node-monitor-grace-period."""
+
+_PREFIX = "node.kubernetes.io/"
+NOT_READY, UNREACHABLE, UNSCHEDULABLE = _PREFIX + "not-ready", _PREFIX + "unreachable", _PREFIX + "unschedulable"
+_BY_CONDITION = {
+    "MemoryPressure": _PREFIX + "memory-pressure",
+    "DiskPressure": _PREFIX + "disk-pressure",
+    "PIDPressure": _PREFIX + "pid-pressure",
+    "NetworkUnavailable": _PREFIX + "network-unavailable",
+}
+_KUBELETS_OWN = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+MANAGED = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_BY_CONDITION.values()))
+
+
+class NodeLifecycleController(Controller):
+    """Watches over leases and conditions. Nodes that never had a lease are believed to be what they say."""
+
+    watches: ClassVar[tuple[str, ...]] = ("nodes", "leases.coordination.k8s.io")
+
+    def __init__(self, api: Api, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._heard: dict[str, float] = {}  # node -> when, by our own clock
+        self._monitor: Timer | None = None
+
+    def start(self) -> None:
+        super().start()
+        now = self.api.clock.monotonic()
+        for lease in self.store.iterate(LEASES, "kube-node-lease"):
+            self._heard[lease.name] = now
+        self._monitor = self.timers.call_later(MONITOR_PERIOD_S, self._look_around)
+
+    def stop(self) -> None:
+        super().stop()
+        if self._monitor is not None:
+            self._monitor.cancel()
+
+    def noted(self, event: Event) -> Iterable[str]:
+        entry = event.entry
+        if entry.kind is not LEASES:
+            return (entry.key,)
+        if entry.namespace == "kube-node-lease":
+            if event.type == DELETED:
+                self._heard.pop(entry.name, None)
+            else:
+                self._heard[entry.name] = self.api.clock.monotonic()
+        return ()
+
+    def _look_around(self) -> None:
+        grace_s = max(GRACE_S, len(self._heard) / 40)  # thousands of kubelets renew less often
+        limit = self.api.clock.monotonic() - grace_s
+        for name, heard in self._heard.items():
+            if heard < limit:
+                self.enqueue(name)
+        self._monitor = self.timers.call_later(MONITOR_PERIOD_S, self._look_around)
+
+    def _is_silent(self, name: str) -> bool:
+        heard = self._heard.get(name)
+        grace_s = max(GRACE_S, len(self._heard) / 40)
+        return heard is not None and heard < self.api.clock.monotonic() - grace_s
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(NODES, key)
+        if entry is None:
+            self._heard.pop(key, None)
+            return
+        if self._is_silent(key):
+            now = self.api.timestamp()
+            status = entry.object().get("status") or {}
+            if _mark_unknown(status, now):
+                entry = self.api.modify(NODES, "", key, lambda obj: obj.update(status=status), subresource="status")
+        node = entry.object()
+        taints = (node.get("spec") or {}).get("taints") or []
+        wanted = self._wanted(node, taints)
+        if wanted != taints:
+            self.api.modify(NODES, "", key, lambda obj: _set_taints(obj, wanted))
+
+    def _wanted(self, node: Object, taints: list[Object]) -> list[Object]:
+        """The taints as they should be: others' stay, ours follow the conditions."""
+        keys: list[tuple[str, str]] = []
+        if (node.get("spec") or {}).get("unschedulable"):
+            keys.append((UNSCHEDULABLE, "NoSchedule"))
+        ready = condition(node, "Ready")
+        if ready is not None and ready.get("status") != "True":
+            key = UNREACHABLE if ready.get("status") == "Unknown" else NOT_READY
+            keys += [(key, "NoSchedule"), (key, "NoExecute")]
+        for name, key in _BY_CONDITION.items():
+            if (condition(node, name) or {}).get("status") == "True":
+                keys.append((key, "NoSchedule"))
+        kept = [each for each in taints if each["key"] not in MANAGED or (each["key"], each["effect"]) in keys]
+        known = {(each["key"], each["effect"]) for each in kept}
+        now = format_time(self.api.clock.now())
+        return kept + [
+            {"key": key, "effect": effect, "timeAdded": now} for key, effect in keys if (key, effect) not in known
+        ]
+
+
+def _mark_unknown(status: Object, now: str) -> bool:
+    """Say that nobody knows; true if that is news."""
+    conditions: list[Object] = status.setdefault("conditions", [])
+    if not any(each.get("type") == "Ready" for each in conditions):
+        conditions.append({"type": "Ready", "status": "", "lastHeartbeatTime": now, "lastTransitionTime": now})
+    changed = False
+    for each in conditions:
+        if each.get("type") in _KUBELETS_OWN and each.get("status") != "Unknown":
+            each.update(
+                status="Unknown",
+                reason="NodeStatusUnknown",
+                message="Kubelet stopped posting node status.",
+                lastTransitionTime=now,
+            )
+            changed = True
+    return changed
+
+
+def _set_taints(node: Object, taints: list[Object]) -> None:
+    spec = node.setdefault("spec", {})
+    if taints:
+        spec["taints"] = taints
+    else:
+        spec.pop("taints", None)

@@ -1,0 +1,285 @@
+"""Persistent volumes: claims find their volumes, or a fake provisioner makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import ClassVar
+
+from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, reference_to
+from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.storage import selectors
+from mooring.controlplane.storage.store import Event
+from mooring.controlplane.types import quantities
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import StatusError
+
+CLAIMS, VOLUMES = by_resource("persistentvolumeclaims"), by_resource("persistentvolumes")
+CLASSES = by_resource("storageclasses.storage.k8s.io")
+BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY, PROVISIONER = "pv.kubernetes.io/provisioned-by", "volume.kubernetes.io/storage-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+class VolumeController(Controller):
+    """Binds claims and volumes to each other, releases volumes, and provisions new ones.
+
+    A claim of a class that waits for its first consumer is left alone until the scheduler has chosen: it either
+    promises a volume (the volume's claimRef) or asks for a new one near a node (the claim's selected-node).
+    """
+
+    watches: ClassVar[tuple[str, ...]] = (
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "storageclasses.storage.k8s.io",
+    )
+
+    def start(self) -> None:
+        super().start()
+        for entry in self.store.iterate(VOLUMES):
+            self.enqueue(f"volume {entry.key}")
+
+    def noted(self, event: Event) -> Iterable[str]:
+        entry = event.entry
+        if entry.kind is VOLUMES:
+            reference = (entry.object().get("spec") or {}).get("claimRef") or {}
+            claim = f"{reference.get('namespace', '')}/{reference.get('name', '')}"
+            return (f"volume {entry.key}", *([claim] if reference else self._pending_claims()))
+        if entry.kind is CLASSES:
+            return self._pending_claims()
+        volume = (entry.object().get("spec") or {}).get("volumeName")
+        return (entry.key, *([f"volume {volume}"] if volume else ()))
+
+    def _pending_claims(self) -> list[str]:
+        return [entry.key for entry in self.store.iterate(CLAIMS) if b'"phase":"Pending"' in entry.raw]
+
+    def reconcile(self, key: str) -> None:
+        if key.startswith("volume "):
+            self._look_at_volume(key.removeprefix("volume "))
+        else:
+            self._look_at_claim(key)
+
+    # Volumes
+
+    def _look_at_volume(self, name: str) -> None:
+        entry = self.store.entry(VOLUMES, name)
+        if entry is None:
+            return
+        volume = entry.object()
+        reference = volume["spec"].get("claimRef")
+        if not reference:
+            self._set_phase(name, "Available")
+            return
+        claim = self.store.get(CLAIMS, reference.get("namespace", ""), reference.get("name", ""))
+        if reference.get("uid") and (claim is None or claim.uid != reference["uid"]):
+            self._release(volume)
+        elif claim is not None and (claim.object()["spec"].get("volumeName") == name):
+            self._set_phase(name, "Bound")
+        else:
+            self._set_phase(name, "Available")
+
+    def _release(self, volume: Object) -> None:
+        name = volume["metadata"]["name"]
+        self._set_phase(name, "Released")
+        if volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete" and not is_terminating(volume):
+            self.api.delete(VOLUMES, "", name)
+
+    def _set_phase(self, name: str, phase: str) -> None:
+        entry = self.store.entry(VOLUMES, name)
+        if entry is not None and (entry.object().get("status") or {}).get("phase") != phase:
+            status = {"phase": phase, "lastPhaseTransitionTime": self.api.timestamp()}
+            self.api.modify(VOLUMES, "", name, lambda obj: obj.update(status=status), subresource="status")
+
+    # Claims
+
+    def _look_at_claim(self, key: str) -> None:
+        entry = self.store.entry(CLAIMS, key)
+        if entry is None or is_terminating(entry.object()):
+            return
+        claim = entry.object()
+        spec = claim["spec"]
+        if spec.get("volumeName"):
+            volume = self.store.entry(VOLUMES, spec["volumeName"])
+            if volume is None:
+                if BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
+                    self._set_claim_status(claim, {"phase": "Lost"})
+                return
+            if _is_free_for(volume.object(), claim):
+                self._bind(claim, volume.object())
+            return
+        promised = self._promised_to(claim)
+        if promised is not None:
+            self._bind(claim, promised)
+            return
+        storage_class = self._class_of(claim)
+        waits = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
+        selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
+        if waits and not selected:
+            return
+        found = None if waits else self._find(claim)
+        if found is not None:
+            self._bind(claim, found)
+        elif storage_class is not None and storage_class.get("provisioner") not in (None, "", NO_PROVISIONER):
+            self._provision(claim, storage_class, selected)
+
+    def _class_of(self, claim: Object) -> Object | None:
+        name = claim["spec"].get("storageClassName")
+        entry = self.store.entry(CLASSES, name) if name else None
+        return None if entry is None else entry.object()
+
+    def _promised_to(self, claim: Object) -> Object | None:
+        """A volume whose claimRef names this claim: the scheduler's promise, or a user's."""
+        for entry in self.store.iterate(VOLUMES):
+            volume = entry.object()
+            if volume["spec"].get("claimRef") and _is_free_for(volume, claim):
+                return volume
+        return None
+
+    def _find(self, claim: Object) -> Object | None:
+        """The smallest free volume that is large enough and otherwise as wanted."""
+        spec = claim["spec"]
+        wanted = quantities.parse(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+        selector = selectors.from_object(spec["selector"]) if spec.get("selector") else None
+        found: list[tuple[Fraction, str, Object]] = []
+        for entry in self.store.iterate(VOLUMES):
+            volume = entry.object()
+            theirs = volume["spec"]
+            size = quantities.parse((theirs.get("capacity") or {}).get("storage", "0"))
+            if (
+                not theirs.get("claimRef")
+                and not is_terminating(volume)
+                and size >= wanted
+                and theirs.get("storageClassName", "") == (spec.get("storageClassName") or "")
+                and set(spec.get("accessModes") or ()) <= set(theirs.get("accessModes") or ())
+                and theirs.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
+                and (selector is None or selector.matches(entry.labels))
+            ):
+                found.append((size, entry.name, volume))
+        return min(found, key=lambda each: (each[0], each[1]))[2] if found else None
+
+    def _bind(self, claim: Object, volume: Object) -> None:
+        """Write both sides; whoever looks in between sees a promise."""
+        meta, name = claim["metadata"], volume["metadata"]["name"]
+        reference = {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"],
+        }
+        known = volume["spec"].get("claimRef") or {}
+        if known.get("uid") != meta["uid"]:
+
+            def claim_it(obj: Object) -> None:
+                if not obj["spec"].get("claimRef"):
+                    obj["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
+                obj["spec"]["claimRef"] = reference
+
+            self.api.modify(VOLUMES, "", name, claim_it)
+        self._set_phase(name, "Bound")
+        by_user = bool(claim["spec"].get("volumeName"))
+
+        def bind_it(obj: Object) -> None:
+            annotations = obj["metadata"].setdefault("annotations", {})
+            annotations[BIND_COMPLETED] = "yes"
+            if not by_user:
+                annotations[BOUND_BY_CONTROLLER] = "yes"
+            obj["spec"]["volumeName"] = name
+
+        if not by_user or BIND_COMPLETED not in (meta.get("annotations") or {}):
+            self.api.modify(CLAIMS, meta["namespace"], meta["name"], bind_it)
+        status = {
+            "phase": "Bound",
+            "accessModes": volume["spec"].get("accessModes") or [],
+            "capacity": volume["spec"].get("capacity") or {},
+        }
+        self._set_claim_status(claim, status)
+
+    def _set_claim_status(self, claim: Object, status: Object) -> None:
+        meta = claim["metadata"]
+        entry = self.store.get(CLAIMS, meta["namespace"], meta["name"])
+        if entry is not None:
+            self.set_status(entry, status)
+
+    def _provision(self, claim: Object, storage_class: Object, selected: str) -> None:
+        """Make a volume, reachable from where the selected node is."""
+        meta, spec = claim["metadata"], claim["spec"]
+        name = f"pvc-{meta['uid']}"
+        if self.store.entry(VOLUMES, name) is not None:
+            return
+        provisioner = storage_class["provisioner"]
+        made: Object = {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name, "annotations": {PROVISIONED_BY: provisioner}},
+            "spec": {
+                "accessModes": spec.get("accessModes") or [],
+                "capacity": {"storage": ((spec.get("resources") or {}).get("requests") or {}).get("storage", "1Gi")},
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim",
+                    "apiVersion": "v1",
+                    "namespace": meta["namespace"],
+                    "name": meta["name"],
+                    "uid": meta["uid"],
+                },
+                "csi": {"driver": provisioner, "volumeHandle": name},
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": storage_class["metadata"]["name"],
+                "volumeMode": spec.get("volumeMode", "Filesystem"),
+            },
+        }
+        node = self.store.entry(NODES, selected) if selected else None
+        if node is not None:
+            key = ZONE if ZONE in node.labels else HOSTNAME
+            term = {"matchExpressions": [{"key": key, "operator": "In", "values": [node.labels.get(key, selected)]}]}
+            made["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+        self.api.create(VOLUMES, "", made)
+
+
+def _is_free_for(volume: Object, claim: Object) -> bool:
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return True
+    meta = claim["metadata"]
+    same = (reference.get("namespace"), reference.get("name")) == (meta["namespace"], meta["name"])
+    return same and reference.get("uid") in (None, "", meta["uid"])
+
+
+class EphemeralVolumeController(Controller):
+    """Creates the claims of pods with ephemeral volumes; they belong to the pod and go with it."""
+
+    watches: ClassVar[tuple[str, ...]] = ("pods",)
+
+    def noted(self, event: Event) -> Iterable[str]:
+        return (event.entry.key,) if b'"ephemeral"' in event.entry.raw else ()
+
+    def reconcile(self, key: str) -> None:
+        entry = self.store.entry(PODS, key)
+        if entry is None or is_terminating(entry.object()):
+            return
+        pod = entry.object()
+        for volume in pod["spec"].get("volumes") or ():
+            template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+            if template is None:
+                continue
+            name = f"{entry.name}-{volume['name']}"
+            if self.store.get(CLAIMS, entry.namespace, name) is None:
+                given = template.get("metadata") or {}
+                made: Object = {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": {
+                        "name": name,
+                        "ownerReferences": [reference_to(pod)],
+                        **{part: dict(given[part]) for part in ("labels", "annotations") if given.get(part)},
+                    },
+                    "spec": dict(template["spec"]),
+                }
+                try:
+                    self.api.create(CLAIMS, entry.namespace, made)
+                except StatusError as error:
+                    if error.code != 409:
+                        raise

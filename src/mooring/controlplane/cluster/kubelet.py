@@ -1,0 +1,419 @@
+"""Fake kubelets: one watcher that plays the kubelet of every node.
+
+Bound pods start, run, complete and vanish; nodes register, stay ready and renew their leases. There is no container
+anywhere, and no task per node: a timer per pod that has something ahead of it, and one for all leases.
+
+Annotations say what a scenario wants of a pod or a node; kubectl can set them, too:
+
+=====================================  ======================================================================
+``mooring/start-after: 5s``            on a pod: it takes this long until it runs and is ready
+``mooring/completes-after: 30s``       on a pod: it ends by itself after running this long
+``mooring/exit-code: "1"``             on a pod: how it ends (0: Succeeded, anything else: Failed)
+``mooring/terminates-after: 2s``       on a pod: it needs only this much of its grace period
+``mooring/kubelet: stopped``           on a node: its kubelet is silent; the node will be found unreachable
+``mooring/kubelet: not-ready``         on a node: its kubelet says that it is not ready
+=====================================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mooring.api.times import format_micro_time
+from mooring.controlplane.cluster.timers import Timer, Timers
+from mooring.controlplane.registry import meta
+from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.storage.store import Entry, Event
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import StatusError
+
+log = logging.getLogger(__name__)
+
+LEASES = by_resource("leases.coordination.k8s.io")
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SLICES = 10
+TURN = 100
+KUBELET_VERSION = "v1.36.4"
+
+START_AFTER = "mooring/start-after"
+COMPLETES_AFTER = "mooring/completes-after"
+EXIT_CODE = "mooring/exit-code"
+TERMINATES_AFTER = "mooring/terminates-after"
+KUBELET = "mooring/kubelet"
+FAKE_NODE = "mooring/fake-node"
+"""The label of nodes that may be played on a cluster that also has real ones."""
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def seconds_of(text: str) -> float | None:
+    """``90``, ``90s``, ``1m30s``, ``2h``: seconds; None for anything else."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return hours * 3600 + minutes * 60 + seconds
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletOptions:
+    """How the fake kubelets behave where no annotation says otherwise."""
+
+    start_delay_s: float = 0.0
+    lease_interval_s: float = 10.0
+    capacity: dict[str, str] = field(default_factory=lambda: {"cpu": "4", "memory": "16Gi", "pods": "110"})
+
+
+class Kubelets:
+    """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over what is there."""
+
+    def __init__(
+        self, api: Api, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False
+    ) -> None:
+        self._only_marked = only_marked
+        self.api, self.store, self.timers = api, api.store, timers
+        self.options = options or KubeletOptions()
+        self._queue: deque[tuple[bool, str]] = deque()  # (is a node, key)
+        self._queued: set[tuple[bool, str]] = set()
+        self._turn: Timer | None = None
+        self._ahead: dict[str, tuple[str, Timer]] = {}  # pod key -> what it is waiting for
+        self._alive: dict[str, None] = {}  # nodes whose kubelet is well, in the order of registration
+        self._addresses: dict[str, str] = {}
+        self._pod_count = 0
+        self._slice = 0
+        self._lease_timer: Timer | None = None
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        self._stops = [self.store.subscribe(NODES, self._note_node), self.store.subscribe(PODS, self._note_pod)]
+        for entry in self.store.iterate(NODES):
+            self._enqueue(True, entry.key)
+        for entry in self.store.iterate(PODS):
+            if entry.fields and entry.fields.get("spec.nodeName"):
+                self._enqueue(False, entry.key)
+        self._lease_timer = self.timers.call_later(self._slice_s(), self._renew_some)
+
+    def stop(self) -> None:
+        for stop in self._stops:
+            stop()
+        self._stops = []
+        for _, timer in self._ahead.values():
+            timer.cancel()
+        self._ahead = {}
+        for turn in (self._turn, self._lease_timer):
+            if turn is not None:
+                turn.cancel()
+        self._turn = self._lease_timer = None
+
+    # Noting down
+
+    def _note_node(self, event: Event) -> None:
+        self._enqueue(True, event.entry.key)
+
+    def _note_pod(self, event: Event) -> None:
+        entry = event.entry
+        if entry.fields and entry.fields.get("spec.nodeName"):
+            self._enqueue(False, entry.key)
+
+    def _enqueue(self, is_node: bool, key: str) -> None:
+        item = (is_node, key)
+        if item not in self._queued:
+            self._queued.add(item)
+            self._queue.append(item)
+            if self._turn is None:
+                self._turn = self.timers.call_soon(self._work)
+
+    def _work(self) -> None:
+        self._turn = None
+        for _ in range(TURN):
+            if not self._queue:
+                return
+            item = self._queue.popleft()
+            self._queued.discard(item)
+            is_node, key = item
+            with contextlib.suppress(StatusError):  # somebody was faster: the event of that brings the key back
+                self._look_at_node(key) if is_node else self._look_at_pod(key)
+        if self._queue:
+            self._turn = self.timers.call_soon(self._work)
+
+    # Nodes
+
+    def _look_at_node(self, name: str) -> None:
+        entry = self.store.entry(NODES, name)
+        if entry is None:
+            self._alive.pop(name, None)
+            return
+        node = entry.object()
+        if self._only_marked and FAKE_NODE not in entry.labels:
+            return
+        mode = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
+        if mode == "stopped":
+            self._alive.pop(name, None)
+            return
+        was_silent = name not in self._alive
+        self._alive[name] = None
+        self._register(entry, node, is_ready=mode != "not-ready")
+        if was_silent:
+            self._renew(name)
+            for pod in self.store.pods_on(name):
+                self._enqueue(False, pod.key)
+
+    def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> None:
+        """Fill in what a kubelet reports of its node, where nobody else has."""
+        name = entry.name
+        labels = node["metadata"].setdefault("labels", {})
+        wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        missing = {key: value for key, value in wanted.items() if key not in labels}
+        if missing:
+            entry = self.api.modify(NODES, "", name, lambda obj: _add_labels(obj, missing))
+            node = entry.object()
+        before = entry.object().get("status") or {}
+        status = node.setdefault("status", {})
+        if not status.get("capacity"):
+            status["capacity"] = {**self.options.capacity, **(status.get("allocatable") or {})}
+        if not status.get("allocatable"):
+            status["allocatable"] = dict(status["capacity"])
+        info = status.setdefault("nodeInfo", {})
+        for key, value in _NODE_INFO.items():
+            info[key] = info.get(key) or value
+        status.setdefault("addresses", [_address("InternalIP", self.host_ip(name)), _address("Hostname", name)])
+        _report_ready(status, is_ready, self.api.timestamp())
+        if status != before:
+            self.api.modify(NODES, "", name, lambda obj: obj.update(status=status), subresource="status")
+
+    def host_ip(self, name: str) -> str:
+        """An address per node, handed out in order."""
+        if name not in self._addresses:
+            number = len(self._addresses) + 1
+            self._addresses[name] = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        return self._addresses[name]
+
+    # Leases
+
+    def _slice_s(self) -> float:
+        # A renewal costs a write: thousands of nodes renew less often, as large clusters do.
+        return max(self.options.lease_interval_s, len(self._alive) / 200) / LEASE_SLICES
+
+    def _renew_some(self) -> None:
+        """Renew a tenth of the leases, so that the writes are spread over the interval."""
+        names = list(self._alive)
+        for name in names[self._slice :: LEASE_SLICES]:
+            self._renew(name)
+        self._slice = (self._slice + 1) % LEASE_SLICES
+        self._lease_timer = self.timers.call_later(self._slice_s(), self._renew_some)
+
+    def _renew(self, name: str) -> None:
+        now = format_micro_time(self.api.clock.now())
+        entry = self.store.get(LEASES, LEASE_NAMESPACE, name)
+        with contextlib.suppress(StatusError):
+            if entry is not None:
+                self.api.modify(LEASES, LEASE_NAMESPACE, name, lambda lease: lease["spec"].update(renewTime=now))
+                return
+            node = self.store.entry(NODES, name)
+            if node is not None:
+                self.api.create(LEASES, LEASE_NAMESPACE, _lease(name, node.uid, now))
+
+    # Pods
+
+    def _look_at_pod(self, key: str) -> None:
+        entry = self.store.entry(PODS, key)
+        if entry is None:
+            self._cancel(key)
+            return
+        pod = entry.object()
+        spec, metadata = pod["spec"], pod["metadata"]
+        node = spec.get("nodeName", "")
+        if node not in self._alive:
+            self._cancel(key)
+            return
+        annotations = metadata.get("annotations") or {}
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        if metadata.get("deletionTimestamp"):
+            self._plan(key, "vanish", self._until_gone(pod, annotations), self._vanish, entry.uid)
+        elif phase == "Pending":
+            delay_s = seconds_of(annotations.get(START_AFTER, ""))
+            self._plan(key, "run", self.options.start_delay_s if delay_s is None else delay_s, self._run, entry.uid)
+        elif phase == "Running":
+            duration_s = seconds_of(annotations.get(COMPLETES_AFTER, ""))
+            if duration_s is not None:
+                self._plan(key, "complete", duration_s, self._complete, entry.uid)
+        else:
+            self._cancel(key)
+
+    def _until_gone(self, pod: Object, annotations: Object) -> float:
+        metadata = pod["metadata"]
+        at = meta.parse_time(metadata["deletionTimestamp"]) or 0.0
+        left_s = max(0.0, at - self.api.clock.now())
+        grace_s = float(metadata.get("deletionGracePeriodSeconds") or 0)
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return 0.0
+        if left_s > grace_s - 1.0:
+            left_s = grace_s  # deleted just now: timestamps have no fractions, grace periods should not lose any
+        wanted_s = seconds_of(annotations.get(TERMINATES_AFTER, ""))
+        return min(left_s, grace_s, grace_s if wanted_s is None else wanted_s)
+
+    def _plan(self, key: str, what: str, delay_s: float, callback: Callable[[str, str], None], uid: str) -> None:
+        known = self._ahead.get(key)
+        step = f"{what} {uid}"
+        if known is not None:
+            if known[0] == step and what != "vanish":  # a deletion may be brought forward
+                return
+            known[1].cancel()
+        self._ahead[key] = step, self.timers.call_later(delay_s, self._do, key, callback, uid)
+
+    def _cancel(self, key: str) -> None:
+        known = self._ahead.pop(key, None)
+        if known is not None:
+            known[1].cancel()
+
+    def _do(self, key: str, callback: Callable[[str, str], None], uid: str) -> None:
+        self._ahead.pop(key, None)
+        entry = self.store.entry(PODS, key)
+        if entry is None or entry.uid != uid:
+            return
+        with contextlib.suppress(StatusError):
+            callback(entry.namespace, entry.name)
+
+    def _run(self, namespace: str, name: str) -> None:
+        self._pod_count += 1
+        number, now = self._pod_count, self.api.timestamp()
+        ip = f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+        self.api.modify(
+            PODS,
+            namespace,
+            name,
+            lambda pod: _set_running(pod, ip, self.host_ip(pod["spec"]["nodeName"]), now),
+            subresource="status",
+        )
+
+    def _complete(self, namespace: str, name: str) -> None:
+        now = self.api.timestamp()
+        self.api.modify(PODS, namespace, name, lambda pod: _set_finished(pod, now), subresource="status")
+
+    def _vanish(self, namespace: str, name: str) -> None:
+        self.api.delete(PODS, namespace, name, {"gracePeriodSeconds": 0})
+
+
+_NODE_INFO = {
+    "kubeletVersion": KUBELET_VERSION,
+    "operatingSystem": "linux",
+    "architecture": "amd64",
+    "osImage": "mooring (no containers run here)",
+    "kernelVersion": "none",
+    "containerRuntimeVersion": "fake://1.0",
+}
+
+
+def _add_labels(node: Object, labels: dict[str, str]) -> None:
+    node["metadata"].setdefault("labels", {}).update(labels)
+
+
+def _address(type_: str, value: str) -> Object:
+    return {"type": type_, "address": value}
+
+
+def _lease(name: str, node_uid: str, now: str) -> Object:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
+    }
+
+
+def _report_ready(status: Object, is_ready: bool, now: str) -> None:
+    """Say Ready or not. What somebody else has said stays, unless it is that nobody had heard from the node."""
+    conditions: list[Object] = status.setdefault("conditions", [])
+    known = next((each for each in conditions if each.get("type") == "Ready"), None)
+    ours = known is None or known.get("status") == "Unknown" or known.get("reason", "").startswith("Kubelet")
+    if not ours:
+        return
+    wanted = {
+        "type": "Ready",
+        "status": "True" if is_ready else "False",
+        "reason": "KubeletReady" if is_ready else "KubeletNotReady",
+        "message": "the fake kubelet is posting ready status" if is_ready else "the fake kubelet is told to say no",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    if known is None:
+        conditions.append(wanted)
+    elif known.get("status") != wanted["status"]:
+        known.update(wanted)
+    if is_ready:
+        for each in conditions:
+            if each.get("status") == "Unknown" and each.get("reason") == "NodeStatusUnknown":
+                each.update(status="False", reason="KubeletHasSufficient", lastTransitionTime=now)
+
+
+def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
+    status = pod.setdefault("status", {})
+    status.update(phase="Running", startTime=now, podIP=ip, podIPs=[{"ip": ip}], hostIP=host_ip)
+    status["hostIPs"] = [{"ip": host_ip}]
+    for type_ in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+        _set_pod_condition(status, type_, "True", now)
+    spec = pod["spec"]
+    status["containerStatuses"] = [
+        _container(each, {"running": {"startedAt": now}}, True) for each in spec["containers"]
+    ]
+    done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}
+    if spec.get("initContainers"):
+        running = {"running": {"startedAt": now}}
+        status["initContainerStatuses"] = [
+            _container(each, running if each.get("restartPolicy") == "Always" else done, True)
+            for each in spec["initContainers"]
+        ]
+
+
+def _set_finished(pod: Object, now: str) -> None:
+    status = pod.setdefault("status", {})
+    text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
+    code = int(text) if text.isdecimal() else 1
+    reason = "Completed" if code == 0 else "Error"
+    status["phase"] = "Succeeded" if code == 0 else "Failed"
+    for type_ in ("Ready", "ContainersReady"):
+        _set_pod_condition(status, type_, "False", now, "PodCompleted" if code == 0 else "PodFailed")
+    ended: Object = {
+        "terminated": {
+            "exitCode": code,
+            "reason": reason,
+            "startedAt": status.get("startTime", now),
+            "finishedAt": now,
+        }
+    }
+    status["containerStatuses"] = [_container(each, ended, False) for each in pod["spec"]["containers"]]
+
+
+def _container(container: Object, state: Object, is_ready: bool) -> Object:
+    image = container.get("image", "")
+    return {
+        "name": container["name"],
+        "state": state,
+        "lastState": {},
+        "ready": is_ready,
+        "started": is_ready,
+        "restartCount": 0,
+        "image": image,
+        "imageID": image,
+        "containerID": "fake://" + container["name"],
+    }
+
+
+def _set_pod_condition(status: Object, type_: str, value: str, now: str, reason: str = "") -> None:
+    conditions: list[Object] = status.setdefault("conditions", [])
+    wanted: Object = {"type": type_, "status": value, "lastTransitionTime": now}
+    if reason:
+        wanted["reason"] = reason
+    for i, known in enumerate(conditions):
+        if known.get("type") == type_:
+            if known.get("status") != value:
+                conditions[i] = wanted
+            return
+    conditions.append(wanted)

@@ -1,0 +1,124 @@
+"""Deleting: grace periods, finalizers, propagation; an object goes when nothing holds it any more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mooring.api.times import format_time
+from mooring.controlplane.registry.catalog import NAMESPACES, PODS
+from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.types import status
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+
+if TYPE_CHECKING:
+    from mooring.controlplane.registry.verbs import Api
+
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+IMMORTAL = ("default", "kube-public", "kube-system")
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+def is_finished(kind: Kind, obj: Object) -> bool:
+    """Whether an object that is being deleted has nothing left to wait for."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if kind is NAMESPACES and (obj.get("spec") or {}).get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def delete(api: Api, kind: Kind, entry: Entry, options: Mapping[str, Any], dry_run: bool) -> tuple[Entry, bool]:
+    """Delete or begin to, as the options say; also says whether the object is gone."""
+    if kind is NAMESPACES and entry.name in IMMORTAL:
+        raise status.forbidden("namespaces", "", entry.name, "this namespace may not be deleted")
+    _check_preconditions(kind, entry, options.get("preconditions") or {})
+    policy = _policy(kind, options)
+    obj = entry.object()
+    metadata = obj["metadata"]
+    grace_s = _grace_period_s(kind, obj, options)
+    finalizers = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND, ORPHAN)]
+    if policy == "Foreground":
+        finalizers.append(FOREGROUND)
+    elif policy == "Orphan":
+        finalizers.append(ORPHAN)
+    elif not policy:
+        finalizers = list(metadata.get("finalizers") or ())
+    if metadata.get("deletionTimestamp"):
+        known_s = metadata.get("deletionGracePeriodSeconds", 0)
+        if grace_s >= known_s and finalizers == list(metadata.get("finalizers") or ()):
+            if is_finished(kind, obj):
+                return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)
+            return entry, False
+        grace_s = min(grace_s, known_s)
+    elif metadata.get("generation"):
+        metadata["generation"] += 1
+    metadata["deletionTimestamp"] = format_time(api.clock.now() + grace_s)
+    metadata["deletionGracePeriodSeconds"] = grace_s
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    if kind is NAMESPACES:
+        obj.setdefault("status", {})["phase"] = "Terminating"
+    if is_finished(kind, obj):
+        if not entry_had_deletion(entry, grace_s):
+            obj = entry.object()  # gone at once: the last state carries no deletion timestamp
+        return (entry, True) if dry_run else (api.store.delete(kind, entry, obj), True)
+    if dry_run:
+        return Entry(kind, entry.key, entry.rv, obj), False
+    return api.store.update(kind, entry, obj), False
+
+
+def entry_had_deletion(entry: Entry, grace_s: int) -> bool:
+    """Whether watchers saw the object terminating before; then its last state says so too."""
+    return grace_s == 0 and b'"deletionTimestamp"' in entry.raw
+
+
+def _check_preconditions(kind: Kind, entry: Entry, preconditions: Mapping[str, Any]) -> None:
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    if uid and uid != entry.uid:
+        why = f"Precondition failed: UID in precondition: {str(uid)[:64]}, UID in object meta: {entry.uid}"
+        raise status.conflict(kind.plural, kind.group, entry.name, why)
+    if version and version != str(entry.rv):
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {str(version)[:32]}, "
+            f"ResourceVersion in object meta: {entry.rv}"
+        )
+        raise status.conflict(kind.plural, kind.group, entry.name, why)
+
+
+def _policy(kind: Kind, options: Mapping[str, Any]) -> str:
+    policy = options.get("propagationPolicy") or ""
+    if policy and policy not in _POLICIES:
+        causes = [status.unsupported("propagationPolicy", policy, ["Foreground", "Background", "Orphan", "nil"])]
+        raise status.invalid("DeleteOptions", "meta.k8s.io", "", causes)
+    orphan = options.get("orphanDependents")
+    if orphan is not None:
+        if policy:
+            why = "orphanDependents and deletionPropagation cannot be both set"
+            raise status.invalid(
+                "DeleteOptions",
+                "meta.k8s.io",
+                "",
+                [status.invalid_value("propagationPolicy", policy, why)],
+            )
+        policy = "Orphan" if orphan else "Background"
+    return str(policy)
+
+
+def _grace_period_s(kind: Kind, obj: Object, options: Mapping[str, Any]) -> int:
+    given = options.get("gracePeriodSeconds")
+    if given is not None and given < 0:
+        causes = [status.invalid_value("gracePeriodSeconds", given, "must be greater than or equal to 0")]
+        raise status.invalid("DeleteOptions", "meta.k8s.io", "", causes)
+    if kind is not PODS:
+        return 0
+    spec = obj.get("spec") or {}
+    if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    if given is not None:
+        return int(given)
+    return int(spec.get("terminationGracePeriodSeconds", 30))

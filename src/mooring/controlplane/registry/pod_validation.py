@@ -1,0 +1,393 @@
+"""What a pod must say, and what of it may change, in the words of upstream's field errors."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from mooring.controlplane.registry.meta import LABEL_RULE, SUBDOMAIN_RULE, is_label, is_subdomain
+from mooring.controlplane.registry.scheduling_validation import (
+    validate_affinity,
+    validate_gates,
+    validate_labels,
+    validate_spread,
+    validate_tolerations,
+)
+from mooring.controlplane.types import quantities
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import (
+    Cause,
+    duplicate,
+    field_not_found,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
+
+_STANDARD = frozenset(["cpu", "memory", "ephemeral-storage", "storage"])
+UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative),"
+    "`spec.tolerations` (only additions to existing tolerations),`spec.schedulingGates` (only deletions of existing "
+    "gates)"
+)
+
+
+_encode = msgspec.json.Encoder().encode
+_known_valid: set[bytes] = set()
+MAX_KNOWN_VALID = 4096
+
+
+def validate(pod: Object) -> list[Cause]:
+    """Pods of one template come with one spec: what was found valid once is not looked at again."""
+    spec = pod.get("spec") or {}
+    key = _encode(spec)
+    if key in _known_valid:
+        return []
+    found = validate_pod_spec(spec, "spec")
+    if not found:
+        if len(_known_valid) >= MAX_KNOWN_VALID:
+            _known_valid.clear()
+        _known_valid.add(key)
+    return found
+
+
+def validate_pod_spec(spec: Object, at: str) -> list[Cause]:
+    """The rules of a pod spec, also inside a template (``at`` is then ``spec.template.spec``)."""
+    found: list[Cause] = []
+    volumes = _validate_volumes(spec.get("volumes") or (), f"{at}.volumes", found)
+    claims = _validate_claims(spec.get("resourceClaims") or (), f"{at}.resourceClaims", found)
+    if not spec.get("containers"):
+        found.append(required(f"{at}.containers"))
+    names: set[str] = set()
+    host_ports: set[str] = set()
+    for group in ("initContainers", "containers"):
+        for i, container in enumerate(spec.get(group) or ()):
+            where = f"{at}.{group}[{i}]"
+            found += _validate_container(container, where, names, volumes, claims)
+            if group == "containers":
+                _check_host_ports(container, where, host_ports, found)
+    _one_of(spec, "restartPolicy", ("Always", "OnFailure", "Never"), at, found)
+    _one_of(spec, "dnsPolicy", ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), at, found)
+    _one_of(spec, "preemptionPolicy", ("PreemptLowerPriority", "Never"), at, found)
+    if (spec.get("activeDeadlineSeconds") or 1) < 1:
+        found.append(
+            invalid_value(
+                f"{at}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], "must be greater than or equal to 1"
+            )
+        )
+    if spec.get("nodeName") and not is_subdomain(spec["nodeName"]):
+        found.append(invalid_value(f"{at}.nodeName", spec["nodeName"], SUBDOMAIN_RULE))
+    if spec.get("priorityClassName") and not is_subdomain(spec["priorityClassName"]):
+        found.append(invalid_value(f"{at}.priorityClassName", spec["priorityClassName"], SUBDOMAIN_RULE))
+    found += validate_labels(spec.get("nodeSelector") or {}, f"{at}.nodeSelector")
+    found += validate_affinity(spec.get("affinity") or {}, f"{at}.affinity")
+    found += validate_tolerations(spec.get("tolerations") or (), f"{at}.tolerations")
+    found += validate_spread(spec.get("topologySpreadConstraints") or (), f"{at}.topologySpreadConstraints")
+    found += validate_gates(spec.get("schedulingGates") or (), f"{at}.schedulingGates")
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        found.append(forbidden_field(f"{at}.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    if spec.get("resources"):
+        found += validate_requirements(spec["resources"], f"{at}.resources")
+    found += _validate_resource_list(spec.get("overhead") or {}, f"{at}.overhead")
+    return found
+
+
+def _one_of(spec: Object, name: str, options: tuple[str, ...], at: str, found: list[Cause]) -> None:
+    if spec.get(name) is not None and spec[name] not in options:
+        found.append(unsupported(f"{at}.{name}", spec[name], options))
+
+
+def _validate_container(
+    container: Object, where: str, names: set[str], volumes: set[str], claims: set[str]
+) -> list[Cause]:
+    found: list[Cause] = []
+    name = container.get("name", "")
+    if not name:
+        found.append(required(f"{where}.name"))
+    elif not is_label(name):
+        found.append(invalid_value(f"{where}.name", name, LABEL_RULE))
+    elif name in names:
+        found.append(duplicate(f"{where}.name", name))
+    names.add(name)
+    image = container.get("image", "")
+    if not image:
+        found.append(required(f"{where}.image"))
+    elif image != image.strip():
+        found.append(invalid_value(f"{where}.image", image, "must not have leading or trailing whitespace"))
+    _one_of(container, "imagePullPolicy", ("Always", "IfNotPresent", "Never"), where, found)
+    _one_of(container, "terminationMessagePolicy", ("File", "FallbackToLogsOnError"), where, found)
+    for i, port in enumerate(container.get("ports") or ()):
+        found += _validate_port(port, f"{where}.ports[{i}]")
+    found += validate_requirements(container.get("resources") or {}, f"{where}.resources")
+    for i, claim in enumerate((container.get("resources") or {}).get("claims") or ()):
+        if claim.get("name") not in claims:
+            found.append(field_not_found(f"{where}.resources.claims[{i}].name", claim.get("name", "")))
+    for i, mount in enumerate(container.get("volumeMounts") or ()):
+        if not mount.get("name"):
+            found.append(required(f"{where}.volumeMounts[{i}].name"))
+        elif mount["name"] not in volumes:
+            found.append(field_not_found(f"{where}.volumeMounts[{i}].name", mount["name"]))
+        if not mount.get("mountPath"):
+            found.append(required(f"{where}.volumeMounts[{i}].mountPath"))
+    for i, variable in enumerate(container.get("env") or ()):
+        if not variable.get("name"):
+            found.append(required(f"{where}.env[{i}].name"))
+    return found
+
+
+def _validate_port(port: Object, where: str) -> list[Cause]:
+    found: list[Cause] = []
+    number = port.get("containerPort", 0)
+    if number == 0:
+        found.append(required(f"{where}.containerPort"))
+    elif not 0 < number < 65536:
+        found.append(invalid_value(f"{where}.containerPort", number, "must be between 1 and 65535, inclusive"))
+    if port.get("hostPort") and not 0 < port["hostPort"] < 65536:
+        found.append(invalid_value(f"{where}.hostPort", port["hostPort"], "must be between 1 and 65535, inclusive"))
+    if port.get("protocol") not in ("TCP", "UDP", "SCTP"):
+        found.append(unsupported(f"{where}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP")))
+    return found
+
+
+def _check_host_ports(container: Object, where: str, seen: set[str], found: list[Cause]) -> None:
+    for i, port in enumerate(container.get("ports") or ()):
+        number = port.get("hostPort")
+        if not number:
+            continue
+        name = f"{port.get('protocol')}/{port.get('hostIP', '')}/{number}"
+        if name in seen:
+            found.append(duplicate(f"{where}.ports[{i}].hostPort", name))
+        seen.add(name)
+
+
+def _validate_resource_list(resources: dict[str, Any], at: str) -> list[Cause]:
+    found = validate_labels(dict.fromkeys(resources, ""), at)
+    for name, value in resources.items():
+        amount = quantities.parse(value)
+        if amount < 0:
+            found.append(invalid_value(f"{at}[{name}]", value, "must be greater than or equal to 0"))
+        elif _is_integral(name) and amount.denominator != 1:
+            found.append(invalid_value(f"{at}[{name}]", value, "must be an integer"))
+    return found
+
+
+def _is_integral(name: str) -> bool:
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def validate_requirements(requirements: Object, at: str) -> list[Cause]:
+    """Requests and limits: sane numbers, and no request above its limit."""
+    requests, limits = requirements.get("requests") or {}, requirements.get("limits") or {}
+    found = _validate_resource_list(limits, f"{at}.limits") + _validate_resource_list(requests, f"{at}.requests")
+    for name, value in requests.items():
+        if name in limits:
+            wanted, limit = quantities.parse(value), quantities.parse(limits[name])
+            overcommit = not (_is_integral(name) or name.startswith("hugepages-"))
+            if not overcommit and wanted != limit:
+                found.append(invalid_value(f"{at}.requests", value, f"must be equal to {name} limit of {limits[name]}"))
+            elif wanted > limit:
+                why = f"must be less than or equal to {name} limit of {limits[name]}"
+                found.append(invalid_value(f"{at}.requests", value, why))
+        elif _is_integral(name):
+            found.append(required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
+    return found
+
+
+def _validate_volumes(volumes: Any, at: str, found: list[Cause]) -> set[str]:
+    names: set[str] = set()
+    for i, volume in enumerate(volumes):
+        name = volume.get("name", "")
+        if not name:
+            found.append(required(f"{at}[{i}].name"))
+        elif not is_label(name):
+            found.append(invalid_value(f"{at}[{i}].name", name, LABEL_RULE))
+        elif name in names:
+            found.append(duplicate(f"{at}[{i}].name", name))
+        names.add(name)
+        if len(volume) > 2:
+            found.append(forbidden_field(f"{at}[{i}]", "may not specify more than 1 volume type"))
+        claim = volume.get("persistentVolumeClaim")
+        if claim is not None and not claim.get("claimName"):
+            found.append(required(f"{at}[{i}].persistentVolumeClaim.claimName"))
+    return names
+
+
+def _validate_claims(claims: Any, at: str, found: list[Cause]) -> set[str]:
+    names: set[str] = set()
+    for i, claim in enumerate(claims):
+        name = claim.get("name", "")
+        if not name:
+            found.append(required(f"{at}[{i}].name"))
+        elif name in names:
+            found.append(duplicate(f"{at}[{i}].name", name))
+        names.add(name)
+        sources = [claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")]
+        if all(source is None for source in sources):
+            why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            found.append(invalid_value(f"{at}[{i}]", claim, why))
+        elif None not in sources:
+            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            found.append(invalid_value(f"{at}[{i}]", claim, why))
+    return names
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    """Fields that the server owns and a client may leave out of an update."""
+    spec, before = new.setdefault("spec", {}), old.get("spec") or {}
+    for name in ("priority", "preemptionPolicy", "enableServiceLinks", "nodeName"):
+        if name in before:
+            spec.setdefault(name, before[name])
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    """A status write keeps what admission decided, the owners, and the generations conditions were seen at."""
+    state, before = new.setdefault("status", {}), old.get("status") or {}
+    if "observedGeneration" in before:
+        state.setdefault("observedGeneration", before["observedGeneration"])
+    seen = {c.get("type"): c["observedGeneration"] for c in before.get("conditions") or () if "observedGeneration" in c}
+    for condition in state.get("conditions") or ():
+        if condition.get("type") in seen:
+            condition.setdefault("observedGeneration", seen[condition["type"]])
+    if "qosClass" in before:
+        state["qosClass"] = before["qosClass"]
+    if "ownerReferences" in old["metadata"]:
+        new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+    else:
+        new["metadata"].pop("ownerReferences", None)
+
+
+def prepare_resize(new: Object, old: Object) -> None:
+    """A resize changes what containers ask for; whatever else it says is left as it was."""
+    spec = copy.deepcopy(old.get("spec") or {})
+    for group in ("containers", "initContainers"):
+        wanted = {c.get("name"): c["resources"] for c in (new.get("spec") or {}).get(group) or () if "resources" in c}
+        for container in spec.get(group) or ():
+            if container.get("name") in wanted:
+                container["resources"] = wanted[container["name"]]
+    metadata = new["metadata"]
+    metadata.clear()
+    metadata.update(copy.deepcopy(old["metadata"]))
+    new["spec"] = spec
+    if "status" in old:
+        new["status"] = copy.deepcopy(old["status"])
+    else:
+        new.pop("status", None)
+
+
+def validate_update(new: Object, old: Object) -> list[Cause]:
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    if spec == before:
+        return []
+    found: list[Cause] = []
+    for group in ("containers", "initContainers"):
+        if len(spec.get(group) or ()) != len(before.get(group) or ()):
+            return [forbidden_field(f"spec.{group}", "pod updates may not add or remove containers")]
+    found += _only_added_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
+    found += _only_removed_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
+    munged = copy.deepcopy(spec)
+    for group in ("containers", "initContainers"):
+        for container, known in zip(munged.get(group) or (), before.get(group) or (), strict=True):
+            _keep(container, known, "image")
+    _keep(munged, before, "tolerations")
+    _keep(munged, before, "schedulingGates")
+    found += _check_deadline(spec, before)
+    _keep(munged, before, "activeDeadlineSeconds")
+    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:
+        _keep(munged, before, "terminationGracePeriodSeconds")
+    if before.get("schedulingGates"):
+        found += _gated_changes(munged, before)
+    if munged != before:
+        found.append(forbidden_field("spec", f"pod updates may not change fields other than {UPDATABLE}"))
+    return found
+
+
+def _keep(new: Object, old: Object, name: str) -> None:
+    if name in old:
+        new[name] = old[name]
+    else:
+        new.pop(name, None)
+
+
+def _check_deadline(spec: Object, before: Object) -> list[Cause]:
+    new, old = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if new is None:
+        if old is None:
+            return []
+        why = "must not update from a positive integer to nil value"
+        return [invalid_value("spec.activeDeadlineSeconds", None, why)]
+    if old is not None and old < new:
+        return [invalid_value("spec.activeDeadlineSeconds", new, "must be less than or equal to previous value")]
+    return []
+
+
+def _only_added_tolerations(new: list[Object], old: list[Object]) -> list[Cause]:
+    def bare(toleration: Object) -> Object:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [bare(toleration) for toleration in new]
+    if all(bare(toleration) in kept for toleration in old):
+        return []
+    why = "existing toleration can not be modified except its tolerationSeconds"
+    return [forbidden_field("spec.tolerations", why)]
+
+
+def _only_removed_gates(new: list[Object], old: list[Object]) -> list[Cause]:
+    known = {gate.get("name") for gate in old}
+    return [
+        forbidden_field(f"spec.schedulingGates[{i}].name", "only deletion is allowed, but found new scheduling gate "
+                        f"'{gate.get('name')}'")
+        for i, gate in enumerate(new)
+        if gate.get("name") not in known
+    ]  # fmt: skip
+
+
+def _gated_changes(munged: Object, before: Object) -> list[Cause]:
+    """A gated pod's node selector and node affinity may still become stricter."""
+    found: list[Cause] = []
+    wanted, known = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+    if any(wanted.get(key) != value for key, value in known.items()):
+        found.append(
+            invalid_value("spec.nodeSelector", wanted, "only additions are allowed; no mutations or deletions")
+        )
+    _keep(munged, before, "nodeSelector")
+    new = (munged.get("affinity") or {}).get("nodeAffinity")
+    old = (before.get("affinity") or {}).get("nodeAffinity")
+    if new != old:
+        found += _affinity_changes(new, old)
+        affinity = {key: value for key, value in (munged.get("affinity") or {}).items() if key != "nodeAffinity"}
+        if old is not None:
+            affinity["nodeAffinity"] = old
+        if affinity or "affinity" in before:
+            munged["affinity"] = affinity
+        else:
+            munged.pop("affinity", None)
+    return found
+
+
+def _affinity_changes(new: Object | None, old: Object | None) -> list[Cause]:
+    at = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    known = ((old or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms")
+    if known is None:
+        return []
+    terms = ((new or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != len(known):
+        return [
+            invalid_value(
+                f"{at}.nodeSelectorTerms",
+                terms,
+                "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+            )
+        ]
+    found = []
+    for i, (term, before) in enumerate(zip(terms, known, strict=True)):
+        for part in ("matchExpressions", "matchFields"):
+            items = term.get(part) or []
+            if any(item not in items for item in before.get(part) or ()):
+                found.append(
+                    invalid_value(f"{at}.nodeSelectorTerms[{i}]", term, "only additions are allowed to the term")
+                )
+    return found

@@ -1,0 +1,216 @@
+"""Binding, eviction, scale, finalize: writes that are not plain updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.api.times import format_time
+from mooring.controlplane.registry import disruption
+from mooring.controlplane.registry.catalog import NAMESPACES, PODS
+from mooring.controlplane.registry.pod_admission import copy_topology_labels
+from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.types import patch, schema, status
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+
+SUCCESS_201: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def bind(api: Api, namespace: str, name: str, body: bytes, options: Options) -> Object:
+    """Assign a pod to a node, once: sets nodeName and PodScheduled, and takes the nomination back."""
+    binding, _ = schema.decode("core.v1.Binding", body, "Binding", "v1")
+    target = binding.get("target") or {}
+    causes = []
+    if target.get("kind") not in (None, "", "Node"):
+        causes.append(status.unsupported("target.kind", target.get("kind"), ("Node", "<empty>")))
+    if not target.get("name"):
+        causes.append(status.required("target.name"))
+    if causes:
+        raise status.invalid("Binding", "", (binding.get("metadata") or {}).get("name", ""), causes)
+    given = (binding.get("metadata") or {}).get("name", name)
+    if given != name:
+        raise status.bad_request("name in URL does not match name in Binding object")
+    bind_pod(api, namespace, name, target["name"], binding.get("metadata") or {}, options.dry_run)
+    return SUCCESS_201
+
+
+def bind_pod(
+    api: Api, namespace: str, name: str, node: str, metadata: Object | None = None, dry_run: bool = False
+) -> Entry:
+    """The binding itself, for in-process callers too."""
+    metadata = metadata or {}
+    entry = api.get(PODS, namespace, name)
+    pod = entry.object()
+
+    def refuse(why: str) -> status.StatusError:
+        return status.conflict("pods/binding", "", name, why)
+
+    if metadata.get("uid") and metadata["uid"] != entry.uid:
+        raise status.conflict(
+            "pods/binding",
+            "",
+            name,
+            f"Precondition failed: UID in precondition: {metadata['uid'][:64]}, UID in object meta: {entry.uid}",
+        )
+    spec = pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        raise refuse(f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise refuse(f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise refuse(f"pod {name} has non-empty .spec.schedulingGates")
+    spec["nodeName"] = node
+    for key, value in (metadata.get("annotations") or {}).items():
+        pod["metadata"].setdefault("annotations", {})[key] = value
+    for key, value in (metadata.get("labels") or {}).items():
+        pod["metadata"].setdefault("labels", {})[key] = value
+    copy_topology_labels(pod, node, api)
+    state = pod.setdefault("status", {})
+    state.pop("nominatedNodeName", None)
+    _set_scheduled(state, api.timestamp())
+    if dry_run:
+        return Entry(PODS, entry.key, entry.rv, pod)
+    return api.store.update(PODS, entry, pod)
+
+
+def _set_scheduled(state: Object, now: str) -> None:
+    conditions = state.setdefault("conditions", [])
+    for condition in conditions:
+        if condition.get("type") == "PodScheduled":
+            if condition.get("status") != "True":
+                condition["lastTransitionTime"] = now
+            condition["status"] = "True"
+            for name in ("reason", "message", "observedGeneration"):
+                condition.pop(name, None)
+            return
+    conditions.append({"type": "PodScheduled", "status": "True", "lastTransitionTime": now})
+
+
+def evict(api: Api, namespace: str, name: str, body: bytes, options: Options) -> Object:
+    """Delete a pod unless a disruption budget forbids it (429)."""
+    eviction, _ = schema.decode("policy.v1.Eviction", body, "Eviction", "v1") if body.strip() else ({}, [])
+    given = (eviction.get("metadata") or {}).get("name", name)
+    if given != name:
+        raise status.bad_request("name in URL does not match name in Eviction object")
+    entry = api.get(PODS, namespace, name)
+    pod = entry.object()
+    delete_options = eviction.get("deleteOptions") or {}
+    phase = (pod.get("status") or {}).get("phase")
+    ignores_budgets = phase in ("Succeeded", "Failed", "Pending") or pod["metadata"].get("deletionTimestamp")
+    if not ignores_budgets:
+        disruption.allow(api, pod, options.dry_run)
+    if not options.dry_run and not pod["metadata"].get("deletionTimestamp"):
+        api.modify(PODS, namespace, name, lambda p: _mark_evicted(p, api.timestamp()), subresource="status")
+    api.delete(PODS, namespace, name, delete_options, dry_run=options.dry_run)
+    return SUCCESS_201
+
+
+def _mark_evicted(pod: Object, now: str) -> None:
+    conditions = pod.setdefault("status", {}).setdefault("conditions", [])
+    conditions[:] = [condition for condition in conditions if condition.get("type") != "DisruptionTarget"]
+    conditions.append(
+        {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastTransitionTime": now,
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+    )
+
+
+# Scale
+
+
+def scale_of(kind: Kind, obj: Object) -> Object:
+    """The Scale of a workload."""
+    metadata = obj["metadata"]
+    spec, state = obj.get("spec") or {}, obj.get("status") or {}
+    shown: Object = {"replicas": state.get("replicas", 0)}
+    selector = _selector_text(kind, spec.get("selector"))
+    if selector:
+        shown["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {
+            key: metadata[key]
+            for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+            if key in metadata
+        },
+        "spec": {"replicas": spec.get("replicas", 0)} if spec.get("replicas") else {},
+        "status": shown,
+    }
+
+
+def _selector_text(kind: Kind, selector: Any) -> str:
+    if not selector:
+        return ""
+    if kind.plural == "replicationcontrollers":
+        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or ()))
+        operators = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        parts.append(operators.get(expression.get("operator", ""), f"!{key}"))
+    return ",".join(parts)
+
+
+def set_scale(api: Api, kind: Kind, namespace: str, name: str, scale: Object, options: Options) -> Object:
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if replicas < 0:
+        causes = [status.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")]
+        raise status.invalid("Scale", "autoscaling", name, causes)
+    entry = api.get(kind, namespace, name)
+    version = (scale.get("metadata") or {}).get("resourceVersion")
+    if version and version != str(entry.rv):
+        raise status.conflict(kind.plural, kind.group, name)
+
+    def change(obj: Object) -> None:
+        obj.setdefault("spec", {})["replicas"] = replicas
+
+    return scale_of(kind, api.modify(kind, namespace, name, change, options).object())
+
+
+def patch_scale(
+    api: Api, kind: Kind, namespace: str, name: str, content_type: str, body: bytes, options: Options
+) -> Object:
+    current = scale_of(kind, api.get(kind, namespace, name).object())
+    if content_type == patch.APPLY:
+        changed = patch.merge_patch(current, patch._decode(patch.yaml_to_json(body)))
+    else:
+        changed = patch.patched(content_type, "autoscaling.v1.Scale", current, body)
+    schema.normalize("autoscaling.v1.Scale", changed, "Scale", "v1")
+    return set_scale(api, kind, namespace, name, changed, options)
+
+
+# Namespaces
+
+
+def finalize(api: Api, name: str, obj: Object, options: Options) -> Entry:
+    """Replace a namespace's finalizers; one that is being deleted and has none left is gone."""
+    entry = api.get(NAMESPACES, "", name)
+    old = entry.object()
+    version = obj.get("metadata", {}).get("resourceVersion")
+    if version and version != str(entry.rv):
+        raise status.conflict("namespaces", "", name)
+    new = entry.object()
+    new["spec"] = {"finalizers": (obj.get("spec") or {}).get("finalizers") or []}
+    if not new["spec"]["finalizers"]:
+        new["spec"] = {}
+    return api.write(NAMESPACES, entry, old, new, options.dry_run)
+
+
+def request_token(api: Api, namespace: str, name: str, body: bytes, token: str) -> Object:
+    """A TokenRequest for a service account: an opaque token, an hour long by the book."""
+    request, _ = schema.decode("authentication.v1.TokenRequest", body, "TokenRequest", "v1")
+    request.setdefault("kind", "TokenRequest")
+    request.setdefault("apiVersion", "authentication.k8s.io/v1")
+    spec = request.setdefault("spec", {})
+    expires_s = spec.setdefault("expirationSeconds", 3600)
+    request["status"] = {
+        "token": token,
+        "expirationTimestamp": format_time(api.clock.now() + min(max(expires_s, 600), 2**31)),
+    }
+    return request

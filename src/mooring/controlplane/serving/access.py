@@ -1,0 +1,185 @@
+"""Who may talk to the server: bearer tokens, a kubeconfig for the administrator, an optional authoriser.
+
+Anonymous requests are refused except for health and version. Tokens never reach a log or an error text.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import csv
+import hashlib
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from mooring.controlplane.types.status import StatusError, unauthorized
+from mooring.errors import InputError, UsageError
+
+MAX_ISSUED = 1000
+MASTERS = "system:masters"
+OPEN_PATHS = frozenset(["/healthz", "/livez", "/readyz", "/version", "/version/"])
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is being asked for, in the terms of an access review."""
+
+    user: str
+    groups: tuple[str, ...]
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+Authorizer = Callable[[Attributes], bool]
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
+@dataclass(slots=True)
+class Access:
+    """Tokens and the decision who may do what; without an authoriser everybody who is known may do everything."""
+
+    admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    tokens: dict[str, User] = field(default_factory=dict, repr=False)
+    authorizer: Authorizer | None = None
+    _digests: dict[bytes, User] = field(default_factory=dict, repr=False)
+    _issued: deque[str] = field(default_factory=deque, repr=False)
+
+    def __post_init__(self) -> None:
+        self.tokens[self.admin_token] = User("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
+
+    def authenticate(self, header: str) -> User:
+        """The user of an Authorization header; 401 when it names nobody."""
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer":
+            raise unauthorized()
+        user = self.user_of(token.strip())
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def user_of(self, token: str) -> User | None:
+        """Look a token up by its digest, so that timing says nothing about the tokens themselves."""
+        return self._by_digest().get(_digest(token))
+
+    def _by_digest(self) -> dict[bytes, User]:
+        if not self._digests:
+            self._digests = {_digest(token): user for token, user in self.tokens.items()}
+        return self._digests
+
+    def issue(self, user: User) -> str:
+        """A new token for a user, valid until the server stops."""
+        token = secrets.token_urlsafe(32)
+        self._issued.append(token)
+        if len(self._issued) > MAX_ISSUED:
+            self.tokens.pop(self._issued.popleft(), None)
+        self.add({token: user})
+        return token
+
+    def add(self, tokens: Mapping[str, User]) -> None:
+        self.tokens.update(tokens)
+        self._digests = {}
+
+    def is_allowed(self, attributes: Attributes) -> bool:
+        if self.authorizer is None or MASTERS in attributes.groups:
+            return True
+        return self.authorizer(attributes)
+
+    def authorize(self, attributes: Attributes) -> None:
+        if self.is_allowed(attributes):
+            return
+        if attributes.resource:
+            where = f' in the namespace "{attributes.namespace}"' if attributes.namespace else " at the cluster scope"
+            resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+            qualified = attributes.resource + (f".{attributes.group}" if attributes.group else "")
+            subject = qualified + (f' "{attributes.name}"' if attributes.name else "")
+            why = (
+                f'User "{attributes.user}" cannot {attributes.verb} resource "{resource}" '
+                f'in API group "{attributes.group}"{where}'
+            )
+            details = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
+            raise StatusError(
+                403,
+                "Forbidden",
+                f"{subject} is forbidden: {why}",
+                details={key: value for key, value in details.items() if value},
+            )
+        raise StatusError(
+            403,
+            "Forbidden",
+            f'forbidden: User "{attributes.user}" cannot {attributes.verb} path "{attributes.path[:200]}"',
+        )
+
+
+def read_token_file(path: Path) -> dict[str, User]:
+    """Extra tokens from a CSV file: token, user name, uid, optionally a quoted comma-separated list of groups."""
+    tokens: dict[str, User] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.reader(file), start=1):
+                if not row or not "".join(row).strip() or row[0].startswith("#"):
+                    continue
+                if len(row) < 3 or not row[0].strip() or not row[1].strip():
+                    shape = 'token,user,uid[,"group1,group2"]'
+                    raise InputError(f"{path}:{number}: expected {shape}, found {len(row)} fields")
+                groups = tuple(group.strip() for group in row[3].split(",") if group.strip()) if len(row) > 3 else ()
+                tokens[row[0].strip()] = User(row[1].strip(), row[2].strip(), (*groups, "system:authenticated"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot read the token file: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: not a CSV file of tokens: {error}") from None
+    return tokens
+
+
+def kubeconfig(server: str, token: str, ca: bytes | None = None) -> Mapping[str, object]:
+    cluster: dict[str, object] = {"server": server}
+    if ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "mooring", "cluster": cluster}],
+        "users": [{"name": "mooring-admin", "user": {"token": token}}],
+        "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": "mooring-admin"}}],
+        "current-context": "mooring",
+    }
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise UsageError(f"{path}: cannot write: {error.strerror}") from None
+
+
+def write_kubeconfig(path: Path, server: str, token: str, ca: bytes | None = None) -> None:
+    write_private(path, yaml.safe_dump(dict(kubeconfig(server, token, ca)), sort_keys=False))

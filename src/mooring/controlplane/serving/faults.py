@@ -1,0 +1,105 @@
+"""Faults on purpose, for tests: requests that fail, wait or get no answer, watches that break. Off by default."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.status import StatusError, gone, too_many_requests
+
+ACTIONS = ("drop", "delay", "error", "gone", "duplicate", "throttle")
+
+
+@dataclass(slots=True)
+class Rule:
+    """What to do to the next ``times`` matching requests (or watch chunks), after letting ``skip`` of them pass.
+
+    ``drop`` cuts the connection, ``delay`` waits ``seconds``, ``error`` answers ``code``, ``gone`` answers 410 (on a
+    watch: sends an ERROR event and ends it), ``throttle`` answers 429, ``duplicate`` sends watch events twice.
+    """
+
+    action: str
+    method: str = ""
+    path: str = ""
+    times: int = 1
+    skip: int = 0
+    seconds: float = 0.0
+    code: int = 500
+    on_watch: bool = False
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise ValueError(f"fault {self.action!r}: use one of {', '.join(ACTIONS)}")
+
+    def takes(self, method: str, path: str) -> bool:
+        if self.times <= 0 or (self.method and self.method != method):
+            return False
+        if self.path and not re.search(self.path, path):
+            return False
+        if self.skip > 0:
+            self.skip -= 1
+            return False
+        self.times -= 1
+        return True
+
+
+@dataclass(slots=True)
+class Faults:
+    """The rules in force; the first that takes a request decides."""
+
+    rules: list[Rule] = field(default_factory=list)
+
+    def add(self, rule: Rule) -> Rule:
+        self.rules.append(rule)
+        return rule
+
+    def _taken(self, method: str, path: str, on_watch: bool) -> Rule | None:
+        candidates: Sequence[Rule] = [rule for rule in self.rules if rule.on_watch is on_watch]
+        return next((rule for rule in candidates if rule.takes(method, path)), None)
+
+    async def before(self, request: web.BaseRequest, path: str) -> None:
+        """Called before a request is looked at."""
+        rule = self._taken(request.method, path, on_watch=False)
+        if rule is None:
+            return
+        match rule.action:
+            case "drop":
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError("dropped on purpose")
+            case "delay":
+                await asyncio.sleep(rule.seconds)
+            case "gone":
+                raise gone("too old resource version: fault injected")
+            case "throttle":
+                raise too_many_requests("fault injected", rule.seconds or 1)
+            case "error":
+                raise StatusError(rule.code, "InternalError" if rule.code >= 500 else "Conflict", "fault injected")
+
+    async def on_watch(self, kind: Kind, lines: bytes, response: web.StreamResponse) -> bool:
+        """Called before watch lines are sent; True ends the watch instead of sending them."""
+        rule = self._taken("GET", f"/{kind.resource}", on_watch=True)
+        if rule is None:
+            return False
+        match rule.action:
+            case "drop":
+                return True
+            case "delay":
+                await asyncio.sleep(rule.seconds)
+            case "duplicate":
+                await response.write(lines)
+            case "gone":
+                await response.write(_GONE_EVENT)
+                return True
+        return False
+
+
+_GONE_EVENT = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+    b'"message":"too old resource version: fault injected","reason":"Expired","code":410}}\n'
+)

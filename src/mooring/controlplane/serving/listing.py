@@ -1,0 +1,196 @@
+"""The parameters of lists and watches: selectors, pages, versions; and a list's body."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.controlplane.registry.catalog import storage_of
+from mooring.controlplane.registry.events_view import from_core
+from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.storage import fields, selectors
+from mooring.controlplane.storage.hub import Match
+from mooring.controlplane.storage.store import Page, Store
+from mooring.controlplane.types import status
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+
+_encode = msgspec.json.Encoder().encode
+DEFAULT_WATCH_S = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a list asks for."""
+
+    kind: Kind
+    match: Match
+    limit: int = 0
+    start: str = ""
+    at: int = 0
+    not_older_than: int = 0
+
+    def page(self, store: Store) -> Page:
+        if self.not_older_than > store.rv:
+            raise status.too_large(self.not_older_than, store.rv)
+        stored = storage_of(self.kind)
+        match = self.match
+        exact = match.fields.exactly("metadata.name")
+        if exact is not None and match.namespace and not self.at:
+            entry = store.get(stored, match.namespace, exact)
+            return Page([entry] if entry is not None and match(entry) else [], store.rv)
+        if stored.resource == "pods" and not self.at and not self.limit:
+            node = match.fields.exactly("spec.nodeName")
+            if node:
+                found = sorted((e for e in store.pods_on(node) if match(e)), key=lambda e: e.key)
+                return Page(found, store.rv)
+        page = store.page(
+            stored,
+            match.namespace,
+            limit=self.limit,
+            start=self.start,
+            at=self.at,
+            match=match if match.is_selective() else None,
+        )
+        return page
+
+
+def _number(parameters: dict[str, str], name: str) -> int:
+    text = parameters.get(name, "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise status.bad_request(f"{name}: expected a number that is not negative, found {text[:40]!r}")
+    return int(text)
+
+
+def _version(parameters: dict[str, str]) -> int | None:
+    text = parameters.get("resourceVersion", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        cause = status.invalid_value(
+            "resourceVersion", text[:64], f"strconv.ParseUint: parsing {text[:64]!r}: invalid syntax"
+        )
+        raise status.invalid("ListOptions", "meta.k8s.io", "", [cause])
+    return int(text)
+
+
+def selection(route: Route, parameters: dict[str, str]) -> Selection:
+    kind = route.kind
+    field_selector = selectors.ANY_FIELDS
+    text = parameters.get("fieldSelector", "")
+    if text:
+        field_selector = selectors.parse_fields(text, fields.supported(kind), kind.kind)
+    if route.name:
+        field_selector = selectors.FieldSelector((*field_selector.terms, ("metadata.name", True, route.name)))
+    labels = (
+        selectors.parse_labels(parameters["labelSelector"]) if parameters.get("labelSelector") else selectors.EVERYTHING
+    )
+    match = Match(route.namespace, labels, field_selector)
+    limit = _number(parameters, "limit")
+    version = _version(parameters)
+    how = parameters.get("resourceVersionMatch", "")
+    if how not in ("", "Exact", "NotOlderThan"):
+        causes = [status.unsupported("resourceVersionMatch", how, ["Exact", "NotOlderThan"])]
+        raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+    if parameters.get("continue"):
+        at, start = _decode_continue(parameters["continue"])
+        if version:
+            raise status.bad_request("specifying resource version is not allowed when using continue")
+        return Selection(kind, match, limit, start, at)
+    if how == "Exact":
+        if not version:
+            causes = [
+                status.forbidden_field(
+                    "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                )
+            ]
+            raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+        return Selection(kind, match, limit, at=version)
+    return Selection(kind, match, limit, not_older_than=version or 0)
+
+
+def _encode_continue(rv: int, start: str) -> str:
+    token = _encode({"v": "meta.k8s.io/v1", "rv": rv, "start": start})
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+class _Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+
+def _decode_continue(text: str) -> tuple[int, str]:
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        token = msgspec.json.decode(base64.urlsafe_b64decode(padded.encode("ascii")), type=_Token)
+    except (binascii.Error, ValueError, UnicodeEncodeError):
+        raise status.bad_request("continue key is not valid") from None
+    if token.v != "meta.k8s.io/v1" or token.rv < 1 or token.rv > 2**62:
+        raise status.bad_request("continue key is not valid: server does not recognize this encoded version")
+    return token.rv, token.start
+
+
+def list_metadata(page: Page, chosen: Selection) -> Object:
+    metadata: Object = {"resourceVersion": str(page.rv)}
+    if page.next_key:
+        metadata["continue"] = _encode_continue(page.rv, page.next_key)
+        if not chosen.match.is_selective():
+            metadata["remainingItemCount"] = page.remaining
+    return metadata
+
+
+def list_body(kind: Kind, page: Page, chosen: Selection, form: str = "") -> bytes:
+    """The bytes of a list, made of the objects' own bytes."""
+    if form == "partial":
+        items = [
+            _encode(
+                {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": e.object()["metadata"]}
+            )
+            for e in page.entries
+        ]
+        head: Object = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+    else:
+        items = (
+            [_encode(from_core(e.object())) for e in page.entries] if kind.stored_as else [e.raw for e in page.entries]
+        )
+        head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
+    head["metadata"] = list_metadata(page, chosen)
+    return b'%s,"items":[%s]}' % (_encode(head)[:-1], b",".join(items))
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    since: int | None
+    """Events after this version; None begins with the present state."""
+    wants_initial_end: bool
+    bookmarks: bool
+    timeout_s: float
+
+
+def watch_options(parameters: dict[str, str]) -> WatchOptions:
+    version = _version(parameters)
+    bookmarks = parameters.get("allowWatchBookmarks") in ("true", "1")
+    how = parameters.get("resourceVersionMatch", "")
+    initial = parameters.get("sendInitialEvents")
+    timeout_s = float(_number(parameters, "timeoutSeconds")) or DEFAULT_WATCH_S
+    if parameters.get("continue"):
+        raise status.bad_request("continue is not allowed for a watch")
+    if initial is not None:
+        if how != "NotOlderThan":
+            why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            causes = [status.forbidden_field("resourceVersionMatch", why)]
+            raise status.invalid("ListOptions", "meta.k8s.io", "", causes)
+        if initial in ("true", "1"):
+            return WatchOptions(None, bookmarks, bookmarks, timeout_s)
+    elif how:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise status.invalid("ListOptions", "meta.k8s.io", "", [status.forbidden_field("resourceVersionMatch", why)])
+    if initial in ("false", "0") and not version:
+        return WatchOptions(-1, False, bookmarks, timeout_s)
+    return WatchOptions(version or None, False, bookmarks, timeout_s)

@@ -1,0 +1,245 @@
+"""Label and field selectors as clients send them: strings in, a test on labels or fields out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from mooring.controlplane.types.status import StatusError, bad_request
+
+_LABEL_NAME = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$")
+_PREFIX = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_TOKEN = re.compile(r"\s*(?:(!=|==|=|!|<|>|,|\(|\))|([^\s,=!()<>]+))")
+Test = Callable[[Mapping[str, str]], bool]
+
+
+@lru_cache(maxsize=65536)
+def is_label_key(key: str) -> bool:
+    prefix, slash, name = key.rpartition("/")
+    if slash and (not prefix or len(prefix) > 253 or not _PREFIX.match(prefix)):
+        return False
+    return _LABEL_NAME.match(name) is not None
+
+
+@lru_cache(maxsize=65536)
+def is_label_value(value: str) -> bool:
+    return value == "" or _LABEL_NAME.match(value) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One label requirement; ``operator`` is in, notin, exists, !, gt or lt."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+        (bound,) = self.values
+        try:
+            number = int(value) if value is not None else None
+        except ValueError:
+            return False
+        if number is None:
+            return False
+        return number > int(bound) if self.operator == "gt" else number < int(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+
+EVERYTHING = LabelSelector()
+
+
+def _cannot_parse(text: str, why: str) -> StatusError:
+    return bad_request(f"unable to parse requirement: {why}: {text[:200]!r}")
+
+
+def parse_labels(text: str) -> LabelSelector:
+    """Read ``a=b,c in (d,e),!f``; a 400 says what is wrong with it."""
+    tokens: list[str] = []
+    at = 0
+    stripped = text.rstrip()
+    while at < len(stripped):
+        found = _TOKEN.match(stripped, at)
+        if not found:
+            raise _cannot_parse(text, f"unexpected character {stripped[at]!r}")
+        tokens.append(found[1] or found[2])
+        at = found.end()
+    requirements: list[Requirement] = []
+    i = 0
+    while i < len(tokens):
+        if requirements:
+            if tokens[i] != ",":
+                raise _cannot_parse(text, f"found '{tokens[i]}', expected: ',' or 'end of string'")
+            i += 1
+            if i == len(tokens):
+                raise _cannot_parse(text, "found '', expected: identifier after ','")
+        i = _parse_one(text, tokens, i, requirements)
+    return LabelSelector(tuple(requirements))
+
+
+_PUNCTUATION = frozenset(["!=", "==", "=", "!", "<", ">", ",", "(", ")"])
+
+
+def _parse_one(text: str, tokens: list[str], i: int, out: list[Requirement]) -> int:
+    def token(j: int) -> str:
+        return tokens[j] if j < len(tokens) else ""
+
+    negated = token(i) == "!"
+    if negated:
+        i += 1
+    key = token(i)
+    if not key or key in _PUNCTUATION:
+        raise _cannot_parse(text, f"found '{key}', expected: identifier")
+    if not is_label_key(key):
+        raise _cannot_parse(text, f"invalid label key {key[:100]!r}")
+    i += 1
+    if negated:
+        out.append(Requirement(key, "!"))
+        return i
+    operator = token(i)
+    if operator in ("", ","):
+        out.append(Requirement(key, "exists"))
+        return i
+    i += 1
+    if operator in ("in", "notin"):
+        if token(i) != "(":
+            raise _cannot_parse(text, f"found '{token(i)}' expected: '('")
+        i += 1
+        values: set[str] = set()
+        pending = ""
+        while token(i) not in (")", ""):
+            if token(i) == ",":
+                values.add(pending)
+                pending = ""
+            elif pending or token(i) in _PUNCTUATION:
+                raise _cannot_parse(text, f"found '{token(i)}', expected: ',' or ')'")
+            else:
+                pending = token(i)
+            i += 1
+        if token(i) != ")":
+            raise _cannot_parse(text, "found '', expected: ')'")
+        values.add(pending)
+        _check_values(text, values)
+        out.append(Requirement(key, operator, frozenset(values)))
+        return i + 1
+    value = token(i)
+    if value in _PUNCTUATION and value != ",":
+        raise _cannot_parse(text, f"found '{value}', expected: identifier")
+    if value == ",":
+        value = ""
+    elif value:
+        i += 1
+    if operator in ("=", "=="):
+        _check_values(text, {value})
+        out.append(Requirement(key, "in", frozenset([value])))
+    elif operator == "!=":
+        _check_values(text, {value})
+        out.append(Requirement(key, "notin", frozenset([value])))
+    elif operator in ("<", ">"):
+        if not re.fullmatch(r"[-+]?\d{1,19}", value):
+            raise _cannot_parse(text, "for 'Gt', 'Lt' operators, the value must be an integer")
+        out.append(Requirement(key, "gt" if operator == ">" else "lt", frozenset([value])))
+    else:
+        raise _cannot_parse(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+    return i
+
+
+def _check_values(text: str, values: set[str]) -> None:
+    for value in values:
+        if not is_label_value(value):
+            raise _cannot_parse(text, f"invalid label value {value[:100]!r}")
+
+
+def from_object(selector: Mapping[str, Any] | None) -> LabelSelector | None:
+    """A LabelSelector object (matchLabels, matchExpressions); None selects nothing, an empty one everything."""
+    if selector is None:
+        return None
+    found = [Requirement(key, "in", frozenset([value])) for key, value in (selector.get("matchLabels") or {}).items()]
+    names = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+    for expression in selector.get("matchExpressions") or ():
+        operator = names.get(expression.get("operator", ""))
+        if operator is None:
+            return None
+        found.append(Requirement(expression.get("key", ""), operator, frozenset(expression.get("values") or ())))
+    return LabelSelector(tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Conjunction of ``field=value`` and ``field!=value``."""
+
+    terms: tuple[tuple[str, bool, str], ...] = ()
+
+    def matches(self, field: Callable[[str], str]) -> bool:
+        """Whether all terms hold; ``field`` gives a field's value, empty where there is none."""
+        return all((field(name) == value) is equal for name, equal, value in self.terms)
+
+    def exactly(self, name: str) -> str | None:
+        """The value a field must have, where the selector pins one down."""
+        return next((value for field, equal, value in self.terms if equal and field == name), None)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+
+ANY_FIELDS = FieldSelector()
+
+
+def parse_fields(text: str, supported: frozenset[str], kind: str) -> FieldSelector:
+    """Read ``a=b,c!=d`` with backslash escapes; unsupported fields are a 400, as upstream."""
+    terms: list[tuple[str, bool, str]] = []
+    for part in _split_escaped(text):
+        if not part:
+            continue
+        found = re.match(r"^((?:[^=!\\]|\\.)*?)(==|!=|=)(.*)$", part, re.DOTALL)
+        if not found:
+            raise bad_request(f"invalid selector: '{text[:200]}'; can't understand '{part[:200]}'")
+        name, operator, value = found[1].strip(), found[2], re.sub(r"\\([\\,=])", r"\1", found[3])
+        if name not in supported:
+            raise bad_request(f'"{name[:100]}" is not a known field selector: only "{kind_fields(supported)}"')
+        terms.append((name, operator != "!=", value))
+    return FieldSelector(tuple(terms))
+
+
+def kind_fields(supported: frozenset[str]) -> str:
+    return '", "'.join(sorted(supported))
+
+
+def _split_escaped(text: str) -> list[str]:
+    parts, current, escaped = [], "", False
+    for char in text:
+        if escaped:
+            current += char
+            escaped = False
+        elif char == "\\":
+            current += char
+            escaped = True
+        elif char == ",":
+            parts.append(current)
+            current = ""
+        else:
+            current += char
+    return [*parts, current]
