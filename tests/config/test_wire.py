@@ -65,6 +65,12 @@ def test_keys_are_written_as_base64_and_can_be_hidden() -> None:
     assert to_wire(config, redact=True)["extenders"][0]["tlsConfig"] == {"keyData": "REDACTED"}
 
 
+def test_an_extenders_password_can_be_hidden() -> None:
+    config = config_from_dict({"extenders": [{"urlPrefix": "https://me:secret@x/ext"}]})
+    assert to_wire(config)["extenders"][0]["urlPrefix"] == "https://me:secret@x/ext"
+    assert to_wire(config, redact=True)["extenders"][0]["urlPrefix"] == "https://me:***@x/ext"
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 import gzip
+import logging
 import ssl
 import threading
 import time
@@ -18,10 +20,11 @@ from scripted_server import Script, make_certificate, serving
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.config.load import config_from_dict
+from mooring.engine.extenders import Extenders
 from mooring.errors import ConfigError
 from mooring.extender import transport
 from mooring.extender.breaker import CircuitBreaker
-from mooring.extender.client import HttpExtender, ask_together, build_extenders
+from mooring.extender.client import HttpExtender, SerializedNodes, ask_together, build_extenders
 from mooring.extender.objects import RawObjects, without_type
 from mooring.extender.traffic import make_node, make_pod
 from mooring.extender.transport import Body, deflate
@@ -97,6 +100,64 @@ def test_what_an_answer_took_is_free_when_it_is_read(server: Script, monkeypatch
     finally:
         gc.enable()
         connections.close()
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "sent"),
+    [
+        pytest.param("me:se%20cret", "me:se cret", id="a user and a password"),
+        pytest.param("me", "me:", id="a user alone"),
+    ],
+)
+def test_a_user_in_the_url_is_sent_as_go_sends_it(server: Script, userinfo: str, sent: str) -> None:
+    world = World()
+    url = f"http://{userinfo}@127.0.0.1:{server.port}"
+    made = extender(world, server.port, urlPrefix=url, nodeCacheCapable=True)
+    server.say("/filter", ALL)
+    made.filter(world.pod, world.infos)
+    made.close()
+    kind, _, value = server.asked[0].headers["Authorization"].partition(" ")
+    assert (kind, base64.b64decode(value).decode()) == ("Basic", sent)
+    assert server.asked[0].headers["Host"] == f"127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ALL, id="when all goes well"),
+        pytest.param({"hang_up": True}, id="when it hangs up"),
+        pytest.param({"status": 500, "raw": "x"}, id="when it fails"),
+        pytest.param({"body": {"NodeNames": ["another"]}}, id="when it makes up nodes"),
+        pytest.param(
+            {"status": 307, "raw": "", "headers": {"Location": "http://me:secret@127.0.0.1:1/"}},
+            id="when it sends us elsewhere",
+        ),
+    ],
+)
+def test_a_password_in_the_url_is_shown_nowhere(
+    server: Script, answer: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    world = World()
+    said: list[object] = []
+
+    class Observer:
+        def on_call(self, extender: str, verb: str, seconds: float, error: ExtenderError | None) -> None:
+            said.extend((extender, error))
+
+        def on_breaker(self, extender: str, is_open: bool, why: str) -> None:
+            said.extend((extender, why))
+
+    url = f"http://me:secret@127.0.0.1:{server.port}"
+    entry = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "ignorable": True}
+    configs = config_from_dict({"extenders": [entry]}).extenders
+    made = HttpExtender(configs[0], SerializedNodes(world.raw), observer=Observer(), breaker_failures=1)
+    server.say("/filter", answer)
+    for _ in range(2):
+        Extenders([made]).filter(world.pod, world.infos, {})
+    made.close()
+    assert made.name == f"http://me:***@127.0.0.1:{server.port}"
+    assert len(said) >= 4 and "secret" not in f"{said} {made!r} {caplog.text}"
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def _summary(
             }
             for name, points in expanded.items()
         ],
-        "extenders": [extender.url_prefix for extender in loaded.extenders],
+        "extenders": [extender.shown_url for extender in loaded.extenders],
     }
 
 
@@ -171,7 +171,7 @@ def _draw(
         to.print()
     for extender in loaded.extenders:
         verbs = (extender.filter_verb, extender.prioritize_verb, extender.preempt_verb, extender.bind_verb)
-        to.print(f"Extender {extender.url_prefix}: {', '.join(filter(None, verbs)) or 'no verbs'}", markup=False)
+        to.print(f"Extender {extender.shown_url}: {', '.join(filter(None, verbs)) or 'no verbs'}", markup=False)
     errors = console(stderr=True)
     for warning in warnings:
         errors.print(f"warning: {warning}", style="yellow", markup=False)

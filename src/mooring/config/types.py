@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from mooring.api.core import NodeAffinity, TopologySpreadConstraint
+from mooring.urls import without_password
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = GROUP + "/v1"
@@ -243,6 +244,11 @@ class Extender(ConfigStruct, frozen=True):
     node_cache_capable: bool = False
     managed_resources: list[ExtenderManagedResource] = []
     ignorable: bool = False
+
+    @property
+    def shown_url(self) -> str:
+        """Return the URL for logs, metrics and pages: without the password that it may hold."""
+        return without_password(self.url_prefix)
 
     @property
     def request_timeout_s(self) -> float:

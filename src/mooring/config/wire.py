@@ -63,7 +63,7 @@ _DURATIONS: dict[type[msgspec.Struct], frozenset[str]] = {
 
 
 def to_wire(config: KubeSchedulerConfiguration, *, redact: bool = False) -> dict[str, Any]:
-    """Return the configuration as a plain v1 document; ``redact`` hides private keys from other eyes."""
+    """Return the configuration as a plain v1 document; ``redact`` hides private keys and passwords."""
     document: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     document.update(_object(config, redact))
     return document
@@ -95,6 +95,8 @@ def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:
             written[field.encode_name] = format_duration(item)
         elif field.name == "key_data" and redact:
             written[field.encode_name] = _REDACTED
+        elif isinstance(value, Extender) and field.name == "url_prefix" and redact:
+            written[field.encode_name] = value.shown_url
         else:
             written[field.encode_name] = _value(item, redact)
     return written

@@ -36,6 +36,7 @@ from mooring.framework.extender import (
 )
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo
+from mooring.urls import without_password
 
 T = TypeVar("T")
 
@@ -129,7 +130,8 @@ class HttpExtender:
 
     @property
     def name(self) -> str:
-        return self.config.url_prefix
+        """What logs, metrics and events call it: its URL, without a password."""
+        return self.config.shown_url
 
     @property
     def is_ignorable(self) -> bool:
@@ -279,7 +281,7 @@ class HttpExtender:
             raise
         self.breaker.answered()
         if answer.status != 200:
-            raise ExtenderError(f"failed {action} with extender at URL {url}, code {answer.status}")
+            raise ExtenderError(f"failed {action} with extender at URL {without_password(url)}, code {answer.status}")
         return read(answer.body)
 
 

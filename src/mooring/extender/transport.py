@@ -7,6 +7,7 @@ them. A thread may use a transport while another one does.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ipaddress
 import select
@@ -19,12 +20,13 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 import httptools
 
 from mooring import __version__
 from mooring.framework.extender import ExtenderError
+from mooring.urls import without_password
 
 MAX_IDLE = 8
 IDLE_S = 60.0
@@ -110,13 +112,13 @@ class Transport:
             except NoAnswer as error:
                 if isinstance(error, _InBody):
                     raise
-                raise NoAnswer(f'{method.title()} "{target}": {error}') from None
+                raise NoAnswer(f'{method.title()} "{without_password(target)}": {error}') from None
             if answer.status not in (301, 302, 303, 307, 308) or not location:
                 return answer
             target = urljoin(target, location)
             if answer.status < 307:
                 method, payload = "GET", Body(())
-        raise NoAnswer(f'{method.title()} "{target}": stopped after {MAX_REDIRECTS} redirects')
+        raise NoAnswer(f'{method.title()} "{without_password(target)}": stopped after {MAX_REDIRECTS} redirects')
 
     def _once(
         self, method: str, url: str, body: Body, deadline: float, *, may_repeat: bool
@@ -160,6 +162,9 @@ class Transport:
             f"User-Agent: mooring/{__version__}",
             "Accept-Encoding: gzip",
         ]
+        if parts.username is not None:
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers.append(f"Authorization: Basic {base64.b64encode(user.encode()).decode()}")
         if method == "GET":
             return ("\r\n".join(headers) + "\r\n\r\n").encode("latin-1", "replace")
         headers.append("Content-Type: application/json")
