@@ -146,7 +146,7 @@ def test_completing_a_command_name() -> None:
 def test_the_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from mooring.cli.main import run; run(['--help']); "
-        "print([m for m in ('numpy', 'aiohttp', 'rich', 'prometheus_client') if m in sys.modules])"
+        "print([m for m in ('numpy', 'aiohttp', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -221,7 +221,7 @@ def test_refusals_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> No
         text = client.answer()[2].decode()
         client.close()
     for code in (400, 404, 413):
-        assert f'mooring_extender_requests_total{{code="{code}",verb=""}} 1.0' in text
+        assert f'mooring_extender_requests_total{{code="{code}",verb=""}} 1\n' in text
     assert [record.values["code"] for record in caplog.records] == [400, 413, 404]  # type: ignore[attr-defined]
 
 

@@ -258,7 +258,7 @@ async def test_handlers_that_hang_cost_their_own_requests_and_show_in_health() -
                 for path in ("/healthz", "/livez", "/readyz"):
                     status, text = await page(path)
                     assert status == health[0] and text.startswith(health[1])
-                assert f"mooring_extender_hung_calls {hung}.0" in (await page("/metrics"))[1]
+                assert f"mooring_extender_hung_calls {hung}\n" in (await page("/metrics"))[1]
         finally:
             Blocked.released.set()
     Blocked.released.clear()
@@ -360,10 +360,10 @@ async def test_metrics_count_calls_and_nodes() -> None:
         await post(session, f"{url}/filter", b"")
         async with session.get(f"{url}/metrics") as answer:
             text = await answer.text()
-    assert 'mooring_extender_requests_total{code="200",verb="filter"} 1.0' in text
-    assert 'mooring_extender_requests_total{code="400",verb="filter"} 1.0' in text
-    assert 'mooring_extender_nodes_total{result="kept",verb="filter"} 2.0' in text
-    assert 'mooring_extender_info{name="Ssd"} 1.0' in text
+    assert 'mooring_extender_requests_total{code="200",verb="filter"} 1\n' in text
+    assert 'mooring_extender_requests_total{code="400",verb="filter"} 1\n' in text
+    assert 'mooring_extender_nodes_total{result="kept",verb="filter"} 2\n' in text
+    assert 'mooring_extender_info{name="Ssd"} 1\n' in text
 
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:

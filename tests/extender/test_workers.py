@@ -76,9 +76,9 @@ def calls() -> Iterator[Calls]:
 
 def test_a_call_in_time_gives_its_result(calls: Calls) -> None:
     call = calls.started()
-    assert calls.workers.is_busy
+    assert calls.workers.in_flight == 1
     assert call.end() == "done" and not call.given_up.is_set()
-    assert not calls.workers.is_busy
+    assert calls.workers.in_flight == 0
 
 
 def test_only_calls_whose_time_is_up_are_given_up(calls: Calls) -> None:
@@ -91,12 +91,12 @@ def test_only_calls_whose_time_is_up_are_given_up(calls: Calls) -> None:
 def test_a_late_call_is_given_up_once_and_its_result_is_dropped(calls: Calls, caplog: pytest.LogCaptureFixture) -> None:
     call = calls.started()
     calls.let_time_pass()
-    assert call.given_up.is_set() and calls.workers.hung == 1 and calls.workers.is_busy
+    assert call.given_up.is_set() and calls.workers.hung == 1 and calls.workers.in_flight == 1
     call.given_up.clear()
     calls.let_time_pass()
     assert not call.given_up.is_set()
     assert isinstance(call.end(), TooLate)
-    assert calls.workers.hung == 0 and not calls.workers.is_busy
+    assert calls.workers.hung == 0 and calls.workers.in_flight == 0
     assert [record.message for record in caplog.records] == ["calls hang", "a call that was given up has ended"]
 
 

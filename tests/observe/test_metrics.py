@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mooring.metrics import Registry, exponential_buckets, go_float
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
-from mooring.observe.registry import Registry, exponential_buckets, go_float
 
 WIRE = Path(__file__).parent / "wire"
 RECORDED = (WIRE / "metrics.txt").read_text()

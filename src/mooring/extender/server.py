@@ -22,21 +22,20 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from mooring.config.duration import parse_duration
 from mooring.extender.body_memory import BodyMemory
 from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
 from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
+from mooring.extender.metrics import ServerMetrics, VerbMetrics
 from mooring.extender.requests import BadRequest, Body, WrongForm
 from mooring.extender.workers import TooLate, Workers
+from mooring.metrics import CONTENT_TYPE
 
 log = logging.getLogger("mooring.extender.server")
 
 _CAN_SAY_ERROR = ("filter", "bind")  # the others' answers have no room for one
-_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,47 +57,13 @@ def timeout_for(http_timeout: str) -> float:
     return 0.9 * parse_duration(http_timeout) if http_timeout else Limits().handler_timeout_s
 
 
-class Metrics:
-    """What ``/metrics`` shows."""
-
-    def __init__(self, name: str) -> None:
-        self.registry = CollectorRegistry()
-        labels = ["verb", "code"]
-        self.requests = Counter(
-            "mooring_extender_requests_total", "Requests by verb and outcome.", labels, registry=self.registry
-        )
-        self.seconds = Histogram(
-            "mooring_extender_request_duration_seconds",
-            "How long requests took, from the last byte in to the first byte out.",
-            ["verb"],
-            buckets=_BUCKETS,
-            registry=self.registry,
-        )
-        self.nodes = Counter(
-            "mooring_extender_nodes_total",
-            "Nodes that were offered (result=offered) and kept.",
-            ["verb", "result"],
-            registry=self.registry,
-        )
-        self.in_flight = Gauge(
-            "mooring_extender_requests_in_flight", "Requests being answered.", registry=self.registry
-        )
-        self.hung = Gauge(
-            "mooring_extender_hung_calls",
-            "Calls that have not returned although their time is up.",
-            registry=self.registry,
-        )
-        info = Gauge("mooring_extender_info", "The extender that is served.", ["name"], registry=self.registry)
-        info.labels(name).set(1)
-
-
 class ExtenderServer:
     """Routes, limits, metrics and logs around an extender's verbs."""
 
     def __init__(self, served: Served, *, prefix: str = "", limits: Limits | None = None) -> None:
         self.served = served
         self.limits = limits or Limits()
-        self.metrics = Metrics(served.settings.name)
+        self.metrics = ServerMetrics(served.settings.name)
         self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
         self._verbs = {f"{self._prefix}/{verb}": _Verb(verb, self) for verb in served.verbs}
         self._pages: dict[str, Callable[[], Answer]] = {
@@ -111,7 +76,7 @@ class ExtenderServer:
     @property
     def is_busy(self) -> bool:
         """Whether a handler is still running, perhaps for ever."""
-        return self._workers is not None and self._workers.is_busy
+        return self._workers is not None and self._workers.in_flight > 0
 
     def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
         """Begin to serve; return the port."""
@@ -158,17 +123,17 @@ class ExtenderServer:
         return Answer(f"unhealthy: {text}".encode(), 503, content_type="text/plain")
 
     def _metrics(self) -> Answer:
-        self.metrics.hung.set(self._workers.hung if self._workers is not None else 0)
-        return Answer(generate_latest(self.metrics.registry), content_type=CONTENT_TYPE_LATEST)
+        assert self._workers is not None, "requests come after start"
+        body = self.metrics.render(in_flight=self._workers.in_flight, hung=self._workers.hung)
+        return Answer(body, content_type=CONTENT_TYPE)
 
     def _refuse(self, refused: Refused) -> Answer:
         """An answer to what reaches no verb."""
-        self.metrics.requests.labels("", str(refused.status)).inc()
+        self.metrics.count_refused(refused.status)
         log.warning("a request is refused", extra={"values": {"err": str(refused), "code": refused.status}})
         return Answer(msgspec.json.encode({"Error": str(refused)}), refused.status)
 
     def _verb(self, verb: _Verb, request: Request, connection: Connection) -> Answer | None:
-        self.metrics.in_flight.inc()
         started = time.perf_counter()
         try:
             _check_type(request)
@@ -176,13 +141,11 @@ class ExtenderServer:
             found = self._run(verb, body, request, connection)
         except (Refused, BadRequest, HandlerError) as error:
             return self._failed(verb.name, error, time.perf_counter() - started)
-        finally:
-            self.metrics.in_flight.dec()
         if found is None:
             return None
         data, facts = found
         took_s = time.perf_counter() - started
-        verb.count(facts, took_s)
+        verb.metrics.count(facts, took_s)
         return Answer(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
     def _run(self, verb: _Verb, body: Body, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
@@ -205,28 +168,18 @@ class ExtenderServer:
             status = 400
         else:
             status = 200 if verb in _CAN_SAY_ERROR else 500
-        self.metrics.seconds.labels(verb).observe(took_s)
-        self.metrics.requests.labels(verb, "error" if status == 200 else str(status)).inc()
+        self.metrics.count_failed(verb, "error" if status == 200 else str(status), took_s)
         log.error(f"{verb} failed", extra={"values": {"err": str(error), "code": status}})
         return Answer(error_answer(verb, str(error)), status)
 
 
 class _Verb:
-    """A verb and where its calls are counted: looked up once, because looking up costs more than counting."""
+    """A verb, and where its calls are counted."""
 
     def __init__(self, name: str, server: ExtenderServer) -> None:
         self.name = name
         self.answer = server.served.verbs[name]
-        self._seconds = server.metrics.seconds.labels(name)
-        self._offered = server.metrics.nodes.labels(name, "offered")
-        self._kept = server.metrics.nodes.labels(name, "kept")
-        self._succeeded = server.metrics.requests.labels(name, "200")
-
-    def count(self, facts: Facts, took_s: float) -> None:
-        self._seconds.observe(took_s)
-        self._succeeded.inc()
-        self._offered.inc(facts.nodes)
-        self._kept.inc(max(facts.kept, 0))
+        self.metrics = VerbMetrics(server.metrics, name)
 
     def log(self, facts: Facts, took_s: float) -> None:
         values = {"pod": facts.pod, "nodes": facts.nodes, "kept": facts.kept, "ms": round(took_s * 1000, 2)}

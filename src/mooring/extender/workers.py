@@ -61,9 +61,9 @@ class Workers:
         threading.Thread(target=self._watch, name="extender-watchdog", daemon=True).start()
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a call is still running or waiting, perhaps for ever."""
-        return bool(self._calls) or self.hung > 0
+    def in_flight(self) -> int:
+        """Calls that run or wait, with those that hang."""
+        return len(self._calls) + self.hung
 
     @property
     def is_healthy(self) -> bool:

@@ -6,15 +6,11 @@ often keeps the bound child. Rendering is for the endpoint and happens there.
 
 from __future__ import annotations
 
-import gc
 import platform
 from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-
-from mooring.observe.registry import Registry, exponential_buckets, go_float
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+from mooring.metrics import Registry, exponential_buckets
+from mooring.observe.process_metrics import process_metrics
 
 _ATTEMPT = exponential_buckets(0.001, 2, 15)
 _EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)
@@ -285,7 +281,7 @@ class SchedulerMetrics:
         """Write all metrics in Prometheus' text form."""
         for callback in self._before_render:
             callback()
-        return self.registry.render().encode() + process_metrics()
+        return (self.registry.render() + process_metrics()).encode()
 
     def reset(self) -> None:
         """Forget the scheduler's own counts, as DELETE /metrics does upstream."""
@@ -295,15 +291,3 @@ class SchedulerMetrics:
 def sli_attempts_label(attempts: int) -> str:
     """The ``attempts`` label: exact up to 14, ``15+`` beyond."""
     return str(attempts) if attempts < 15 else "15+"
-
-
-_process_registry = CollectorRegistry()
-ProcessCollector(registry=_process_registry)
-
-
-def process_metrics() -> bytes:
-    """CPU, memory, file descriptors and start time of this process, and what Python's garbage collector does."""
-    out: list[str] = []
-    out.append("# HELP python_gc_objects_frozen Objects out of the garbage collector's sight.\n")
-    out.append(f"# TYPE python_gc_objects_frozen gauge\npython_gc_objects_frozen {go_float(gc.get_freeze_count())}\n")
-    return generate_latest(_process_registry) + "".join(out).encode()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mooring.api.core import Pod
 from mooring.api.quantity import NANO
 from mooring.errors import ParseError
-from mooring.observe.registry import escape_label, go_float
+from mooring.metrics import escape_label, go_float
 from mooring.state.requests import Amounts, is_pod_level_name, is_sidecar, parse_amounts, pod_requests
 
 _HELP = (

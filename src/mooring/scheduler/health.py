@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mooring.observe.registry import Registry
+from mooring.metrics import Registry
 
 log = logging.getLogger("mooring.scheduler.serving")
 

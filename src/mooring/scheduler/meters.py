@@ -8,8 +8,8 @@ from typing import Any
 from mooring.clock import Clock, SystemClock
 from mooring.framework.plugin_timing import POINTS, PluginTimer
 from mooring.framework.status import CODE_NAMES, Code
+from mooring.metrics import CounterChild, GaugeChild, HistogramChild
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
-from mooring.observe.registry import CounterChild, GaugeChild, HistogramChild
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.cluster import Cluster

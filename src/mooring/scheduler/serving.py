@@ -21,8 +21,8 @@ from aiohttp import web
 from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, UsageError
+from mooring.metrics import CONTENT_TYPE
 from mooring.observe import logs
-from mooring.observe.metrics import CONTENT_TYPE
 from mooring.observe.pod_resources import render_pod_resources
 from mooring.scheduler.health import HealthChecks, Verdict, ping
 from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User

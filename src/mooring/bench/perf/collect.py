@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from mooring.errors import MooringError
-from mooring.observe.registry import HistogramChild, exponential_buckets
+from mooring.metrics import HistogramChild, exponential_buckets
 
 SCHEDULED, ATTEMPTED = "Scheduled", "Attempted"
 WINDOW_S = 1.0

@@ -1,8 +1,9 @@
 """Counters, gauges and histograms that cost little to update, and Prometheus' text form of them.
 
 A bound child is an object with a number in it: updating it is one attribute access, observing a histogram one
-bisection. All updates happen in the event loop's thread, so there are no locks. Rendering writes what Go's client
-library would write: label names sorted, ``le`` last, numbers in Go's shortest form, families without children left out.
+bisection. There are no locks: either one thread makes all updates, or the threads share a lock of their own.
+Rendering writes what Go's client library would write: label names sorted, ``le`` last, numbers in Go's shortest form,
+families without children left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Generic, TypeVar
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 
 class CounterChild:
