@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
+from mooring.cli.learn_live import schedule_for, serve_sandbox
 from mooring.cli.main import run
 from mooring.client.kubeconfig import find_config
 from mooring.client.rest import RestClient
 from mooring.lessons.course import LESSONS, lesson
+
+Start = Callable[..., "subprocess.Popen[str]"]
+ReadUntil = Callable[["subprocess.Popen[str]", str], str]
 
 
 @pytest.fixture(autouse=True)
@@ -154,24 +163,43 @@ def test_an_exception_while_playing_names_the_line(capsys: pytest.CaptureFixture
     assert re.search(r"mooring: mine\.py: line \d+, in filter: `if node\.unschedulable:`: AttributeError", err)
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "mooring", "learn", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
+class Heard:
+    """A console and a teller whose lines a test can wait for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._came = asyncio.Event()
+        self.console = Console(file=self, width=200)  # type: ignore[arg-type]
+
+    def write(self, text: str) -> int:
+        self.lines += text.splitlines()
+        self._came.set()
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def tell(self, at_s: float, who: str, text: str) -> None:
+        self.write(text)
+
+    async def until(self, wanted: str) -> str:
+        while True:
+            found = next((line for line in self.lines if wanted in line), None)
+            if found is not None:
+                return found
+            self._came.clear()
+            await self._came.wait()
 
 
-def read_until(process: subprocess.Popen[str], wanted: str) -> str:
-    assert process.stdout is not None
-    seen = ""
-    for line in process.stdout:
-        seen += line
-        if wanted in line:
-            return seen
-    raise AssertionError(f"{wanted!r} was not printed: {seen}")
+@contextlib.asynccontextmanager
+async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def create_pod(kubeconfig: str, name: str) -> None:
@@ -181,25 +209,57 @@ async def create_pod(kubeconfig: str, name: str) -> None:
         await client.create("/api/v1/namespaces/default/pods", body)
 
 
+async def test_a_sandbox_schedules_the_learners_pods() -> None:
+    heard = Heard()
+    async with running(serve_sandbox(heard.console, heard.tell, 1, lesson(1).module("scheduler"))):
+        kubeconfig = (await heard.until("export KUBECONFIG=")).partition("=")[2]
+        await heard.until("Ctrl-C ends it")
+        await create_pod(kubeconfig, "mine")
+        await heard.until("Scheduled: Successfully assigned default/mine to node")
+
+
+async def test_a_sandbox_serves_and_another_lesson_can_schedule_for_it() -> None:
+    """The sandbox is a cluster like any other. Its own scheduler sleeps here, so only the visitor can place the pod."""
+
+    class Sleeper:
+        def __init__(self, client: RestClient) -> None:
+            pass
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    asleep = types.ModuleType("asleep")
+    asleep.Scheduler = Sleeper  # type: ignore[attr-defined]
+    sandbox, visitor = Heard(), Heard()
+    async with running(serve_sandbox(sandbox.console, sandbox.tell, 1, asleep)):
+        kubeconfig = (await sandbox.until("export KUBECONFIG=")).partition("=")[2]
+        await sandbox.until("Ctrl-C ends it")
+        async with running(schedule_for(visitor.console, visitor.tell, lesson(3).module("scheduler"), kubeconfig)):
+            await visitor.until("The cluster answers (200)")
+            await create_pod(kubeconfig, "guest")
+            await visitor.until("Scheduled: Successfully assigned default/guest to node")
+
+
 @pytest.mark.e2e
-def test_a_sandbox_serves_and_another_lesson_can_schedule_for_it() -> None:
-    """The sandbox of one lesson is a cluster like any other: a second process schedules for it by --kubeconfig."""
-    with start("1", "--sandbox") as sandbox:
-        try:
-            seen = read_until(sandbox, "Ctrl-C ends it")
-            found = re.search(r"export KUBECONFIG=(\S+)", seen)
-            assert found is not None
-            with start("3", "--kubeconfig", found[1]) as visitor:
-                try:
-                    assert "The cluster answers (200)" in read_until(visitor, "Ctrl-C ends it")
-                finally:
-                    visitor.send_signal(signal.SIGINT)
-                    _, err = visitor.communicate(timeout=30)
-            assert (visitor.returncode, err.strip()) == (130, "")
-            asyncio.run(create_pod(found[1], "visitor"))
-            read_until(sandbox, "Scheduled: Successfully assigned default/visitor to node")
-        finally:
-            sandbox.send_signal(signal.SIGINT)
-            _, err = sandbox.communicate(timeout=30)
-    assert (sandbox.returncode, err.strip()) == (130, "")
-    assert not Path(found[1]).exists()
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_a_sandbox_and_nothing_is_left(
+    number: signal.Signals, code: int, start: Start, read_until: ReadUntil, tmp_path: Path
+) -> None:
+    sandbox = start("learn", "1", "--sandbox", env={"TMPDIR": str(tmp_path)})
+    read_until(sandbox, "Ctrl-C ends it")
+    assert len(list(tmp_path.iterdir())) == 1
+    sandbox.send_signal(number)
+    _, err = sandbox.communicate()
+    assert (sandbox.returncode, err.strip(), list(tmp_path.iterdir())) == (code, "", [])
+
+
+@pytest.mark.e2e
+def test_sigterm_ends_a_sandbox_that_ignores_ctrl_c(read_until: ReadUntil, tmp_path: Path) -> None:
+    """As ``nohup mooring learn 1 --sandbox &`` does in a script."""
+    command = f'trap "" INT; exec {sys.executable} -m mooring learn 1 --sandbox'
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(["/bin/sh", "-c", command], stdout=subprocess.PIPE, text=True, env=env) as sandbox:
+        read_until(sandbox, "Ctrl-C ends it")
+        sandbox.send_signal(signal.SIGTERM)
+        sandbox.communicate()
+    assert (sandbox.returncode, list(tmp_path.iterdir())) == (143, [])

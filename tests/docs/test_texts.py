@@ -91,8 +91,8 @@ class Terminal:
 
     def close(self) -> None:
         for started in self._background:
-            started.send_signal(signal.SIGINT)
-            started.communicate(timeout=30)
+            started.send_signal(signal.SIGTERM)  # SIGINT may be ignored where the tests run
+            started.communicate()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mooring.cli.output import console, print_table
+from mooring.cli.streams import OutputLost
 from mooring.errors import InputError, MooringError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ CHAPTERS = (
     ("12-why-is-my-pod-pending.md", "why is my pod pending?"),
 )
 COPY = "my_scheduler.py"
-SANDBOX_NODES = 10
 
 
 class LessonGroup(click.Group):
@@ -146,10 +146,8 @@ def _do(which: Lesson, chosen: dict[str, Any]) -> int:
         file = chosen["file"]
         module = _load(Path(file)) if file else which.module("scheduler")
         with _blaming(Path(file) if file else which.source):
-            if chosen["kubeconfig"]:
-                _schedule_for(to, module, chosen["kubeconfig"])
-            elif chosen["sandbox"]:
-                _sandbox(to, which, module)
+            if chosen["kubeconfig"] or chosen["sandbox"]:
+                _live(to, which, module, chosen["kubeconfig"])
             else:
                 _play(to, which, module, real_time=chosen["real_time"])
     return 0
@@ -182,60 +180,15 @@ def _play(to: Console, which: Lesson, module: ModuleType, *, real_time: bool) ->
         to.print(f"Then see what comes next: mooring learn diff {which.number} {which.number + 1}")
 
 
-def _sandbox(to: Console, which: Lesson, module: ModuleType) -> None:
-    """Give the learner a cluster to play with, until Ctrl-C."""
-    import asyncio
-    import tempfile
-
-    from mooring.lessons.classroom import SCHEDULER_NAME, open_classroom
-    from mooring.lessons.course import listening
-
-    async def main(folder: str) -> None:
-        began = asyncio.get_running_loop().time()
-        tell = _teller(to)
-
-        def say(who: str, text: str) -> None:
-            tell(asyncio.get_running_loop().time() - began, who, text)
-
-        kubeconfig = Path(folder) / "kubeconfig"
-        with listening(say):
-            async with open_classroom(module, say, kubeconfig=kubeconfig) as room:
-                for i in range(SANDBOX_NODES):
-                    room.node(f"node{i}")
-                await room.start()
-                overrides = f'--overrides=\'{{"spec":{{"schedulerName":"{SCHEDULER_NAME}"}}}}\''
-                to.print(f"Lesson {which.number}'s scheduler is running. In another terminal:\n")
-                to.print(f"  export KUBECONFIG={kubeconfig}")
-                to.print(f"  kubectl run pod3 --image=pause:3.10 {overrides}")
-                to.print("  kubectl get pods -o wide\n  kubectl get events\n\nCtrl-C ends it.\n")
-                to.file.flush()
-                await room.pass_time(10**9)
-
-    with tempfile.TemporaryDirectory(prefix="mooring-lesson-") as folder:
-        asyncio.run(main(folder))
-
-
-def _schedule_for(to: Console, module: ModuleType, kubeconfig: str) -> None:
-    """Run a lesson's scheduler for a cluster of the learner's, until Ctrl-C."""
+def _live(to: Console, which: Lesson, module: ModuleType, kubeconfig: str | None) -> None:
     import asyncio
 
-    from mooring.client.kubeconfig import find_config
-    from mooring.client.rest import RestClient
-    from mooring.lessons.classroom import SCHEDULER_NAME
-    from mooring.lessons.course import listening
+    from mooring.cli.learn_live import schedule_for, serve_sandbox
 
-    async def main() -> None:
-        began = asyncio.get_running_loop().time()
-        tell = _teller(to)
-        async with RestClient(find_config(kubeconfig)) as client:
-            answer = await client.get("/version", timeout_s=10)  # a wrong address is told at once
-            to.print(f"The cluster answers ({answer.status}). Pods with schedulerName: {SCHEDULER_NAME} are scheduled.")
-            to.print("Ctrl-C ends it.\n")
-            to.file.flush()
-            with listening(lambda who, text: tell(asyncio.get_running_loop().time() - began, who, text)):
-                await module.Scheduler(client).run()
-
-    asyncio.run(main())
+    tell = _teller(to)
+    asyncio.run(
+        schedule_for(to, tell, module, kubeconfig) if kubeconfig else serve_sandbox(to, tell, which.number, module)
+    )
 
 
 def _load(path: Path) -> ModuleType:
@@ -259,7 +212,7 @@ def _blaming(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except MooringError:
+    except (MooringError, OutputLost):
         raise
     except SystemExit:
         raise InputError(f'{path}: it ends the program; put that under: if __name__ == "__main__"') from None

@@ -17,11 +17,14 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from mooring import __version__
+from mooring.cli.interruption import Termination
+from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
 
 OK, NO, BAD_USAGE = 0, 1, 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 _BROKEN_PIPE = 141  # 128 + SIGPIPE
+_TERMINATED = 143  # 128 + SIGTERM
 
 
 class Entry(NamedTuple):
@@ -78,6 +81,15 @@ class LazyGroup(click.Group):
             hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(known)}"
             raise UsageError(f'no command "{args[0]}"{hint}')
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Click prints an empty line at Ctrl-C; it must not do so when only the reader has gone."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if isinstance(sys.stdout, Output):
+                sys.stdout.check()
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(e.name, e.help) for e in COMMANDS if _exists(e.module)]
@@ -148,16 +160,23 @@ def completion(shell: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and leave with its exit code."""
-    sys.exit(run(argv))
+    """Be the process: run the command line and leave with its exit code."""
+    open_missing_streams()
+    termination = Termination()
+    code = run(argv)
+    sys.exit(_TERMINATED if termination.has_come and code == _INTERRUPTED else code)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
     settings = Settings()
     try:
-        result = cli.main(args=argv, prog_name="mooring", standalone_mode=False, obj=settings)
-        sys.stdout.flush()
+        with watched_output():
+            result = cli.main(args=argv, prog_name="mooring", standalone_mode=False, obj=settings)
+    except OutputLost as e:
+        if e.is_unread:
+            return _BROKEN_PIPE
+        return _fail(f"cannot write to standard output: {e.error.strerror}", e, settings, NO)
     except click.exceptions.Exit as e:
         return e.exit_code
     except click.ClickException as e:
@@ -171,10 +190,6 @@ def run(argv: Sequence[str] | None = None) -> int:
         return _fail(str(e), e, settings, NO)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us has seen enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
     except Exception as e:
         what = f"internal error: {type(e).__name__}: {e}"
         if not settings.wants_tracebacks:

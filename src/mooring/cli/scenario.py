@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +35,9 @@ class Telling:
 
 
 def print_line(text: str = "") -> None:
-    """Print a line at once; a reader who has gone ends the story."""
-    try:
-        click.echo(text)
-        if not sys.stdout.isatty():
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read us has seen enough. This is called from deep inside, where an error would only cost a pod its
-        # attempt: end as at Ctrl-C instead.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        signal.raise_signal(signal.SIGINT)
+    """Print a line at once, also into a file or a pipe: a story takes its time."""
+    click.echo(text)
+    sys.stdout.flush()
 
 
 def telling_options(command: Any) -> Any:

@@ -1,0 +1,110 @@
+"""Standard output that says clearly when nothing more can be written to it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO, TypeVar
+
+from mooring.cli.interruption import interrupt
+
+T = TypeVar("T")
+
+
+class OutputLost(SystemExit):
+    """Nothing more can be printed. A SystemExit: it passes every ``except Exception`` on its way out."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the reader left, as ``head`` does. That is no failure, and nothing is said about it."""
+        return self.error.errno == errno.EPIPE
+
+
+class Output:
+    """A text stream. The first write that fails ends the command, later writes do nothing."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._lost: OSError | None = None
+
+    def write(self, text: str) -> int:
+        return self._try(lambda stream: stream.write(text), len(text))
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            self._try(lambda stream: stream.flush(), None)
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    @property
+    def encoding(self) -> str:
+        return "utf-8" if self._stream is None else self._stream.encoding
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def check(self) -> None:
+        """Raise OutputLost if a write has failed."""
+        if self._lost is not None:
+            raise OutputLost(self._lost) from None
+
+    def _try(self, do: Callable[[TextIO], T], otherwise: T) -> T:
+        if self._lost is not None:
+            return otherwise
+        try:
+            if self._stream is None:  # it was closed before the program began: mooring … >&-
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            return do(self._stream)
+        except OSError as error:
+            self._lost = error
+        self._discard()
+        if not _is_in_a_loop():
+            self.check()
+        # A task that raises would be logged as broken. Its loop is interrupted instead, and ``check`` says why.
+        interrupt()
+        return otherwise
+
+    def _discard(self) -> None:
+        """Let what is still buffered go nowhere; Python writes it at exit and would complain once more."""
+        with contextlib.suppress(OSError, AttributeError, ValueError):
+            assert self._stream is not None
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+
+
+def _is_in_a_loop() -> bool:
+    import asyncio  # only here: the help is quicker without it
+
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def watched_output() -> Iterator[None]:
+    """Watch standard output while a command runs; raise OutputLost at its end if not all of it could be written."""
+    before = sys.stdout
+    output = Output(before)
+    sys.stdout = output
+    try:
+        yield
+        output.flush()
+    finally:
+        sys.stdout = before
+        output.check()
+
+
+def open_missing_streams() -> None:
+    """Give a process that was started without standard input or error (``<&-``, ``2>&-``) empty ones."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
