@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
-from mooring.devices.allocated import AllocatedState, gather
+from mooring.devices.allocated import AllocatedState
 from mooring.devices.allocator import AllocationTimeout, Allocator, InvalidPools
 from mooring.devices.cel import CelSelectors
 from mooring.devices.pools import AllocationError, Inventory
+from mooring.devices.results import NodeSolution
 
 Wire = dict[str, Any]
 SELECTORS = CelSelectors()
@@ -75,9 +76,19 @@ def allocate(
 ) -> list[AllocationResult] | None:
     classes = {n: msgspec.convert({"metadata": {"name": n}, "spec": s}, DeviceClass) for n, s in CLASSES.items()}
     inventory = Inventory([msgspec.convert(wire, ResourceSlice) for wire in slices])
-    return Allocator(inventory, SELECTORS, allocated or AllocatedState(), classes.get).allocate(
-        "n", labels or {}, claims
-    )
+    allocator = Allocator(inventory, SELECTORS, allocated or AllocatedState(), classes.get)
+    return results_of(allocator.allocate("n", labels or {}, claims))
+
+
+def results_of(found: NodeSolution | None) -> list[AllocationResult] | None:
+    return None if found is None else found.results()
+
+
+def gather(*allocations: AllocationResult) -> AllocatedState:
+    state = AllocatedState()
+    for allocation in allocations:
+        state.add(allocation)
+    return state
 
 
 def chosen(results: list[AllocationResult] | None) -> list[list[str]] | None:
@@ -97,7 +108,7 @@ def in_use(
         if admin:
             result["adminAccess"] = True
         results.append(result)
-    return gather([msgspec.convert({"devices": {"results": results}}, AllocationResult)])
+    return gather(msgspec.convert({"devices": {"results": results}}, AllocationResult))
 
 
 ABC = sliced(device("a"), device("b"), device("c"))
@@ -525,7 +536,7 @@ def test_allocated_state_forgets_what_is_removed() -> None:
         }
     }
     allocation = msgspec.convert(wire, AllocationResult)
-    state = gather([allocation, allocation])
+    state = gather(allocation, allocation)
     state.remove(allocation)
     assert len(state.devices) == len(state.shares) == len(state.capacity) == 1
     state.remove(allocation)
@@ -583,7 +594,7 @@ def test_what_is_remembered_between_nodes_changes_no_choice(
 
     def outcome(allocator: Allocator, node: str) -> Any:
         try:
-            return allocator.allocate(node, {}, wanted)
+            return results_of(allocator.allocate(node, {}, wanted))
         except AllocationError as error:
             return str(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -86,10 +85,3 @@ def _step(counts: dict[DeviceId, int], id: DeviceId, step: int) -> None:
         counts[id] = left
     else:
         counts.pop(id, None)
-
-
-def gather(allocations: Iterable[AllocationResult]) -> AllocatedState:
-    state = AllocatedState()
-    for allocation in allocations:
-        state.add(allocation)
-    return state

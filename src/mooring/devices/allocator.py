@@ -15,7 +15,6 @@ from mooring.api.core import Quantity
 from mooring.api.quantity import parse_quantity
 from mooring.api.resource import (
     ALLOCATION_RESULTS_MAX_SIZE,
-    AllocationResult,
     DeviceTaint,
     DeviceToleration,
     ResourceClaim,
@@ -23,10 +22,10 @@ from mooring.api.resource import (
 from mooring.devices.allocated import AllocatedState
 from mooring.devices.capacity import consumed_by, fits, has_unknown_request
 from mooring.devices.cel import CelSelectors, CompileError, RuntimeCelError
-from mooring.devices.constraints import Constraint, build_constraint
-from mooring.devices.pools import AllocationError, Candidate, DeviceId, Inventory, Pool, PoolId, Reach
+from mooring.devices.constraints import AttributeConstraint, build_constraint
+from mooring.devices.pools import AllocationError, DeviceId, Inventory, Pool, PoolId, PublishedDevice, Reach
 from mooring.devices.requests import ClaimPlan, ClassLookup, Request, plan_claim
-from mooring.devices.results import Choice, Found, Solution
+from mooring.devices.results import Choice, NodeSolution, Solution
 
 CounterKey = tuple[str, str]  # counter set, counter
 
@@ -70,30 +69,25 @@ class Allocator:
 
     def allocate(
         self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]
-    ) -> list[AllocationResult] | None:
-        """Return one result per claim, or None if there is no solution on this node.
+    ) -> NodeSolution | None:
+        """Return devices for all claims, or None if there is no solution on this node.
 
         Raises AllocationError when a claim, class or expression is wrong, which no other node would mend.
         """
-        found = self.search(node_name, labels, claims)
-        return None if found is None else found.results()
-
-    def search(self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]) -> Found | None:
-        """Like ``allocate``, but results are built when somebody asks for them."""
         reach = self.inventory.reach_of(node_name, labels)
         key = None
         if reach.likeness is not None and not self._consumes_any(reach):
             key = (reach.likeness, self.allocated.taken(reach), tuple([id(claim) for claim in claims]))
             if key in self._solutions:
                 solution = self._solutions[key]
-                return None if solution is None else Found(solution, node_name, reach.devices)
+                return None if solution is None else NodeSolution(solution, node_name, reach.devices)
         self._begin()
         solution = _Search(self, node_name, labels, reach, [self._plan(claim) for claim in claims]).run()
         if key is not None:
             self._solutions[key] = solution
         if solution is None:
             return None
-        found = Found(solution, node_name, reach.devices)
+        found = NodeSolution(solution, node_name, reach.devices)
         if key is None:
             found.results()  # what cannot be written down is an error of this node's search
         return found
@@ -110,7 +104,7 @@ class Allocator:
             self._plans[id(claim)] = plan  # the plan keeps the claim, so its id stays its own
         return plan
 
-    def is_eligible(self, claim: ResourceClaim, request: Request, candidate: Candidate) -> bool:
+    def is_eligible(self, claim: ResourceClaim, request: Request, candidate: PublishedDevice) -> bool:
         """Report whether the device passes the class's and the request's selectors."""
         known = self._eligible.setdefault(id(request), {})
         verdict = known.get(candidate.content)
@@ -133,7 +127,7 @@ class Allocator:
                 raise AllocationError(f"{where}: CEL {kind} error: {error}") from None
         return True
 
-    def has_capacity(self, request: Request, candidate: Candidate, consuming: Mapping[str, Fraction]) -> bool:
+    def has_capacity(self, request: Request, candidate: PublishedDevice, consuming: Mapping[str, Fraction]) -> bool:
         """Report whether the requested share of the device's capacity is left."""
         capacity = candidate.device.capacity
         consumed = self.allocated.capacity.get(candidate.id, _NOTHING)
@@ -191,7 +185,7 @@ class _Search:
         self.plans = plans
         self.pools = reach.pools
         self.devices = reach.devices
-        self.constraints: list[list[Constraint]] = []
+        self.constraints: list[list[AttributeConstraint]] = []
         self.everything: dict[int, list[int]] = {}  # positions, by request
         self.selected: list[dict[int, int]] = [{} for _ in plans]
         self.chosen: list[list[Choice]] = [[] for _ in plans]
@@ -253,7 +247,7 @@ class _Search:
         self.everything[id(request)] = found
         return len(found)
 
-    def _is_selectable(self, claim: ResourceClaim, request: Request, candidate: Candidate) -> bool:
+    def _is_selectable(self, claim: ResourceClaim, request: Request, candidate: PublishedDevice) -> bool:
         if not self.allocator.is_eligible(claim, request, candidate):
             return False
         if not candidate.slice.spec.per_device_node_selection:
@@ -393,7 +387,12 @@ class _Search:
         return undo
 
     def _undo_checks(
-        self, pool: Pool, candidate: Candidate, added: list[Constraint], parts: tuple[str, str], draws: bool
+        self,
+        pool: Pool,
+        candidate: PublishedDevice,
+        added: list[AttributeConstraint],
+        parts: tuple[str, str],
+        draws: bool,
     ) -> None:
         for constraint in reversed(added):
             constraint.remove(*parts)
@@ -402,7 +401,7 @@ class _Search:
             for key, amount in counters_of(candidate):
                 consumed[key] -= amount
 
-    def _draw_counters(self, pool: Pool, candidate: Candidate) -> bool:
+    def _draw_counters(self, pool: Pool, candidate: PublishedDevice) -> bool:
         """Draw what the device consumes from the pool's counters, unless some counter would fall short."""
         available = self.allocator.available_counters(pool)
         consumed = self.counters.setdefault(pool.id, {})
@@ -416,7 +415,7 @@ class _Search:
         return False
 
 
-def counters_of(candidate: Candidate) -> list[tuple[CounterKey, Fraction]]:
+def counters_of(candidate: PublishedDevice) -> list[tuple[CounterKey, Fraction]]:
     return [
         ((consumption.counter_set, name), parse_quantity(counter.value))
         for consumption in candidate.device.consumes_counters

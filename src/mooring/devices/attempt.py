@@ -9,7 +9,7 @@ from mooring.api.core import ContainerExtendedResourceRequest
 from mooring.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from mooring.devices.allocator import Allocator
 from mooring.devices.extended import IN_MEMORY_NAME
-from mooring.devices.results import Found
+from mooring.devices.results import NodeSolution
 from mooring.devices.writes import ClaimWrite
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.status import Status
@@ -21,7 +21,7 @@ KEY = "DynamicResources"
 class NodeAllocation(NamedTuple):
     """What the pod would get on one node, for the claims that have no allocation yet."""
 
-    found: Found
+    found: NodeSolution
     extended_claim: ResourceClaim | None
     """The claim for extended resources as this node needs it."""
     mappings: list[ContainerExtendedResourceRequest]

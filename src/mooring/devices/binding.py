@@ -32,7 +32,7 @@ BINDING_POLL_S = 5.0
 CONFLICT_RETRIES = 5
 
 
-class Binding:
+class ClaimBinder:
     """Binds the claims of one attempt. A refusal of the API server raises ApiError."""
 
     def __init__(

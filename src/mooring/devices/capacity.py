@@ -9,8 +9,6 @@ from mooring.api.core import Quantity
 from mooring.api.quantity import ceil_value, parse_quantity
 from mooring.api.resource import CapacityRequestPolicyRange, CapacityRequirements, DeviceCapacity
 
-Consumed = dict[str, Fraction]
-
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL_SUFFIXES = ("", "k", "M", "G", "T", "P", "E")
 

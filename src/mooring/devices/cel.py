@@ -68,7 +68,7 @@ class CelSelectors:
         self._devices: dict[bytes, dict[str, Any]] = {}
 
     def matches(self, expression: str, content: bytes) -> bool:
-        """Evaluate ``expression`` for a device given as its encoded content (see ``pools.Candidate``)."""
+        """Evaluate ``expression`` for a device given as its encoded content (see ``pools.PublishedDevice``)."""
         key = (expression, content)
         verdict = self._verdicts.get(key)
         if verdict is None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from mooring.api.resource import Device, DeviceAttribute, DeviceConstraint
-from mooring.devices.pools import Candidate
+from mooring.devices.pools import PublishedDevice
 
 Value = tuple[str, str | int | bool]
 
 
-class Constraint(Protocol):
+class AttributeConstraint(Protocol):
     """Asked for each device about to be taken; every successful add is undone by one remove."""
 
-    def add(self, request: str, subrequest: str, candidate: Candidate) -> bool: ...
+    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool: ...
 
     def remove(self, request: str, subrequest: str) -> None: ...
 
@@ -52,7 +52,7 @@ class _Scoped:
         names = self._requests
         return not names or request in names or (bool(subrequest) and f"{request}/{subrequest}" in names)
 
-    def _lookup(self, candidate: Candidate) -> DeviceAttribute | None:
+    def _lookup(self, candidate: PublishedDevice) -> DeviceAttribute | None:
         return lookup_attribute(candidate.device, candidate.id.driver, self._attribute)
 
 
@@ -64,7 +64,7 @@ class MatchAttribute(_Scoped):
         self._value: Value | None = None
         self._devices = 0
 
-    def add(self, request: str, subrequest: str, candidate: Candidate) -> bool:
+    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool:
         if not self._applies(request, subrequest):
             return True
         attribute = self._lookup(candidate)
@@ -94,7 +94,7 @@ class DistinctAttribute(_Scoped):
         self._values: dict[str, Value | None] = {}
         self._devices = 0
 
-    def add(self, request: str, subrequest: str, candidate: Candidate) -> bool:
+    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool:
         if not self._applies(request, subrequest):
             return True
         attribute = self._lookup(candidate)
@@ -113,7 +113,7 @@ class DistinctAttribute(_Scoped):
             self._devices -= 1
 
 
-def build_constraint(constraint: DeviceConstraint) -> Constraint | None:
+def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None:
     """Make the checker for a constraint; None for a kind that is not known."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)

@@ -49,7 +49,7 @@ def pool_of(slice: ResourceSlice) -> PoolId:
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
+class PublishedDevice:
     """One published device. ``content`` is what CEL sees of it, encoded: equal devices share one object."""
 
     id: DeviceId
@@ -68,7 +68,7 @@ class Reach:
     """
 
     pools: list[Pool]
-    devices: list[tuple[Pool, Candidate]]
+    devices: list[tuple[Pool, PublishedDevice]]
     ids: list[DeviceId]
     likeness: int | None
     taken: tuple[object, list[int], tuple[int, ...]] | None = None
@@ -80,9 +80,9 @@ class Pool:
     id: PoolId
     is_incomplete: bool = False
     invalid_reason: str = ""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[PublishedDevice] = field(default_factory=list)
     """Devices of slices that target the node, in search order."""
-    elsewhere: list[Candidate] = field(default_factory=list)
+    elsewhere: list[PublishedDevice] = field(default_factory=list)
     """Devices of the pool's other slices: not for this node, but they may draw on the same counters."""
     counter_sets: dict[str, CounterSet] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ class Inventory:
         self._shared: dict[str, ResourceSlice] = {}
         self._by_pool: defaultdict[PoolId, dict[str, ResourceSlice]] = defaultdict(dict)
         self._matchers: dict[int, CompiledNodeSelector] = {}  # by identity of the selector, which its slice keeps
-        self._candidates: dict[str, list[Candidate]] = {}  # by name of the slice
+        self._candidates: dict[str, list[PublishedDevice]] = {}  # by name of the slice
         self._contents: dict[bytes, bytes] = {}
         self._likenesses: dict[tuple[tuple[bytes, tuple[tuple[str, str, str], ...]], ...], int] = {}
         self._numbers = itertools.count()
@@ -162,7 +162,7 @@ class Inventory:
         self._reach[node_name] = (labels, reach)
         return reach
 
-    def published_for(self, node_name: str, labels: Mapping[str, str]) -> Iterable[Candidate]:
+    def published_for(self, node_name: str, labels: Mapping[str, str]) -> Iterable[PublishedDevice]:
         """Yield every device published for the node, of any generation: what is counted, not what can be taken."""
         for slice in self._slices_for(node_name):
             spec = slice.spec
@@ -173,7 +173,7 @@ class Inventory:
             elif self._node_matches(spec.node_name, spec.all_nodes, spec.node_selector, node_name, labels):
                 yield from self._candidates_of(slice)
 
-    def device_matches_node(self, candidate: Candidate, node_name: str, labels: Mapping[str, str]) -> bool:
+    def device_matches_node(self, candidate: PublishedDevice, node_name: str, labels: Mapping[str, str]) -> bool:
         """Judge a device that names its own nodes (perDeviceNodeSelection)."""
         device = candidate.device
         return self._node_matches(device.node_name, device.all_nodes, device.node_selector, node_name, labels)
@@ -280,7 +280,7 @@ class Inventory:
             pool.elsewhere = [c for s in others for c in self._candidates_of(s)]
         return pool
 
-    def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, Candidate]]) -> int | None:
+    def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, PublishedDevice]]) -> int | None:
         looks = []
         for _, candidate in devices:
             spec, device = candidate.slice.spec, candidate.device
@@ -301,12 +301,12 @@ class Inventory:
             known = self._likenesses[tuple(looks)] = next(self._numbers)  # one never means another likeness later
         return known
 
-    def _candidates_of(self, slice: ResourceSlice) -> list[Candidate]:
+    def _candidates_of(self, slice: ResourceSlice) -> list[PublishedDevice]:
         known = self._candidates.get(slice.name)
         if known is None:
             driver, pool = slice.spec.driver, slice.spec.pool.name
             known = [
-                Candidate(
+                PublishedDevice(
                     DeviceId(driver, pool, device.name),
                     device,
                     slice,

@@ -15,7 +15,7 @@ from mooring.api.resource import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
-from mooring.devices.pools import AllocationError, Candidate, Pool
+from mooring.devices.pools import AllocationError, Pool, PublishedDevice
 from mooring.devices.requests import ClaimPlan, Request
 
 
@@ -44,12 +44,12 @@ class Solution:
         return sum(FIRST_AVAILABLE_MAX_SIZE - alternative for taken in self.selected for alternative in taken.values())
 
 
-class Found(NamedTuple):
+class NodeSolution(NamedTuple):
     """A solution on one node."""
 
     solution: Solution
     node_name: str
-    devices: Sequence[tuple[Pool, Candidate]]
+    devices: Sequence[tuple[Pool, PublishedDevice]]
 
     def results(self) -> list[AllocationResult]:
         """One result per claim, as it is written into its status."""
@@ -69,7 +69,9 @@ class Found(NamedTuple):
         )
 
 
-def _device_result(plan: ClaimPlan, index: int, choice: Choice, candidate: Candidate) -> DeviceRequestAllocationResult:
+def _device_result(
+    plan: ClaimPlan, index: int, choice: Choice, candidate: PublishedDevice
+) -> DeviceRequestAllocationResult:
     device, id = candidate.device, candidate.id
     return DeviceRequestAllocationResult(
         request=choice.request.full_name,
@@ -118,7 +120,7 @@ def _concerns(names: Sequence[str], request: Request) -> bool:
     return request.full_name in names or (bool(request.parent) and request.parent in names)
 
 
-def _node_selector(plan: ClaimPlan, candidates: Sequence[Candidate], node_name: str) -> NodeSelector | None:
+def _node_selector(plan: ClaimPlan, candidates: Sequence[PublishedDevice], node_name: str) -> NodeSelector | None:
     """Where the allocation can be used: this node, or all nodes that every device's selector admits."""
     union = NodeSelectorTerm(match_expressions=[], match_fields=[])
     for candidate in candidates:

@@ -14,7 +14,7 @@ from mooring.api.resource import ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import AllocationTimeout, Allocator, InvalidPools
 from mooring.devices.attempt import KEY, Attempt, NodeAllocation, attempt_of
-from mooring.devices.binding import Binding
+from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
     ClaimProblem,
     binding_failure,
@@ -266,7 +266,7 @@ class DynamicResources:
             if extended is not None:
                 claims = [*claims[:-1], extended]
             try:
-                found = attempt.allocator.search(node.name, node.labels, claims)
+                found = attempt.allocator.allocate(node.name, node.labels, claims)
             except InvalidPools as problem:
                 return Status.unresolvable(str(problem))
             except (AllocationTimeout, AllocationError, ParseError) as problem:
@@ -410,7 +410,7 @@ class DynamicResources:
             return Status.error("no API server to store claims with")
         try:
             meters = self._handle.meters(pod.pod.spec.scheduler_name)
-            binding = Binding(writer, self._devices, self._clock, self._binding_timeout_s, attempt, meters)
+            binding = ClaimBinder(writer, self._devices, self._clock, self._binding_timeout_s, attempt, meters)
             return await binding.run(pod.pod, node_name)
         except ApiError as error:
             return Status.error(str(error))

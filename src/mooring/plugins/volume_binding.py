@@ -33,7 +33,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.volumes.assume_cache import AssumeCache, OutOfSync
 from mooring.volumes.bind_volumes import BindError, VolumeBinder, VolumeWriter, bound_to, placed_on
-from mooring.volumes.binding_plan import ERROR, REASONS, Binding, Plan, Planner, PodClaims, PodVolumes
+from mooring.volumes.binding_plan import ERROR, REASONS, BindingInfo, Plan, Planner, PodClaims, PodVolumes
 from mooring.volumes.capacities import volume_limit
 from mooring.volumes.claims import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -255,7 +255,7 @@ class VolumeBinding:
                 volume, is_changed = bound_to(binding.volume, binding.claim)
                 if is_changed:
                     self._volumes.assume(volume)
-                assumed.bindings.append(Binding(binding.claim, volume))
+                assumed.bindings.append(BindingInfo(binding.claim, volume))
             for claim in volumes.provisions:
                 placed = placed_on(claim, node_name)
                 self._claims.assume(placed)

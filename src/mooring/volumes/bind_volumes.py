@@ -20,7 +20,7 @@ from mooring.clock import Clock
 from mooring.errors import MooringError, ParseError
 from mooring.state.cluster import Cluster
 from mooring.volumes.assume_cache import AssumeCache
-from mooring.volumes.binding_plan import Binding, PodVolumes
+from mooring.volumes.binding_plan import BindingInfo, PodVolumes
 from mooring.volumes.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_fully_bound
 from mooring.volumes.csi_migration import migrated_plugins, translated_affinity, volume_plugin, volume_source
 from mooring.volumes.node_topology import compile_affinity
@@ -151,7 +151,7 @@ class VolumeBinder:
             self._is_provisioned(claim, node_name) for claim in wanted.provisions
         )
 
-    def _binding_is_complete(self, binding: Binding, node_name: str) -> bool:
+    def _binding_is_complete(self, binding: BindingInfo, node_name: str) -> bool:
         name, key = binding.volume.name, binding.claim.key
         volume, claim = self._volumes.stored(name), self._claims.stored(key)
         if volume is None:

@@ -49,7 +49,7 @@ class PodClaims:
 
 
 @dataclass(slots=True)
-class Binding:
+class BindingInfo:
     """A claim and the existing volume that it gets."""
 
     claim: PersistentVolumeClaim
@@ -60,7 +60,7 @@ class Binding:
 class PodVolumes:
     """What is to be done for a pod's claims on one node."""
 
-    bindings: list[Binding] = field(default_factory=list)
+    bindings: list[BindingInfo] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
 
 
@@ -124,7 +124,7 @@ class Planner:
             if position == NONE:
                 found.provisions.append(match.claim)
             else:
-                found.bindings.append(Binding(match.claim, self._volume_at(match, position)))
+                found.bindings.append(BindingInfo(match.claim, self._volume_at(match, position)))
         return found
 
     def _volume_at(self, match: Match, position: int) -> PersistentVolume:
