@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from typing import Any
@@ -139,6 +140,51 @@ def test_depth_does_not_take_the_process_down() -> None:
     for text in ("[" * 200_000, "- " * 200_000, "a: " + "[" * 200_000):
         with pytest.raises(InputError, match="nested too deeply"):
             yaml.load(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_allowed"),
+    [
+        pytest.param("[" * 200 + "]" * 200, True, id="200 levels of JSON"),
+        pytest.param("[" * 201 + "]" * 201, False, id="201 levels of JSON"),
+        pytest.param('{"a":' * 900 + "1" + "}" * 900, False, id="JSON that Python would still read"),
+        pytest.param("a: " + "[" * 199 + "]" * 199, True, id="200 levels of YAML"),
+        pytest.param("a: " + "[" * 200 + "]" * 200, False, id="201 levels of YAML"),
+        pytest.param(
+            "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 199)),
+            True,
+            id="200 levels by aliases",
+        ),
+        pytest.param(
+            "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 200)),
+            False,
+            id="201 levels by aliases",
+        ),
+        pytest.param(
+            "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{b: *a{i - 1}}}\n" for i in range(1, 5000)),
+            False,
+            id="thousands of levels by aliases",
+        ),
+        pytest.param("a: &a [[[x]]]\nb: " + "[" * 197 + "*a" + "]" * 197, False, id="an alias at the bottom"),
+        pytest.param("a: &a [[[x]]]\nb: " + "[" * 196 + "*a" + "]" * 196, True, id="an alias just above the bottom"),
+    ],
+)
+def test_depth_is_the_same_however_it_is_written(text: str, is_allowed: bool) -> None:
+    with contextlib.nullcontext() if is_allowed else pytest.raises(InputError, match="nested too deeply"):
+        yaml.load(text)
+
+
+def test_half_a_character_is_refused() -> None:
+    assert yaml.load(r'{"a": "\ud83d\ude00"}') == {"a": "😀"}
+    with pytest.raises(InputError, match="line 1, column 10: not valid YAML"):
+        yaml.load(r'{"a": "\ud83d"}')
+
+
+def test_a_merge_that_doubles_is_refused() -> None:
+    text = "a0: &a0 {x: 1}\n"
+    text += "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
+    with pytest.raises(InputError, match="aliases make this document too large"):
+        yaml.load(text)
 
 
 def test_aliases_cannot_blow_a_document_up() -> None:

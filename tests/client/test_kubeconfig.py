@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from mooring.api import yaml
 from mooring.client.credentials import ExecCredentials, TokenFileCredentials
 from mooring.client.kubeconfig import find_config, in_cluster_config, load_kubeconfig, scheduler_config
+from mooring.client.kubeconfig_file import MAX_FILE_BYTES
 from mooring.clock import VirtualClock
 from mooring.errors import InputError, UsageError
+
+CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 1500))
+BOMB = "a0: &a0 {x: 1}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}], k{i}: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 30)
+)
 
 
 def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any) -> dict[str, Any]:
@@ -34,7 +40,7 @@ def kubeconfig(cluster: dict[str, Any] | None = None, user: dict[str, Any] | Non
 
 def write(folder: Path, document: object, name: str = "config") -> str:
     path = folder / name
-    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
+    path.write_text(document if isinstance(document, str) else yaml.dump(document))
     return str(path)
 
 
@@ -125,12 +131,13 @@ def test_master_overrides_the_server(tmp_path):
 
 
 def test_impersonation_becomes_headers(tmp_path):
-    user = {"token": "t", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"scope": ["x"]}}
+    user = {"token": "t", "as": "jane", "as-groups": ["a", "b"], "as-user-extra": {"scope": ["x"], "a/b": ["é"]}}
     config = load_kubeconfig([write(tmp_path, kubeconfig(user=user))], environ={})
     assert config.extra_headers == (
         ("Impersonate-User", "jane"),
         ("Impersonate-Group", "a"),
         ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-a%2Fb", "é"),
         ("Impersonate-Extra-scope", "x"),
     )
 
@@ -138,7 +145,12 @@ def test_impersonation_becomes_headers(tmp_path):
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        pytest.param("a: [", "not YAML", id="broken yaml"),
+        pytest.param("a: [", "line 2, column 1: not valid YAML", id="broken yaml"),
+        pytest.param("[" * 50_000, "line 1, column 201: nested too deeply", id="nothing but brackets"),
+        pytest.param(CHAIN, "line 200, column 14: nested too deeply", id="aliases in a chain"),
+        pytest.param(BOMB, "aliases make this document too large", id="a merge that doubles"),
+        pytest.param("a: 1\n---\nb: 2\n", "line 3: a second document starts here", id="two documents"),
+        pytest.param("#" * (MAX_FILE_BYTES + 1), "more than 16 MiB", id="a huge file"),
         pytest.param("- 1", "a kubeconfig is a mapping", id="a list"),
         pytest.param({"kind": "Pod", "apiVersion": "v1"}, "found v1 Pod", id="another kind"),
         pytest.param({"clusters": 3}, "clusters: Expected `array", id="clusters is a number"),
@@ -165,7 +177,19 @@ def test_impersonation_becomes_headers(tmp_path):
             "one of them must go",
             id="insecure and CA",
         ),
+        pytest.param(kubeconfig({"server": "https://a b"}), "server 'https://a b'", id="server with a space"),
+        pytest.param(
+            kubeconfig({"server": f"https://{'a' * 64}.x"}), "should be a URL", id="server of too long a name"
+        ),
+        pytest.param(kubeconfig({"server": "https://x/\n"}), "server: a control character", id="server of two lines"),
+        pytest.param(kubeconfig({"tls-server-name": "a b"}), "tls-server-name 'a b'", id="no host's name"),
+        pytest.param(kubeconfig({"certificate-authority": "a\0b"}), "certificate-authority: a control", id="null byte"),
         pytest.param(kubeconfig({"proxy-url": "socks5://x:1"}), "only http:// and https://", id="socks proxy"),
+        pytest.param(kubeconfig({"proxy-url": "http://["}), "proxy-url 'http://['", id="a proxy that is no URL"),
+        pytest.param(kubeconfig(user={"token": "a\nb"}), "token: a control character", id="token of two lines"),
+        pytest.param(
+            kubeconfig(user={"as": "x", "as-groups": ["a", "b\r"]}), "as-groups: a control", id="group of two lines"
+        ),
         pytest.param(kubeconfig(user={"client-certificate": "x"}), "client-key is missing", id="certificate alone"),
         pytest.param(
             kubeconfig(user={"client-certificate-data": b64(b"x"), "client-key-data": b64(b"y")}),
@@ -177,7 +201,9 @@ def test_impersonation_becomes_headers(tmp_path):
         ),
         pytest.param(kubeconfig(user={"tokenFile": "nowhere"}), "token file", id="token file missing"),
         pytest.param(
-            kubeconfig(user={"token": "x", "username": "y"}), "more than one authentication method", id="two identities"
+            kubeconfig(user={"token": "x", "username": "me"}),
+            "more than one authentication method",
+            id="two identities",
         ),
         pytest.param(kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp'", id="auth provider"),
         pytest.param(
@@ -202,6 +228,39 @@ def test_a_bad_file_gets_one_clear_line(tmp_path, document, words):
         load_kubeconfig([path], environ={})
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        pytest.param("socks5://me:s3cret@x:1", "'socks5://…@x:1': only http:// and https://", id="socks proxy"),
+        pytest.param("http://[", "HTTPS_PROXY 'http://['", id="no URL"),
+    ],
+)
+def test_a_bad_proxy_in_the_environment_is_one_clear_line(tmp_path, proxy, words):
+    environ = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy}
+    for path, master in ((write(tmp_path, kubeconfig()), ""), ("", "api.example")):
+        with pytest.raises(InputError) as caught:
+            scheduler_config(path, master=master, environ=environ)
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(b"", "empty", id="empty"),
+        pytest.param(b"a\nb", "more than one line", id="two lines"),
+        pytest.param(b"\xff", "can't decode", id="no text"),
+    ],
+)
+def test_a_bad_token_file_is_one_clear_line_or_keeps_the_old_token(tmp_path, content, words):
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        TokenFileCredentials(str(file)).read()
+    credentials = TokenFileCredentials(str(file), fallback="old")
+    credentials.read()
+    assert credentials.authorization == "Bearer old"
 
 
 def test_missing_files_are_named(tmp_path):
@@ -324,6 +383,8 @@ async def test_an_exec_plugin_can_give_a_client_certificate(tmp_path, authority)
         pytest.param([], {}, "is not an ExecCredential", id="not an object"),
         pytest.param({}, {"command": "no-such-program-here", "installHint": "get it"}, "; get it", id="not installed"),
         pytest.param({}, {"command": "false"}, "failed with status 1", id="a failing program"),
+        pytest.param(credential({"token": "a\nb"}), {}, "a token of more than one line", id="a token of two lines"),
+        pytest.param({}, {"env": [{"name": "A", "value": "\0"}]}, "cannot run", id="what no environment can hold"),
     ],
 )
 async def test_a_bad_exec_plugin_gets_one_clear_line(tmp_path, answer, section, words):

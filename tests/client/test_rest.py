@@ -26,9 +26,10 @@ from mooring.client.errors import (
     resource_of,
     verb_of,
 )
-from mooring.client.kubeconfig import ClientConfig, TlsSettings
+from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.rest import RestClient, user_agent, with_query
+from mooring.client.tls_settings import TlsSettings
 from mooring.clock import VirtualClock
 from mooring.errors import ApiError
 
@@ -502,6 +503,16 @@ async def test_the_observer_hears_of_every_request(serve):
         with pytest.raises(ConnectionFailed):
             await client.create(PODS, b"{}")
     assert heard == [("GET", "404"), ("POST", "<error>")]
+
+
+async def test_a_name_may_have_letters_beyond_latin(serve):
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(text=request.headers["Impersonate-User"])
+
+    url = await serve(handler)
+    config = ClientConfig(server=url, extra_headers=(("Impersonate-User", "zoë-名"),))
+    async with client_for(url, config=config) as client:
+        assert [(await client.request(method, PODS)).body.decode() for method in ("GET", "POST")] == ["zoë-名"] * 2
 
 
 def test_no_credentials_send_no_header():

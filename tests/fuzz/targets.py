@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from mooring.api.meta import LabelSelector
 from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
 from mooring.api.selectors import compile_selector
 from mooring.client.kinds import PODS
+from mooring.client.kubeconfig import load_kubeconfig
 from mooring.config.duration import parse_duration
 from mooring.config.load import load_config, read_document
 from mooring.config.policy import convert_policy, is_policy
@@ -144,6 +146,39 @@ def _configs() -> st.SearchStrategy[bytes]:
         "apiVersion: ", "kind: ", "\n", "  ", "- ", "{", "}", "[", "]", "&a ", "*a", "!!str ", "|\n", "---", "1e3"
     )
     return documents | _utf8(text)
+
+
+KUBECONFIG_KEYS = (
+    "apiVersion", "kind", "clusters", "users", "contexts", "current-context", "name", "cluster", "user", "context",
+    "server", "https://h:1", "proxy-url", "tls-server-name", "certificate-authority", "certificate-authority-data",
+    "insecure-skip-tls-verify", "client-certificate-data", "client-key", "token", "tokenFile", "username", "password",
+    "as", "as-groups", "as-user-extra", "exec", "command", "args", "env", "interactiveMode", "extensions", "YQ==", "\0",
+)  # fmt: skip
+
+
+def kubeconfig(data: bytes) -> object:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return load_kubeconfig([file.name], environ={})
+
+
+def _kubeconfigs() -> st.SearchStrategy[bytes]:
+    """Files whose context leads to a cluster and a user of any content, and YAML that is not meant well."""
+    inner = st.dictionaries(st.sampled_from(KUBECONFIG_KEYS), _json(*KUBECONFIG_KEYS), max_size=4)
+    text = st.dictionaries(st.sampled_from(KUBECONFIG_KEYS), st.sampled_from(KUBECONFIG_KEYS) | st.text(max_size=8))
+    section = inner | text | text.map(lambda value: {**value, "server": "https://h:1"})
+    named = {
+        "current-context": st.just("x"),
+        "contexts": st.just([{"name": "x", "context": {"cluster": "x", "user": "x"}}]),
+        "clusters": section.map(lambda value: [{"name": "x", "cluster": value}]),
+        "users": section.map(lambda value: [{"name": "x", "user": value}]),
+    }
+    files = st.fixed_dictionaries(named) | inner
+    words = _words(
+        "clusters: ", "users: ", "\n", "  ", "- ", "{", "}", "[", "]" * 9, "[" * 300, "&a ", "*a", "<<: ", "!!str "
+    )
+    return files.map(_encoded) | files.map(lambda value: yaml.dump(value).encode()) | _utf8(words)
 
 
 # ---- objects from the API server ---------------------------------------------------------------------------------
@@ -379,6 +414,7 @@ TARGETS: dict[str, Target] = {
             MALFORMED_JSON,
         ),
         Target("config", config, _configs()),
+        Target("kubeconfig", kubeconfig, _kubeconfigs()),
         Target("policy", policy, _policies()),
         Target("manifests", manifests, _pod_like(kind="Pod").map(_encoded) | _configs()),
         Target("pod", scheduled_pod, _pod_like().map(_encoded)),

@@ -1,13 +1,12 @@
 """YAML as kubectl reads and writes it.
 
 PyYAML's own rules turn ``2001-01-01`` into a date and ``12:30`` into a base-60 number, and read ``1e3`` as a
-string. Kubernetes users mean a string, a string and a number. Aliases are followed, but a document may not use
-them to blow itself up.
+string. Kubernetes users mean a string, a string and a number. Depth is bounded, and so is what aliases may add: no text
+can take the process down, or keep it busy for long.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 from typing import Any, NamedTuple
@@ -16,8 +15,10 @@ import yaml
 
 from mooring.errors import InputError
 
-_MAX_ALIASED = 1_000_000  # values that following aliases may add; without them a text has fewer values than letters
+_MAX_ALIASED = 400_000  # values that following aliases may add; without them a text has fewer values than letters
 _MAX_DEPTH = 200
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
@@ -138,7 +139,42 @@ def _load_json(text: str) -> Document | None:
         value = json.loads(text, object_pairs_hook=from_pairs)
     except (ValueError, RecursionError):
         return None
+    if _is_too_deep(value) or (_ESCAPED_SURROGATE.search(text) and _has_surrogate(value)):
+        return None
     return Document(value, tuple(duplicates), 1)
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _has_surrogate(value: Any) -> bool:
+    """Say whether half a character is left over: no such text can be written anywhere."""
+    return _SURROGATE.search(json.dumps(value, ensure_ascii=False)) is not None
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if type(value) is list else value
+
+
+class _Anchored(NamedTuple):
+    """What an alias refers to: the value, how many values it has in it, and how deep they are nested."""
+
+    value: Any
+    size: int
+    height: int
 
 
 class _Reader:
@@ -151,7 +187,8 @@ class _Reader:
         self._loader: Any = yaml.CSafeLoader(text)  # its events have no usable types
         self._where = where
         self._left = len(text) + _MAX_ALIASED
-        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._anchors: dict[str, _Anchored] = {}
+        self._deepest = 0  # the depth reached since the innermost anchor
         self._duplicates: list[str] = []
 
     def documents(self) -> list[Document]:
@@ -171,21 +208,27 @@ class _Reader:
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            return self._alias(event, depth)
         self._left -= 1
-        before = self._left
-        if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
-        elif depth >= _MAX_DEPTH:
-            raise InputError(f"{self._at(event)}nested too deeply; expected at most {_MAX_DEPTH} levels")
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._sequence(depth)
-        else:
-            value = self._mapping(depth)
-        anchor = getattr(event, "anchor", None)
-        if anchor is not None:
-            self._anchors[anchor] = (value, before - self._left + 1)
+        if event.anchor is None:
+            return self._unnamed(event, depth)
+        left, deepest = self._left, self._deepest
+        self._deepest = depth
+        value = self._unnamed(event, depth)
+        self._anchors[event.anchor] = _Anchored(value, left - self._left + 1, self._deepest - depth)
+        self._deepest = max(deepest, self._deepest)
         return value
+
+    def _unnamed(self, event: Any, depth: int) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        self._reach(event, depth + 1)
+        return self._sequence(depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(depth)
+
+    def _reach(self, event: Any, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise InputError(f"{self._at(event)}nested too deeply; expected at most {_MAX_DEPTH} levels")
+        self._deepest = max(self._deepest, depth)
 
     def _sequence(self, depth: int) -> list[Any]:
         value = []
@@ -223,14 +266,15 @@ class _Reader:
             return str(key)
         raise InputError(f"{self._at(event)}a key must be a string, found {'null' if key is None else 'a collection'}")
 
-    def _alias(self, event: Any) -> Any:
+    def _alias(self, event: Any, depth: int) -> Any:
         if event.anchor not in self._anchors:
             raise InputError(f"{self._at(event)}unknown anchor '{event.anchor}', or an alias inside what it refers to")
-        value, size = self._anchors[event.anchor]
-        self._left -= size
+        anchored = self._anchors[event.anchor]
+        self._reach(event, depth + anchored.height)
+        self._left -= anchored.size
         if self._left < 0:
             raise InputError(f"{self._at(event)}aliases make this document too large")
-        return copy.deepcopy(value)
+        return _copy(anchored.value)
 
     def _scalar(self, event: Any) -> Any:
         text: str = event.value

@@ -48,8 +48,9 @@ async def _fetch(server: str, kubeconfig: str, token_file: str, authority: str, 
     import msgspec
 
     from mooring.client.credentials import StaticCredentials, bearer
-    from mooring.client.kubeconfig import ClientConfig, TlsSettings, find_config
+    from mooring.client.kubeconfig import ClientConfig, find_config
     from mooring.client.rest import RestClient
+    from mooring.client.tls_settings import TlsSettings
 
     config = ClientConfig(server=server.rstrip("/"), tls=TlsSettings(insecure=insecure))
     if authority:

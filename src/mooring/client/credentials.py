@@ -96,6 +96,11 @@ def basic(username: str, password: str) -> StaticCredentials:
     return StaticCredentials("Basic " + base64.b64encode(f"{username}:{password}".encode()).decode())
 
 
+def has_control_characters(text: str) -> bool:
+    """Say whether a text cannot be a header's value, a file's name or part of a URL."""
+    return any(char < " " or char == "\x7f" for char in text)
+
+
 class TokenFileCredentials:
     """A token in a file that somebody else rewrites: believed for a minute, read anew after a 401."""
 
@@ -121,13 +126,14 @@ class TokenFileCredentials:
         """Read the file; a file that vanished for a moment leaves the old token in force."""
         try:
             token = Path(self._path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            if self._authorization is None:
-                raise InputError(f"token file {self._path}: {_why(error)}") from None
-            token = ""
-        if not token and self._authorization is None:
-            raise InputError(f"token file {self._path}: empty; it should hold a bearer token")
-        if token:
+            problem = "empty; it should hold a bearer token" if not token else ""
+            if has_control_characters(token):
+                problem = "more than one line; it should hold a bearer token"
+        except (OSError, ValueError) as error:
+            problem = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        if problem and self._authorization is None:
+            raise InputError(f"token file {self._path}: {problem}")
+        if not problem:
             self._authorization = f"Bearer {token}"
         self._read_at = self._clock.monotonic()
 
@@ -212,14 +218,18 @@ class ExecCredentials:
         if program is None:
             hint = f"; {' '.join(plugin.install_hint.split())}" if plugin.install_hint else ""
             raise InputError(f"{self._where}.exec.command: no program {plugin.command!r} on this machine{hint}")
-        process = await asyncio.create_subprocess_exec(
-            program,
-            *plugin.args,
-            env=environ,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                program,
+                *plugin.args,
+                env=environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{self._where}.exec: cannot run {plugin.command}: {why}") from None
         try:
             out, err = await asyncio.wait_for(process.communicate(), EXEC_TIMEOUT_S)
         except TimeoutError:
@@ -249,6 +259,8 @@ class ExecCredentials:
         status = answer.status
         if status is None or not (status.token or status.client_certificate_data):
             raise InputError(f"{where} has neither a token nor a client certificate")
+        if has_control_characters(status.token):
+            raise InputError(f"{where} has a token of more than one line")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise InputError(f"{where} has only one of clientCertificateData and clientKeyData")
         expires_at = None
@@ -266,7 +278,3 @@ class ExecCredentials:
         if certificate != self._certificate:
             self._certificate = certificate
         self._status, self._expires_at = status, expires_at
-
-
-def _why(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -1,7 +1,6 @@
 """Where the API server is and how to speak to it: kubeconfig files, and the configuration a pod finds in its cluster.
 
-Files are merged as kubectl does: the first file that names a cluster, user or context wins; relative paths are relative
-to the file they stand in. Everything that could be wrong is said in one line that names the file and the entry.
+Everything that could be wrong is said in one line that names the file and the entry.
 """
 
 from __future__ import annotations
@@ -9,16 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import ssl
-import tempfile
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-
-import msgspec
-import yaml
+from urllib.parse import SplitResult, quote, urlsplit
 
 from mooring.client.credentials import (
     EXEC_VERSIONS,
@@ -31,147 +26,14 @@ from mooring.client.credentials import (
     basic,
     bearer,
 )
+from mooring.client.kubeconfig_file import Cluster, Exec, KubeconfigFiles, User, check_texts
 from mooring.client.proxy import proxy_from_environment
+from mooring.client.tls_settings import TlsSettings
 from mooring.errors import InputError, UsageError
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-class _Kebab(msgspec.Struct, rename="kebab"):
-    pass
-
-
-class _Cluster(_Kebab):
-    server: str = ""
-    tls_server_name: str = ""
-    insecure_skip_tls_verify: bool = False
-    certificate_authority: str = ""
-    certificate_authority_data: str = ""
-    proxy_url: str = ""
-    extensions: list[dict[str, Any]] | None = None
-
-
-class _ExecEnv(msgspec.Struct):
-    name: str
-    value: str
-
-
-class _Exec(msgspec.Struct, rename="camel"):
-    command: str = ""
-    args: list[str] | None = None
-    env: list[_ExecEnv] | None = None
-    api_version: str = ""
-    install_hint: str = ""
-    provide_cluster_info: bool = False
-    interactive_mode: str = ""
-
-
-class _User(_Kebab):
-    client_certificate: str = ""
-    client_certificate_data: str = ""
-    client_key: str = ""
-    client_key_data: str = ""
-    token: str = ""
-    token_file: str = msgspec.field(name="tokenFile", default="")
-    as_user: str = msgspec.field(name="as", default="")
-    as_uid: str = ""
-    as_groups: list[str] | None = None
-    as_user_extra: dict[str, list[str]] | None = None
-    username: str = ""
-    password: str = ""
-    auth_provider: dict[str, Any] | None = None
-    exec_: _Exec | None = msgspec.field(name="exec", default=None)
-
-
-class _Context(_Kebab):
-    cluster: str = ""
-    user: str = ""
-    namespace: str = ""
-
-
-class _NamedCluster(msgspec.Struct):
-    name: str
-    cluster: _Cluster | None = None
-
-
-class _NamedUser(msgspec.Struct):
-    name: str
-    user: _User | None = None
-
-
-class _NamedContext(msgspec.Struct):
-    name: str
-    context: _Context | None = None
-
-
-class _File(_Kebab):
-    kind: str = ""
-    api_version: str = msgspec.field(name="apiVersion", default="")
-    current_context: str = ""
-    clusters: list[_NamedCluster] | None = None
-    users: list[_NamedUser] | None = None
-    contexts: list[_NamedContext] | None = None
-
-
-@dataclass(slots=True)
-class TlsSettings:
-    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
-
-    ca_data: bytes | None = None
-    ca_file: str = ""
-    insecure: bool = False
-    server_name: str = ""
-    certificate: ClientCertificate | None = None
-    certificate_file: str = ""
-    key_file: str = ""
-    _context: ssl.SSLContext | None = field(default=None, repr=False)
-    _made_from: object = field(default=None, repr=False)
-
-    def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed."""
-        made_from = (override, _stamp(self.ca_file), _stamp(self.certificate_file), _stamp(self.key_file))
-        if self._context is None or made_from != self._made_from:
-            self._context, self._made_from = self._make(override), made_from
-        return self._context
-
-    def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
-        if self.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        elif self.ca_data is None and not self.ca_file:
-            context.load_default_certs()
-        else:
-            source = self.ca_file or "certificate-authority-data"
-            try:
-                pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
-                context.load_verify_locations(cadata=pem.decode("ascii"))
-            except (ssl.SSLError, UnicodeDecodeError, ValueError):
-                raise InputError(f"{source}: no PEM certificate in it") from None
-            except OSError as error:
-                raise InputError(
-                    f"{source}: cannot read the certificate authority: {error.strerror or error}"
-                ) from None
-        self._load_identity(context, override)
-        return context
-
-    def _load_identity(self, context: ssl.SSLContext, override: ClientCertificate | None) -> None:
-        chosen = override or self.certificate
-        try:
-            if chosen is not None:
-                # The ssl module reads identities from files only; this one lives for the length of the call.
-                with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
-                    file.write(chosen.certificate + b"\n" + chosen.key)
-                    file.flush()
-                    context.load_cert_chain(file.name)
-            elif self.certificate_file:
-                context.load_cert_chain(self.certificate_file, self.key_file or None)
-        except OSError as error:
-            source = self.certificate_file or "client-certificate-data"
-            why = "certificate and key do not fit together or are not PEM" if isinstance(error, ssl.SSLError) else error
-            raise InputError(f"{source}: cannot use the client certificate: {why}") from None
+_HOST = re.compile(r"[0-9A-Za-z._:%~-]{1,253}")
+_HEADER_NAME = "!#$&'*+^`|"  # besides letters, digits and _.-~: what may stand in a header's name as it is
 
 
 @dataclass(slots=True)
@@ -189,26 +51,6 @@ class ClientConfig:
     @property
     def is_tls(self) -> bool:
         return self.server.startswith("https://")
-
-
-class _KubectlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as kubectl does: a date is a string."""
-
-
-_KubectlLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _KubectlLoader.yaml_implicit_resolvers.items()
-}
-
-
-@dataclass(slots=True)
-class _Merged:
-    """All files as one; each entry remembers the file it came from."""
-
-    current_context: str = ""
-    clusters: dict[str, tuple[_Cluster, str]] = field(default_factory=dict)
-    users: dict[str, tuple[_User, str]] = field(default_factory=dict)
-    contexts: dict[str, tuple[_Context, str]] = field(default_factory=dict)
 
 
 def find_config(
@@ -277,7 +119,7 @@ def in_cluster_config(
         server=server,
         credentials=credentials,
         tls=TlsSettings(ca_file=ca_file),
-        proxy_url=proxy_from_environment(server, environ),
+        proxy_url=_proxy(Cluster(), "", server, environ),
         namespace=namespace or "default",
         source="in-cluster configuration",
     )
@@ -295,91 +137,50 @@ def load_kubeconfig(
 ) -> ClientConfig:
     """Merge kubeconfig files and resolve one context of them."""
     environ = os.environ if environ is None else environ
-    merged = _Merged()
+    files = KubeconfigFiles()
     read_any = False
     for path in paths:
         if missing_ok and not os.path.exists(path):
             continue
-        _merge(merged, path, _read(path))
+        files.add(path)
         read_any = True
     where = paths[0] if len(paths) == 1 else os.pathsep.join(paths)
     if not read_any:
         raise UsageError(f"KUBECONFIG: none of the files exists: {where}")
-    return _resolve(merged, where, context=context, master=master, environ=environ)
+    return _resolve(files, where, context=context, master=master, environ=environ)
 
 
 def _of_master(master: str, environ: Mapping[str, str]) -> ClientConfig:
     server = _server(master, "--master")
-    return ClientConfig(server=server, proxy_url=proxy_from_environment(server, environ), source="--master")
+    return ClientConfig(server=server, proxy_url=_proxy(Cluster(), "", server, environ), source="--master")
 
 
-def _read(path: str) -> _File:
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError(f"kubeconfig {path}: {error.strerror or error}") from None
-    try:
-        document = yaml.load(text, Loader=_KubectlLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        at = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InputError(f"kubeconfig {path}:{at} not YAML: {error.problem or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"kubeconfig {path}: not YAML: {' '.join(str(error).split())}") from None
-    if document is None:
-        document = {}
-    if not isinstance(document, dict):
-        raise InputError(
-            f"kubeconfig {path}: found a {type(document).__name__}; a kubeconfig is a mapping of kind Config"
-        )
-    try:
-        file = msgspec.convert(document, _File)
-    except msgspec.ValidationError as error:
-        raise InputError(f"kubeconfig {path}: {_plain(error)}") from None
-    if file.kind not in ("", "Config") or file.api_version not in ("", "v1"):
-        raise InputError(
-            f"kubeconfig {path}: found {file.api_version} {file.kind}; a kubeconfig has apiVersion v1 and kind Config"
-        )
-    return file
-
-
-def _plain(error: msgspec.ValidationError) -> str:
-    problem, separator, where = str(error).partition(" - at `$")
-    return f"{where.rstrip('`').lstrip('.')}: {problem}" if separator else problem
-
-
-def _merge(merged: _Merged, path: str, file: _File) -> None:
-    merged.current_context = merged.current_context or file.current_context
-    for cluster in file.clusters or ():
-        merged.clusters.setdefault(cluster.name, (cluster.cluster or _Cluster(), path))
-    for user in file.users or ():
-        merged.users.setdefault(user.name, (user.user or _User(), path))
-    for context in file.contexts or ():
-        merged.contexts.setdefault(context.name, (context.context or _Context(), path))
-
-
-def _resolve(merged: _Merged, where: str, *, context: str, master: str, environ: Mapping[str, str]) -> ClientConfig:
-    name = context or merged.current_context
-    if not name and not merged.contexts and master:
+def _resolve(
+    files: KubeconfigFiles, where: str, *, context: str, master: str, environ: Mapping[str, str]
+) -> ClientConfig:
+    name = context or files.current_context
+    if not name and not files.contexts and master:
         return _of_master(master, environ)
     if not name:
-        raise InputError(f"kubeconfig {where}: no current-context; name one of {_names(merged.contexts)}")
-    if name not in merged.contexts:
-        raise InputError(f"kubeconfig {where}: no context named {name!r}; there are {_names(merged.contexts)}")
-    chosen, path = merged.contexts[name]
-    if chosen.cluster not in merged.clusters and not master:
+        raise InputError(f"kubeconfig {where}: no current-context; name one of {_names(files.contexts)}")
+    if name not in files.contexts:
+        raise InputError(f"kubeconfig {where}: no context named {name!r}; there are {_names(files.contexts)}")
+    chosen, path = files.contexts[name]
+    if chosen.cluster not in files.clusters and not master:
         raise InputError(
             f"kubeconfig {path}: context {name!r}: no cluster named {chosen.cluster!r}; "
-            f"there are {_names(merged.clusters)}"
+            f"there are {_names(files.clusters)}"
         )
-    if chosen.user and chosen.user not in merged.users:
+    if chosen.user and chosen.user not in files.users:
         raise InputError(
-            f"kubeconfig {path}: context {name!r}: no user named {chosen.user!r}; there are {_names(merged.users)}"
+            f"kubeconfig {path}: context {name!r}: no user named {chosen.user!r}; there are {_names(files.users)}"
         )
-    cluster, cluster_path = merged.clusters.get(chosen.cluster, (_Cluster(), path))
-    user, user_path = merged.users.get(chosen.user, (_User(), path))
+    cluster, cluster_path = files.clusters.get(chosen.cluster, (Cluster(), path))
+    user, user_path = files.users.get(chosen.user, (User(), path))
     cluster_where = f"kubeconfig {cluster_path}: cluster {chosen.cluster!r}"
     user_where = f"kubeconfig {user_path}: user {chosen.user!r}"
+    check_texts(cluster, cluster_where)
+    check_texts(user, user_where)
     server = _server(master, "--master") if master else _server(cluster.server, cluster_where)
     tls = _tls(cluster, cluster_path, cluster_where, user, user_path, user_where)
     config = ClientConfig(
@@ -405,33 +206,47 @@ def _server(server: str, where: str) -> str:
         raise InputError(f"{where}: no server; it should be a URL such as https://host:6443")
     if "://" not in server:
         server = f"http://{server}"
-    try:
-        parts = urlsplit(server)
-        _ = parts.port
-    except ValueError as error:
-        raise InputError(f"{where}: server {server!r}: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if _parts_of(server) is None:
         raise InputError(f"{where}: server {server!r}: it should be a URL such as https://host:6443")
     return server.rstrip("/")
 
 
-def _proxy(cluster: _Cluster, where: str, server: str, environ: Mapping[str, str]) -> str | None:
-    if not cluster.proxy_url:
-        return proxy_from_environment(server, environ)
-    parts = urlsplit(cluster.proxy_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{where}: proxy-url {cluster.proxy_url!r}: only http:// and https:// proxies can be used")
-    return cluster.proxy_url
+def _proxy(cluster: Cluster, where: str, server: str, environ: Mapping[str, str]) -> str | None:
+    proxy = cluster.proxy_url or proxy_from_environment(server, environ)
+    if proxy and _parts_of(proxy) is None:
+        source = f"{where}: proxy-url" if cluster.proxy_url else "HTTP_PROXY or HTTPS_PROXY"
+        raise InputError(f"{source} {_without_password(proxy)!r}: only http:// and https:// proxies can be used")
+    return proxy
+
+
+def _parts_of(url: str) -> SplitResult | None:
+    """The parts of a URL that requests can be sent to; None if it is none."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and _is_host(parts.hostname or "") else None
+
+
+def _is_host(name: str) -> bool:
+    return _HOST.fullmatch(name) is not None and all(len(label) <= 63 for label in name.split("."))
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"//[^/]*@", "//…@", url)
 
 
 def _tls(
-    cluster: _Cluster, cluster_path: str, cluster_where: str, user: _User, user_path: str, user_where: str
+    cluster: Cluster, cluster_path: str, cluster_where: str, user: User, user_path: str, user_where: str
 ) -> TlsSettings:
     ca_data = _data(cluster.certificate_authority_data, f"{cluster_where}: certificate-authority-data")
     if cluster.insecure_skip_tls_verify and (ca_data or cluster.certificate_authority):
         raise InputError(
             f"{cluster_where}: insecure-skip-tls-verify together with a certificate authority; one of them must go"
         )
+    if cluster.tls_server_name and not _is_host(cluster.tls_server_name):
+        raise InputError(f"{cluster_where}: tls-server-name {cluster.tls_server_name!r}: it should be a host's name")
     certificate_data = _data(user.client_certificate_data, f"{user_where}: client-certificate-data")
     key_data = _data(user.client_key_data, f"{user_where}: client-key-data")
     certificate_file = "" if certificate_data else _beside(user_path, user.client_certificate)
@@ -459,7 +274,7 @@ def _tls(
 
 
 def _credentials(
-    user: _User, path: str, where: str, cluster: _Cluster, cluster_path: str, environ: Mapping[str, str]
+    user: User, path: str, where: str, cluster: Cluster, cluster_path: str, environ: Mapping[str, str]
 ) -> Credentials:
     if user.auth_provider is not None:
         name = user.auth_provider.get("name", "")
@@ -484,7 +299,7 @@ def _credentials(
 
 
 def _exec(
-    section: _Exec, path: str, where: str, cluster: _Cluster, cluster_path: str, environ: Mapping[str, str]
+    section: Exec, path: str, where: str, cluster: Cluster, cluster_path: str, environ: Mapping[str, str]
 ) -> ExecCredentials:
     if not section.command:
         raise InputError(f"{where}.exec.command: missing; it names the program to run")
@@ -513,7 +328,7 @@ def _exec(
     return ExecCredentials(plugin, where=where, environ=environ)
 
 
-def _cluster_info(cluster: _Cluster, path: str) -> dict[str, Any]:
+def _cluster_info(cluster: Cluster, path: str) -> dict[str, Any]:
     info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
         info["tls-server-name"] = cluster.tls_server_name
@@ -533,7 +348,7 @@ def _cluster_info(cluster: _Cluster, path: str) -> dict[str, Any]:
     return info
 
 
-def _impersonation(user: _User, where: str) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: User, where: str) -> tuple[tuple[str, str], ...]:
     if not user.as_user:
         if user.as_groups or user.as_user_extra or user.as_uid:
             raise InputError(f"{where}: as-groups, as-uid or as-user-extra without as; impersonation needs a user")
@@ -543,7 +358,8 @@ def _impersonation(user: _User, where: str) -> tuple[tuple[str, str], ...]:
         headers.append(("Impersonate-Uid", user.as_uid))
     headers += [("Impersonate-Group", group) for group in user.as_groups or ()]
     for key, values in (user.as_user_extra or {}).items():
-        headers += [(f"Impersonate-Extra-{key}", value) for value in values]
+        name = f"Impersonate-Extra-{quote(key, safe=_HEADER_NAME)}"
+        headers += [(name, value) for value in values]
     return tuple(headers)
 
 
@@ -565,13 +381,3 @@ def _file(path: str, where: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"{where}: {path}: {error.strerror or error}") from None
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    if not path:
-        return None
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -309,7 +309,7 @@ class RestClient:
         fixed = self._heads.get(content_type)
         if fixed is None:
             lines = [f"{name}: {value}" for name, value in self._headers(content_type)]
-            fixed = ("\r\n".join([f"Host: {self.transport.host}", *lines]) + "\r\nContent-Length: ").encode("latin-1")
+            fixed = ("\r\n".join([f"Host: {self.transport.host}", *lines]) + "\r\nContent-Length: ").encode()
             self._heads[content_type] = fixed
         return b"%b %b%b HTTP/1.1\r\n%b%d\r\n\r\n" % (
             method.encode(),

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
+from mooring.api import yaml
 from mooring.controlplane.types.status import StatusError, unauthorized
 from mooring.errors import InputError, UsageError
 
@@ -182,4 +181,4 @@ def write_private(path: Path, text: str) -> None:
 
 
 def write_kubeconfig(path: Path, server: str, token: str, ca: bytes | None = None) -> None:
-    write_private(path, yaml.safe_dump(dict(kubeconfig(server, token, ca)), sort_keys=False))
+    write_private(path, yaml.dump(dict(kubeconfig(server, token, ca)), sort_keys=False))

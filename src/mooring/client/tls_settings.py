@@ -1,0 +1,82 @@
+"""How the API server is verified, and which certificate is shown to it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.client.credentials import ClientCertificate
+from mooring.errors import InputError
+
+
+@dataclass(slots=True)
+class TlsSettings:
+    """How the server is verified and which certificate we show; contexts follow files that are replaced."""
+
+    ca_data: bytes | None = None
+    ca_file: str = ""
+    insecure: bool = False
+    server_name: str = ""
+    certificate: ClientCertificate | None = None
+    certificate_file: str = ""
+    key_file: str = ""
+    _context: ssl.SSLContext | None = field(default=None, repr=False)
+    _made_from: object = field(default=None, repr=False)
+
+    def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
+        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed."""
+        made_from = (override, _stamp(self.ca_file), _stamp(self.certificate_file), _stamp(self.key_file))
+        if self._context is None or made_from != self._made_from:
+            self._context, self._made_from = self._make(override), made_from
+        return self._context
+
+    def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if self.insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.ca_data is None and not self.ca_file:
+            context.load_default_certs()
+        else:
+            source = self.ca_file or "certificate-authority-data"
+            try:
+                pem = self.ca_data if self.ca_data is not None else Path(self.ca_file).read_bytes()
+                context.load_verify_locations(cadata=pem.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError, ValueError):
+                raise InputError(f"{source}: no PEM certificate in it") from None
+            except OSError as error:
+                why = error.strerror or error
+                raise InputError(f"{source}: cannot read the certificate authority: {why}") from None
+        self._load_identity(context, override)
+        return context
+
+    def _load_identity(self, context: ssl.SSLContext, override: ClientCertificate | None) -> None:
+        chosen = override or self.certificate
+        try:
+            if chosen is not None:
+                # The ssl module reads identities from files only; this one lives for the length of the call.
+                with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
+                    file.write(chosen.certificate + b"\n" + chosen.key)
+                    file.flush()
+                    context.load_cert_chain(file.name)
+            elif self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file or None)
+        except OSError as error:
+            source = self.certificate_file or "client-certificate-data"
+            why = "certificate and key do not fit together or are not PEM" if isinstance(error, ssl.SSLError) else error
+            raise InputError(f"{source}: cannot use the client certificate: {why}") from None
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    if not path:
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
