@@ -2,58 +2,109 @@
 
 from __future__ import annotations
 
-import time
-from typing import ClassVar
+import threading
+from typing import Any, ClassVar
 
 import pytest
 
 from mooring import sdk
+from mooring.clock import VirtualClock
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.scheduler import Options
+from mooring.scheduler.time_limits import TimeLimits
 
 pytestmark = pytest.mark.e2e
 
+NEVER = threading.Event()
+CLOCK = VirtualClock()  # only a plugin that hangs moves it, so that nothing else can take too long
 
-class Sleepy(sdk.NodeFilter):
-    """Never comes back for pods labelled ``sleepy: filter``."""
 
-    name = "Sleepy"
+hung: set[str] = set()
+
+
+def hang_if_asked(pod: sdk.Pod, where: str) -> None:
+    """Hang once for a pod labelled ``hangs: <where>``, by waiting for what never happens or by spinning."""
+    if pod.metadata.labels.get("hangs") == where and pod.uid not in hung:
+        hung.add(pod.uid)
+        CLOCK.advance(60.0)
+        while pod.metadata.labels.get("how") == "spins":
+            pass
+        NEVER.wait()
+
+
+class HangsInFilter(sdk.NodeFilter):
+    name = "HangsInFilter"
 
     def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
-        while pod.metadata.labels.get("sleepy") == "filter":
-            time.sleep(0.01)
+        hang_if_asked(pod, "filter")
         return sdk.SUCCESS
 
 
-class Loop:
-    """Spins in Reserve for pods labelled ``sleepy: reserve``."""
-
-    name: ClassVar[str] = "Loop"
+class HangsInReserve:
+    name: ClassVar[str] = "HangsInReserve"
 
     def __init__(self, args, handle):
         pass
 
     def reserve(self, state, pod, node_name):
-        while pod.pod.metadata.labels.get("sleepy") == "reserve":
-            pass
+        hang_if_asked(pod.pod, "reserve")
         return SUCCESS
 
     def unreserve(self, state, pod, node_name):
         pass
 
 
-@pytest.mark.parametrize(("plugin", "where"), [(Sleepy, "filter"), (Loop, "reserve")], ids=["in filter", "in reserve"])
-async def test_the_pod_gets_an_error_and_the_others_are_bound(world, plugin, where):
+UNREACHABLE = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter", "ignorable": True}
+"""An extender that nobody answers for: decisions are then made in a thread of their own."""
+
+
+def settings(plugin: type, *, extenders: list[dict[str, Any]], **limits: float) -> tuple[dict[str, Any], Options]:
     registry: Registry = in_tree_registry()
     registry.register(plugin)
     plugins = {"multiPoint": {"enabled": [{"name": plugin.name}]}}
-    config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}]}
+    config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}], "extenders": extenders}
+    return config, Options(registry=registry, limits=TimeLimits(CLOCK, poll_s=0.01), **limits)
+
+
+BY_EXTENDERS = pytest.mark.parametrize(
+    "extenders",
+    [pytest.param([], id="in the loop's thread"), pytest.param([UNREACHABLE], id="in a thread beside extenders")],
+)
+
+
+@BY_EXTENDERS
+@pytest.mark.parametrize(("plugin", "where"), [(HangsInFilter, "filter"), (HangsInReserve, "reserve")])
+async def test_a_plugin_that_spins_costs_its_pod_an_attempt(world, plugin, where, extenders):
+    config, options = settings(plugin, extenders=extenders, plugin_timeout_s=10.0)
     await world.node("a")
-    async with world.scheduler(config, Options(registry=registry, plugin_timeout_s=0.2)):
-        await world.pod("hangs", labels={"sleepy": where})
+    async with world.scheduler(config, options):
+        await world.pod("hangs", labels={"hangs": where, "how": "spins"})
         condition = await world.condition("hangs", reason="SchedulerError")
-        assert f"{plugin.name}.{where} did not come back within 200ms" in condition["message"]
+        assert f"{plugin.name}.{where} did not come back within 10s" in condition["message"]
         await world.pod("ordinary")
         assert await world.bound("ordinary") == "a"
+
+
+@BY_EXTENDERS
+async def test_a_plugin_that_waits_for_ever_costs_its_pod_an_attempt(world, extenders):
+    config, options = settings(HangsInFilter, extenders=extenders, plugin_timeout_s=0.0, attempt_timeout_s=15.0)
+    await world.node("a")
+    async with world.scheduler(config, options) as live:
+        await world.pod("hangs", labels={"hangs": "filter", "how": "waits"})
+        if extenders:  # a wait in a thread cannot be ended: the thread is left behind a moment later
+            await world.until("the attempt is interrupted", lambda: later(options.limits))
+        condition = await world.condition("hangs", reason="SchedulerError")
+        assert "the attempt to find a node did not end within 15s" in condition["message"]
+        await world.pod("ordinary")
+        assert await world.bound("ordinary") == "a"
+        assert b'mooring_timeouts_total{what="attempt"} 1\n' in live.scheduler.meters.render()
+
+
+async def later(limits: TimeLimits) -> bool:
+    """Let a moment pass on the clock of the limits, once something has been interrupted."""
+    is_interrupted = any(limit.interrupted_at is not None for limit in limits._running)
+    if is_interrupted:
+        CLOCK.advance(5.0)
+    return is_interrupted

@@ -219,6 +219,12 @@ class SchedulerMetrics:
             "master. 'name' is the string used to identify the lease. Please make sure to group by name.",
             ("name",),
         )
+        self.timeouts = counter(
+            "mooring_timeouts_total",
+            "[ALPHA] How often an attempt to find a node (what=attempt) or a call of a plugin (what=Plugin.method) was "
+            "cut off because it took too long.",
+            ("what",),
+        )
         self.rest_client_requests = counter(
             "rest_client_requests_total",
             "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",

@@ -98,17 +98,18 @@ class SchedulingQueue:
         """Report whether a profile of this name is among ours."""
         return scheduler_name in self._pre_enqueue
 
-    def replace_profiles(self, profiles: Sequence[QueueProfile]) -> None:
+    def replace_profiles(self, profiles: Sequence[QueueProfile], *, wake: bool = True) -> None:
         """Go on with another configuration: pods nobody handles any more leave, and all others get another chance.
 
-        The order of the queue stays the first configuration's.
+        The order of the queue stays the first configuration's. ``wake`` is false if only the plugins were made anew.
         """
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, self._clock, self._recorder)
         for info in [*self._active.pods(), *self._backoff.pods(), *self._unschedulable]:
             if not self.handles(info.scheduler_name):
                 self.delete(info.pod_info.pod)
-        self.move_all(events.CONFIGURATION_CHANGE)
+        if wake:
+            self.move_all(events.CONFIGURATION_CHANGE)
 
     def add(self, pod: PodInfo) -> None:
         """Take in a new pod; one that is here already is updated, so that nobody waits in two places."""

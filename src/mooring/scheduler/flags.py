@@ -131,6 +131,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     "mooring's own": (
         Flag("plugin", LIST, help="A plugin of your own: module:Class, FILE.py or FILE.py:Class; may be repeated."),
         Flag("plugin-timeout", DURATION, "10s", "How long one call of a plugin of your own may take; 0s for no limit."),
+        Flag(
+            "attempt-timeout",
+            DURATION,
+            "15s",
+            "How long one attempt to find a node for a pod may take; 0s for no limit.",
+        ),
         Flag("decision-log", help="Write decisions to this file, one JSON object per line."),
         Flag("decision-log-sample", FLOAT, "1", "The share of decisions to write, 0 to 1."),
         Flag("decision-log-max-size", INT, "100", "Begin a new file after so many megabytes; three old ones are kept."),

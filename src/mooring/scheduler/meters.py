@@ -212,6 +212,10 @@ class Meters:
         if info.was_flushed:
             metrics.pod_scheduled_after_flush.inc()
 
+    def timed_out(self, what: str) -> None:
+        """An attempt, or a plugin's call, did not end in time."""
+        self.metrics.timeouts.labels(what).inc()
+
     def follow(self, queue: SchedulingQueue, cluster: Cluster) -> None:
         """Bring the gauges up to date whenever somebody looks."""
 

@@ -76,6 +76,7 @@ class SchedulerProcess:
             pod_max_in_unschedulable_pods_s=settings.flags.seconds("pod-max-in-unschedulable-pods-duration"),
             decision_log=decision_log,
             plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
+            attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
             metrics=metrics,
         )
         live = self.live = LiveScheduler(clients.main, settings.config, options, tune_gc=True)

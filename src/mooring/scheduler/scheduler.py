@@ -23,12 +23,13 @@ from typing import Any, Protocol
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.clock import Clock, SystemClock
+from mooring.config.duration import format_duration
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.devices.attempt import attempt_of
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
-from mooring.errors import ApiError
+from mooring.errors import ApiError, MooringError
 from mooring.extender.client import ask_together, build_extenders
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import Extender
@@ -37,6 +38,7 @@ from mooring.framework.handle import Writer as BindWriter
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
+from mooring.framework.traces import place_of
 from mooring.observe.decision_log import DecisionLog
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
@@ -49,13 +51,14 @@ from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import SCHEDULER_ERROR, Failure, Placement
 from mooring.scheduler.binding import BindingCycle, PreBinding
+from mooring.scheduler.decision_thread import DecisionThread, ThreadLeft
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.log_entry import log_entry
 from mooring.scheduler.meters import Meters
 from mooring.scheduler.preemption_executor import PLUGIN as PREEMPTION
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
 from mooring.scheduler.status_patch import Patch, pod_scheduled, status_patch
-from mooring.scheduler.time_limits import limit_plugins
+from mooring.scheduler.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, Limit, TimeLimits, limit_plugins
 from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
@@ -87,6 +90,8 @@ class Options:
     )
     decision_log: DecisionLog | None = None
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
+    attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
+    limits: TimeLimits = field(default_factory=TimeLimits)
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
@@ -136,6 +141,9 @@ class Scheduler:
         self._is_aborted = False
         self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
         self._turnstile = Turnstile()
+        self._limits = options.limits
+        self._limits.on_timeout = self.meters.timed_out
+        self._thread: DecisionThread | None = None  # for decisions that ask extenders
         self.decisions = 0
         self._nominator = nominator = _LateNominator()
         pre_binding: dict[str, PreBinding] = {}
@@ -235,7 +243,7 @@ class Scheduler:
         )
         for name, profile in built.profiles.items():
             profile.observer = self.meters.profile(name)
-            limit_plugins(profile, self.options.plugin_timeout_s)
+            limit_plugins(profile, self._limits, self.options.plugin_timeout_s)
         return built
 
     def reload(self, config: KubeSchedulerConfiguration) -> None:
@@ -244,10 +252,14 @@ class Scheduler:
         Pods that are being bound are bound by the profiles that decided.
         """
         built = self._build(config, self._built)
-        self.close()
-        self._built, self.config = built, config
+        self.config = config
+        self._take_over(built)
         self.queue.replace_profiles(self._queue_profiles(built))
         self.handlers.take_in_pending()
+
+    def _take_over(self, built: Built) -> None:
+        self.close()
+        self._built = built
 
     def close(self) -> None:
         """Close the connections to extenders; one that is asked once more opens another."""
@@ -273,6 +285,14 @@ class Scheduler:
 
     async def run(self) -> None:
         """Schedule until cancelled; what is on its way then goes on: see ``drain`` and ``abort``."""
+        with self._limits:
+            try:
+                await self._run()
+            finally:
+                if self._thread is not None:
+                    self._thread.close()
+
+    async def _run(self) -> None:
         self.queue.run_timers()
         timers_at = self._clock.monotonic() + MAX_REST_S
         while True:
@@ -361,8 +381,19 @@ class Scheduler:
         profile = self._profile_for(info)
         if profile is not None:
             started, is_logged = self._begin(info)
-            work = asyncio.to_thread(self._decide, info, self._built, profile, is_logged)
-            decision = await self._turnstile.closed_during(work)
+            if self._thread is None:
+                self._thread = DecisionThread()
+            loop, thread = asyncio.get_running_loop(), self._thread
+
+            def leave() -> None:
+                loop.call_soon_threadsafe(thread.leave)
+
+            work = thread.run(self._decide, info, self._built, profile, is_logged, leave)
+            try:
+                decision = await self._turnstile.closed_during(work)
+            except ThreadLeft:
+                self._thread = None
+                decision = AttemptTimeout()
             # What waited may have been about this very pod.
             known = self.pods.get(info.key)
             if known is None or known.uid != info.uid or known.spec.node_name or self.cluster.pod(info.uid):
@@ -386,10 +417,20 @@ class Scheduler:
         decision_log = self.options.decision_log
         return self._clock.monotonic(), decision_log is not None and decision_log.is_sampled()
 
-    @staticmethod
-    def _decide(info: QueuedPodInfo, built: Built, profile: Profile, detail: bool) -> Decision | Exception:
+    def _decide(
+        self,
+        info: QueuedPodInfo,
+        built: Built,
+        profile: Profile,
+        detail: bool,
+        on_stuck: Callable[[], None] | None = None,
+    ) -> Decision | Exception:
+        timeout_s = self.options.attempt_timeout_s or NO_LIMIT
+        limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
         try:
-            return built.engine.decide(info.pod_info, profile, detail=detail)
+            return self._limits.run(limit, built.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
+        except AttemptTimeout as error:
+            return error
         except Exception as error:  # a plugin's mistake is caught closer to it; this one is ours
             log.error(error, "Unexpected error in a scheduling cycle", pod=info.key)
             return error
@@ -397,6 +438,10 @@ class Scheduler:
     def _conclude(
         self, info: QueuedPodInfo, profile: Profile, decision: Decision | Exception, started: float, is_logged: bool
     ) -> None:
+        if isinstance(decision, AttemptTimeout):
+            self._fail(info, profile, self._timed_out(info, profile, decision), started)
+            self._start_afresh()
+            return
         if isinstance(decision, Exception):
             failure = Failure(SCHEDULER_ERROR, f"{type(decision).__name__}: {decision}")
             self._fail(info, profile, failure, started)
@@ -410,6 +455,24 @@ class Scheduler:
             self._place(info, profile, decision, started)
         else:
             self._refused(info, profile, decision, started)
+
+    def _timed_out(self, info: QueuedPodInfo, profile: Profile, error: AttemptTimeout) -> Failure:
+        """Why an attempt ran out of time. A pod to which that happens again waits until long waiters are tried."""
+        took = format_duration(self.options.attempt_timeout_s)
+        where = place_of(error, {type(plugin).__module__ for plugin in profile.plugins.values()})
+        message = f"the attempt to find a node did not end within {took}{where}"
+        waits = frozenset((ATTEMPT_TIMEOUT,)) if info.consecutive_errors_count else frozenset()
+        return Failure(SCHEDULER_ERROR, message, waits)
+
+    def _start_afresh(self) -> None:
+        """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
+        try:
+            built = self._build(self.config, self._built)
+        except MooringError as error:
+            log.error(error, "Plugins could not be made anew after an attempt ran out of time")
+            return
+        self._take_over(built)
+        self.queue.replace_profiles(self._queue_profiles(built), wake=False)
 
     def _is_skipped(self, pod: Pod) -> bool:
         if pod.is_terminating:

@@ -1,26 +1,45 @@
-"""A plugin that hangs costs its pod, not the process: calls into plugins of one's own end after a while.
+"""Time limits: an attempt or a plugin call that does not end in time costs its pod, never the process.
 
-Filters, scores and the like are plain functions that run in the loop's own
-thread. An alarm signal interrupts one that does not come back; what it raises
-becomes that pod's error, like anything else that a plugin raises. Plugins that
-come with mooring are trusted, and so are ``async`` methods: while those wait,
-everything else goes on.
+A thread of its own looks at the clock, so that nothing the scheduler does can delay it. When a limit is over:
+
+1. It is marked as spent. The engine and the long searches look at that mark between their steps and end by themselves.
+2. If that does not help within a moment, the thread that runs too long is interrupted: ``OutOfTime`` is raised in it.
+   In the main thread a signal does this, which also ends a wait for a lock, a socket or a child process. Elsewhere an
+   asynchronous exception does it, which takes effect at the next line of Python.
+3. If that does not help either, the limit is stuck: it is logged, and whoever set the limit is told.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Self, TypeVar
 
+from mooring.clock import Clock, SystemClock
 from mooring.config.duration import format_duration
+from mooring.framework.cycle_state import Budget, OutOfTime
 from mooring.framework.runtime import Profile
+from mooring.observe.logs import get_logger
 
-METHODS = (
+log = get_logger("mooring.scheduler.time_limits")
+T = TypeVar("T")
+
+SIGNAL = signal.SIGURG
+"""Interrupts the main thread. By default it is ignored; Go, too, interrupts its threads by it."""
+POLL_S = 0.25
+GRACE_S = 1.0
+"""How long each of the steps above is given before the next one follows."""
+NO_LIMIT = float("inf")
+ATTEMPT_TIMEOUT = "AttemptTimeout"
+"""Stands for a plugin's name where a pod has run out of time again: no event wakes that pod, only time does."""
+
+PLUGIN_METHODS = (
     "pre_enqueue",
     "pre_filter",
     "add_pod",
@@ -36,43 +55,183 @@ METHODS = (
     "pre_bind_pre_flight",
     "post_bind",
 )
+"""The methods that block the scheduler while they run. An ``async`` method that waits blocks nobody."""
+
+
+class AttemptTimeout(Exception):
+    """An attempt at a pod did not end in time."""
 
 
 class PluginTimeout(Exception):
     """A plugin did not come back in time."""
 
 
-def limit_plugins(profile: Profile, seconds: float) -> None:
-    """Give every plugin that is not mooring's own so many seconds per call."""
+class Limit(Budget):
+    """One piece of work and when it has to be over."""
+
+    __slots__ = ("deadline", "error", "grace_s", "interrupted_at", "is_done", "is_stuck", "name", "on_stuck", "thread")
+
+    def __init__(
+        self,
+        name: str,
+        deadline: float,
+        error: Exception,
+        *,
+        grace_s: float = GRACE_S,
+        on_stuck: Callable[[], None] | None = None,
+    ) -> None:
+        """``grace_s`` is how long the work may look at ``is_spent`` before it is interrupted."""
+        self.is_spent = False
+        self.name = name
+        self.deadline = deadline
+        self.error = error
+        self.grace_s = grace_s
+        self.on_stuck = on_stuck
+        self.thread = 0
+        self.is_done = False
+        self.interrupted_at: float | None = None
+        self.is_stuck = False
+
+
+_interrupted: set[Limit] = set()  # in the main thread: its signal handler has to know which of them still run
+
+
+def _on_signal(number: int, frame: FrameType | None) -> None:
+    """The main thread's part of an interruption; work that has just ended by itself is left alone."""
+    if any(not limit.is_done for limit in tuple(_interrupted)):
+        raise OutOfTime
+
+
+class TimeLimits:
+    """Runs work under limits. Limits hold while somebody is inside ``with limits:``."""
+
+    def __init__(self, clock: Clock | None = None, *, poll_s: float = POLL_S) -> None:
+        self.clock = clock or SystemClock()
+        self.on_timeout: Callable[[str], None] | None = None  # told the name of a limit that was not kept
+        self._poll_s = poll_s
+        self._running: list[Limit] = []
+        self._is_sending = False
+        self._is_over: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self._signalled: int | None = None  # the main thread, if a signal reaches it
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(SIGNAL, _on_signal)
+            self._signalled = threading.get_ident()
+        self._is_over = is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, args=(is_over,), name="time limits", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._is_over is not None and self._thread is not None
+        self._is_over.set()
+        self._thread.join()
+
+    # ---- the threads that work ---------------------------------------------------------------------------------
+
+    def run(self, limit: Limit, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Call the function; raise the limit's error if that takes too long."""
+        limit.thread = threading.get_ident()
+        self._running.append(limit)
+        try:
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._leave(limit)
+        except OutOfTime as interruption:
+            self._leave(limit)  # the interruption may have come while the line above was leaving
+            if not limit.is_spent:
+                raise  # it is meant for the work around this one
+            if not limit.is_stuck:
+                self._tell(limit)
+            raise limit.error.with_traceback(interruption.__traceback__) from None
+
+    def _leave(self, limit: Limit) -> None:
+        """From here on the limit interrupts nobody, and what it has sent is called back."""
+        limit.is_done = True
+        if limit.interrupted_at is not None:
+            while self._is_sending:
+                time.sleep(0)
+            _interrupted.discard(limit)
+            _interrupt(limit.thread, None)
+        if limit in self._running:
+            self._running.remove(limit)
+
+    # ---- the thread that watches -------------------------------------------------------------------------------
+
+    def _watch(self, is_over: threading.Event) -> None:
+        while not is_over.wait(self._poll_s):
+            self.check()
+
+    def check(self) -> None:
+        """Look at the clock once."""
+        now = self.clock.monotonic()
+        for limit in tuple(self._running):
+            late_s = now - limit.deadline
+            if late_s < 0:
+                continue
+            limit.is_spent = True
+            if limit.interrupted_at is None:
+                if late_s >= limit.grace_s:
+                    self._interrupt(limit, now)
+            elif now - limit.interrupted_at >= GRACE_S and not limit.is_stuck and not limit.is_done:
+                limit.is_stuck = True
+                log.error(limit.error, "Out of time, and interrupting it had no effect", what=limit.name)
+                self._tell(limit)
+                if limit.on_stuck is not None:
+                    limit.on_stuck()
+
+    def _tell(self, limit: Limit) -> None:
+        if self.on_timeout is not None:
+            self.on_timeout(limit.name)
+
+    def _interrupt(self, limit: Limit, now: float) -> None:
+        # ``_leave`` sets is_done and then reads interrupted_at; here it is the other way round. So either the work has
+        # ended and nothing is sent, or ``_leave`` waits for what is being sent and calls it back.
+        self._is_sending = True
+        try:
+            limit.interrupted_at = now
+            if limit.is_done:
+                return
+            if limit.thread == self._signalled:
+                _interrupted.add(limit)
+                signal.pthread_kill(limit.thread, SIGNAL)
+            else:
+                _interrupt(limit.thread, OutOfTime)
+        finally:
+            self._is_sending = False
+
+
+def _interrupt(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an exception in a thread at its next line of Python; None calls one back that has not been raised yet."""
+    exception = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
+
+
+def limit_plugins(profile: Profile, limits: TimeLimits, seconds: float) -> None:
+    """Give every plugin that is not mooring's own so many seconds per call; 0 means no limit."""
     if seconds <= 0:
         return
     for plugin in profile.plugins.values():
         if type(plugin).__module__.startswith("mooring.plugins."):
             continue
-        for name in METHODS:
+        for name in PLUGIN_METHODS:
             method = getattr(plugin, name, None)
             if callable(method) and not inspect.iscoroutinefunction(method):
-                object.__setattr__(plugin, name, _limited(method, f"{plugin.name}.{name}", seconds))
+                object.__setattr__(plugin, name, _limited(method, f"{plugin.name}.{name}", limits, seconds))
         if plugin.name in profile.normalizers:
             profile.normalizers[plugin.name] = plugin.normalize
 
 
-def _limited(method: Callable[..., Any], name: str, seconds: float) -> Callable[..., Any]:
+def _limited(method: Callable[..., T], name: str, limits: TimeLimits, seconds: float) -> Callable[..., T]:
     text = f"{name} did not come back within {format_duration(seconds)}"
-
-    def give_up(signum: int, frame: FrameType | None) -> None:
-        raise PluginTimeout(text)
+    monotonic = limits.clock.monotonic
 
     @functools.wraps(method)
-    def call(*arguments: Any, **named: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
-            return method(*arguments, **named)  # only the main thread can be interrupted
-        before = signal.signal(signal.SIGALRM, give_up)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            return method(*arguments, **named)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+    def call(*arguments: Any, **named: Any) -> T:
+        limit = Limit(name, monotonic() + seconds, PluginTimeout(text), grace_s=0.0)
+        return limits.run(limit, method, *arguments, **named)
 
     return call
