@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -82,9 +83,36 @@ def test_a_bad_assumption_is_bad_usage(bad: str, write: Write, capsys: pytest.Ca
     assert "expected PLUGIN=POINT,…" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_yaml_is_bad_input(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config", "check", write("a: [")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+@pytest.mark.parametrize("command", ["check", "convert"])
+def test_a_file_that_is_no_yaml_is_bad_input(command: str, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("a: [")
+    assert run(["config", command, file]) == 2
+    assert capsys.readouterr().err.startswith(f"mooring: {file}: line 2, column 1: not valid YAML: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "empty; expected a KubeSchedulerConfiguration", id="nothing"),
+        pytest.param("1", "expected a KubeSchedulerConfiguration object, found int", id="a number"),
+        pytest.param(V1 + "---\n" + V1, "line 4: a second document starts here", id="two documents"),
+        pytest.param(
+            "kind: ConfigMap\ndata: {a: b}", "this is a ConfigMap; the configuration is in its data", id="map"
+        ),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_a_problem_of_that_file(
+    text: str, problem: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(text)
+    assert run(["config", "check", file]) == 1
+    assert capsys.readouterr().err.startswith(f"{file}: {problem}")
+
+
+def test_standard_input_has_a_name(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1")))
+    assert run(["config", "check", "-"]) == 1
+    assert capsys.readouterr().err.startswith("standard input: expected a KubeSchedulerConfiguration")
 
 
 def test_an_old_version_is_checked_with_warnings(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,10 +142,11 @@ def test_convert_leaves_v1_alone(write: Write, capsys: pytest.CaptureFixture[str
 
 
 def test_convert_refuses_what_would_not_load(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config", "convert", write(V1 + "parallelism: none\n")]) == 2
+    file = write(V1 + "parallelism: none\n")
+    assert run(["config", "convert", file]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == 'mooring: parallelism: Invalid value: "none": expected an integer\n'
+    assert captured.err == f'mooring: {file}: parallelism: Invalid value: "none": expected an integer\n'
 
 
 def test_defaults_can_be_checked(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -53,7 +55,7 @@ def test_a_bug_is_one_line_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 @pytest.mark.parametrize("how", ["-vv", "MOORING_DEBUG"])
-def test_whoever_asks_gets_the_traceback(
+def test_the_traceback_is_printed_on_request(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     if how == "MOORING_DEBUG":
@@ -85,7 +87,7 @@ def test_bad_usage_is_one_line_and_2(args: list[str], want: str, capsys: pytest.
 def test_a_command_whose_module_is_missing_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gone = frame.Entry("later", "mooring.cli.nowhere", "later", "Not here yet.")
+    gone = frame.Entry("later", "mooring.cli.nowhere", "later", "Not here yet.", frame.RUN)
     monkeypatch.setattr(frame, "COMMANDS", (*frame.COMMANDS, gone))
     assert frame.run(["later"]) == 2
     assert capsys.readouterr().err == f'mooring: the command "later" is not part of this version ({__version__})\n'
@@ -104,21 +106,51 @@ def test_a_command_that_lacks_a_package_names_it(
     assert "needs the package celery, which is not installed" in capsys.readouterr().err
 
 
-def test_every_command_in_the_help_can_be_loaded_and_has_an_example() -> None:
-    ctx = click.Context(frame.cli)
-    for name in frame.cli.list_commands(ctx):
-        command = frame.cli.get_command(ctx, name)
+def every_command(group: click.Group = frame.cli, path: str = "mooring") -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
         assert command is not None
-        leaves = list(command.commands.values()) if isinstance(command, click.Group) else [command]
-        for leaf in leaves:
-            assert "Example:" in leaf.get_help(click.Context(leaf)), f"{name} {leaf.name}"
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from every_command(command, f"{path} {name}")
+
+
+EVERY = [pytest.param(path, command, id=path) for path, command in every_command()]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize(("path", "command"), EVERY)
+def test_a_commands_help_has_a_whole_example(path: str, command: click.Command, width: int) -> None:
+    text = command.get_help(click.Context(command, info_name=path, terminal_width=width))
+    lines = [line.strip() for line in text.splitlines()]
+    if path != "mooring config":  # its commands have one each
+        assert "Example:" in lines
+        assert any("mooring " in line for line in lines[lines.index("Example:") :])
+    broken = [line for line in lines if re.search(r"(^|\s)(--|~|/)\S*-$", line)]
+    assert broken == [], "an option or a path is broken at a hyphen"
+
+
+@pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in frame.COMMANDS])
+def test_the_list_of_commands_says_what_the_command_says(entry: frame.Entry) -> None:
+    """The list is written by hand, because it is shown without importing the commands."""
+    command = frame.cli.get_command(click.Context(frame.cli), entry.name)
+    assert command is not None
+    said = command.get_short_help_str(limit=1000)
+    assert entry.help.split()[0] == said.split()[0]
+    assert len(entry.help) <= 64, "it fits beside the names in 80 columns"
+
+
+def test_the_help_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    assert frame.run(["--help"]) == 0
+    headings = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings == ["Options:", "Begin:", "Explain:", "What if:", "Run:", "Develop:"]
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["--version"]) == 0
     assert capsys.readouterr().out == f"mooring {__version__}\n"
     assert frame.run([]) == 0
-    assert "Commands:" in capsys.readouterr().out
+    assert "Begin:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from mooring.cli.main import run
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.registry.catalog import NODES, PODS
@@ -125,3 +127,21 @@ def test_real_servers_listen_on_loopback_only(tmp_path: Path) -> None:
     assert "--bind-address=127.0.0.1" in arguments and "--anonymous-auth=false" in arguments
     listening = [each for each in arguments if each.startswith(("--listen", "--bind", "--advertise"))]
     assert len(listening) == 5 and all("127.0.0.1" in argument for argument in listening)
+
+
+@pytest.mark.parametrize("command", [["start", "--once"], ["scenario", "run", "first-placement"]])
+def test_a_server_that_is_not_there_is_one_line_at_once(
+    command: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as closed:  # bound, but it does not listen: whoever calls is refused
+        closed.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{closed.getsockname()[1]}"
+        path = tmp_path / "kubeconfig"
+        path.write_text(
+            f"{{apiVersion: v1, kind: Config, clusters: [{{name: a, cluster: {{server: '{server}'}}}}], "
+            "contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a, "
+            "users: [{name: a, user: {token: x}}]}"
+        )
+        assert run([*command, "--kubeconfig", str(path)]) == 1
+    err = capfd.readouterr().err
+    assert err.startswith(f"mooring: cannot connect to {server}: ") and err.count("\n") == 1

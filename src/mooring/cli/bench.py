@@ -14,12 +14,13 @@ from mooring import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
+from mooring.cli.help import Group
 from mooring.cli.output import console, emit, output_option, print_table
 
 WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure mooring and say what it costs.
 

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
+from mooring.cli.help import Group, examples
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.config.convert import OLD_VERSIONS, Note, convert_document
 from mooring.config.features import parse_feature_gates
@@ -18,19 +19,19 @@ from mooring.config.policy import convert_policy, is_policy
 from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
 from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
 from mooring.config.wire import to_wire
-from mooring.errors import ConfigError, UsageError
+from mooring.errors import ConfigError, InputError, UsageError
 
 _feature_gates = click.option(
     "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Check, convert and show scheduler configurations."""
 
 
-@config.command(epilog="Example: mooring config check scheduler.yaml -o json")
+@config.command(epilog=examples("mooring config check scheduler.yaml -o json"))
 @click.argument("file")
 @click.option(
     "--assume",
@@ -48,22 +49,22 @@ def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], ou
     """
     features = parse_feature_gates(feature_gates)
     registry = {**_registered(), **_assumed(assume)}
-    text = read_input(file)
+    source, text = _source(file), read_input(file)
     warnings: tuple[str, ...] = ()
     problems: list[str] = []
     try:
-        loaded, problems = examine(read_document(text), features)
+        loaded, problems = examine(_read_document(text, source), features)
         warnings = loaded.warnings
         expanded = expand_all(loaded.config, registry, suggest=_suggest(registry))
     except ConfigError as e:
         problems += e.problems
     if problems:
-        return _report_problems(file, problems, warnings, output)
+        return _report_problems(source, problems, warnings, output)
     emit(_summary(loaded.config, expanded, warnings), output, lambda to: _draw(to, loaded.config, expanded, warnings))
     return 0
 
 
-@config.command(epilog="Example: mooring config convert policy.json > scheduler.yaml")
+@config.command(epilog=examples("mooring config convert policy.json > scheduler.yaml"))
 @click.argument("file")
 @click.option("--strict", is_flag=True, help="Exit with code 1 if anything has no equivalent.")
 @_feature_gates
@@ -73,7 +74,7 @@ def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str
 
     The new configuration goes to standard output, what changed to standard error.
     """
-    document = read_document(read_input(file), "" if file == "-" else file)
+    document = read_document(read_input(file), _source(file))
     notes: list[Note] = []
     if is_policy(document):
         converted, notes = convert_policy(document)
@@ -81,20 +82,38 @@ def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str
         converted, notes = convert_document(document)
     else:
         converted = document
-    # What comes out must be a configuration, or there is no point in printing it.
-    load_document(converted, parse_feature_gates(feature_gates))
+    features = parse_feature_gates(feature_gates)
+    try:  # what comes out must be a configuration, or there is no point in printing it
+        load_document(converted, features)
+    except ConfigError as e:
+        raise ConfigError(*(f"{_source(file)}: {problem}" for problem in e.problems)) from None
     click.echo(to_json(converted) if output == "json" else yaml.dump(converted, sort_keys=False), nl=output == "json")
     _report_notes(notes)
     return 1 if strict and any(note.lost for note in notes) else 0
 
 
-@config.command(epilog="Example: mooring config defaults -o json")
+@config.command(epilog=examples("mooring config defaults -o json"))
 @_feature_gates
 @output_option("yaml", "json")
 def defaults(feature_gates: tuple[str, ...], output: str) -> None:
-    """Print the default configuration, as kube-scheduler --write-config-to writes it."""
+    """Print the default configuration, with every field."""
     document = to_wire(default_config(parse_feature_gates(feature_gates)))
     click.echo(to_json(document) if output == "json" else yaml.dump(document), nl=output == "json")
+
+
+def _source(file: str) -> str:
+    """What messages call the file."""
+    return "standard input" if file == "-" else file
+
+
+def _read_document(text: bytes, source: str) -> dict[str, Any]:
+    """The document of a text. What is wrong with it is listed by the caller; what is no document at all is raised."""
+    try:
+        return read_document(text)
+    except ConfigError:
+        raise
+    except InputError as e:
+        raise InputError(f"{source}: {e}") from None
 
 
 def _registered() -> dict[str, frozenset[str]]:
@@ -127,11 +146,11 @@ def _suggest(registry: Mapping[str, frozenset[str]]) -> Callable[[str], str | No
     return suggest
 
 
-def _report_problems(file: str, problems: list[str], warnings: tuple[str, ...], output: str) -> int:
+def _report_problems(source: str, problems: list[str], warnings: tuple[str, ...], output: str) -> int:
     def draw(_: Console) -> None:
         to = console(stderr=True)
         for problem in problems:
-            to.print(f"{file}: {problem}", style="red", markup=False)
+            to.print(f"{source}: {problem}", style="red", markup=False)
 
     value = {"valid": False, "problems": problems, "warnings": list(warnings)}
     emit(value, output, draw)

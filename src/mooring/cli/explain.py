@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -118,8 +120,6 @@ def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
 
 def find_pod(name: str, manifests: Manifests) -> Pod:
     """The pod that is meant: out of a file, or one of the cluster's, as it was before it was placed."""
-    from difflib import get_close_matches
-
     from mooring.api.core import Pod
     from mooring.api.manifests import load_manifests
     from mooring.engine.explain import as_new
@@ -135,11 +135,20 @@ def find_pod(name: str, manifests: Manifests) -> Pod:
     key = name if "/" in name else f"default/{name}"
     if key in known:
         return as_new(known[key])
-    near = get_close_matches(key, known, n=1)
-    hint = (
-        f"; did you mean {near[0]}?" if near else "; expected a manifest file, or namespace/name of a pod in the dump"
-    )
-    raise UsageError(f"--pod {name}: no such file, and no such pod among the {len(known)} of the cluster{hint}")
+    near = _nearest(key, known)
+    hint = f"did you mean {near}?" if near else "expected a manifest file, or namespace/name of a pod of the cluster"
+    raise UsageError(f"--pod {name}: no such file, and no such pod among the {len(known)} of the cluster; {hint}")
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    """The pod that was probably meant: of the same name in another namespace, or of a similar name."""
+    space, _, name = key.partition("/")
+    keys = sorted(known, key=lambda each: (each.partition("/")[0] != space, each))
+    by_name: dict[str, str] = {}
+    for each in keys:
+        by_name.setdefault(each.partition("/")[2], each)
+    near = get_close_matches(name, by_name, n=1)
+    return by_name[near[0]] if near else ""
 
 
 def build_cluster(

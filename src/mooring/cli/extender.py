@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
+from mooring.cli.help import Group
 from mooring.cli.output import console, emit, output_option, print_table
 from mooring.cli.plugins import plugin_option
 from mooring.errors import PluginError, UsageError
@@ -32,7 +33,7 @@ _PORT = 8888
 FIRST_LISTS_S = 60.0
 
 
-@click.group()
+@click.group(cls=Group)
 def extender() -> None:
     """Serve, describe and check scheduler extenders.
 

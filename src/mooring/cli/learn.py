@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from mooring.cli.help import Group, examples
 from mooring.cli.output import console, print_table
 from mooring.cli.streams import OutputLost
 from mooring.errors import InputError, MooringError, UsageError
@@ -32,7 +33,7 @@ CHAPTERS = (
 COPY = "my_scheduler.py"
 
 
-class LessonGroup(click.Group):
+class LessonGroup(Group):
     """A group whose commands are the lessons' numbers."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -53,7 +54,7 @@ class LessonGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LessonGroup, invoke_without_command=True, epilog="Example: mooring learn 1")
+@click.group(cls=LessonGroup, invoke_without_command=True, epilog=examples("mooring learn 1"))
 @click.pass_context
 def learn(ctx: click.Context) -> None:
     """Walk through seven small schedulers.
@@ -74,7 +75,7 @@ def _list(to: Console) -> None:
     print_table(to, ("CHAPTER", "TO READ, IN THE REPOSITORY"), [(t, f"docs/learn/{name}") for name, t in CHAPTERS])
 
 
-@learn.command(epilog="Example: mooring learn diff 2 3")
+@learn.command(epilog=examples("mooring learn diff 2 3"))
 @click.argument("before", type=int)
 @click.argument("after", type=int)
 def diff(before: int, after: int) -> None:
@@ -120,7 +121,7 @@ def _lesson_command(which: Lesson) -> click.Command:
         params=list(options),
         help=f"Lesson {which.number}, {which.title}: {which.new}.",
         short_help=f"{which.title}: {which.new}",
-        epilog=f"Example: mooring learn {which.number} --check {COPY}",
+        epilog=examples(f"mooring learn {which.number} --check {COPY}"),
     )
 
 

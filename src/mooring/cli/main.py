@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from mooring import __version__
+from mooring.cli.help import examples
 from mooring.cli.interruption import Termination
 from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
@@ -34,20 +35,23 @@ class Entry(NamedTuple):
     module: str
     attribute: str
     help: str
+    group: str
 
 
-# One line per command. The help shows those whose module is there.
+BEGIN, EXPLAIN, WHAT_IF, RUN, DEVELOP = "Begin", "Explain", "What if", "Run", "Develop"
+
+# One line per command. The help shows those whose module is there, under the heading of their group.
 COMMANDS: tuple[Entry, ...] = (
-    Entry("start", "mooring.cli.start", "start", "Schedule a first pod on an example cluster and say why."),
-    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions."),
-    Entry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere."),
-    Entry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster."),
-    Entry("scenario", "mooring.cli.scenario", "scenario", "Play scenarios in virtual time."),
-    Entry("queue", "mooring.cli.queue", "queue", "Show what waits in the scheduling queue, and why."),
-    Entry("extender", "mooring.cli.extender", "extender", "Serve, describe and check scheduler extenders."),
-    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers."),
-    Entry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations."),
-    Entry("bench", "mooring.cli.bench", "bench", "Measure decisions and say what they cost."),
+    Entry("start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", BEGIN),
+    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", BEGIN),
+    Entry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere.", EXPLAIN),
+    Entry("queue", "mooring.cli.queue", "queue", "Show which pods wait in a running scheduler, and why.", EXPLAIN),
+    Entry("scenario", "mooring.cli.scenario", "scenario", "Play stories about a cluster, in virtual time.", WHAT_IF),
+    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", WHAT_IF),
+    Entry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster.", RUN),
+    Entry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations.", RUN),
+    Entry("extender", "mooring.cli.extender", "extender", "Serve, describe and check extenders.", DEVELOP),
+    Entry("bench", "mooring.cli.bench", "bench", "Measure mooring and say what it costs.", DEVELOP),
 )
 
 
@@ -92,11 +96,17 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(e.name, e.help) for e in COMMANDS if _exists(e.module)]
+        """List the commands by group, as kubectl does."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for entry in COMMANDS:
+            if _exists(entry.module):
+                rows.setdefault(entry.group, []).append((entry.name, entry.help))
         for name in sorted(self.commands):
-            rows.append((name, self.commands[name].get_short_help_str(limit=100)))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            rows.setdefault(DEVELOP, []).append((name, self.commands[name].get_short_help_str(limit=1000)))
+        width = max(len(name) for entries in rows.values() for name, _ in entries)
+        for group, entries in rows.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), text) for name, text in entries])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         helps = {e.name: e.help for e in COMMANDS}
@@ -131,7 +141,7 @@ def _load(entry: Entry) -> click.Command:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: mooring config check scheduler.yaml",
+    epilog=examples("mooring start", "mooring explain --help"),
     no_args_is_help=False,
     invoke_without_command=True,
 )
@@ -148,7 +158,7 @@ def cli(ctx: click.Context, verbose: int) -> None:
         click.echo(ctx.get_help())
 
 
-@cli.command(epilog="Example: mooring completion bash > ~/.local/share/bash-completion/completions/mooring")
+@cli.command(epilog=examples("mooring completion bash > ~/.local/share/bash-completion/completions/mooring"))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print a completion script for your shell."""

@@ -10,13 +10,14 @@ import click
 from rich.console import Console
 
 from mooring.api.times import parse_time
+from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_table
 from mooring.errors import InputError, UsageError
 
 DEFAULT_SERVER = "https://127.0.0.1:10259"
 
 
-@click.command(epilog="Example: mooring queue --kubeconfig ~/.kube/config --insecure-skip-tls-verify")
+@click.command(epilog=examples("mooring queue --kubeconfig ~/.kube/config --insecure-skip-tls-verify"))
 @click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The scheduler's endpoints.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="Whose credentials to show; KUBECONFIG otherwise.")
 @click.option("--token-file", default="", metavar="FILE", help="A token to show instead.")

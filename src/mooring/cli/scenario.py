@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.cli.help import Group, examples
 from mooring.errors import InputError, MooringError, UsageError
 
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ def telling_options(command: Any) -> Any:
     )(command)
 
 
-@click.group(epilog="Example: mooring scenario run --virtual-time preemption")
+@click.group(cls=Group, epilog=examples("mooring scenario run --virtual-time preemption"))
 def scenario() -> None:
     """Play stories about a cluster, in real or in virtual time."""
 
 
-@scenario.command("list", epilog="Example: mooring scenario list")
+@scenario.command("list", epilog=examples("mooring scenario list"))
 def list_() -> None:
     """Name the stories that come with mooring."""
     from mooring.cli.output import console, print_table
@@ -67,7 +68,7 @@ def list_() -> None:
     print_table(console(), ("NAME", "TITLE"), [(each.name, each.title) for each in built_in()])
 
 
-@scenario.command(epilog="Example: mooring scenario show first-placement")
+@scenario.command(epilog=examples("mooring scenario show first-placement"))
 @click.argument("name")
 def show(name: str) -> None:
     """Print a story's source, to read it or to begin one of your own."""
@@ -76,7 +77,7 @@ def show(name: str) -> None:
     click.echo(Path(find(name).source).read_text(encoding="utf-8"), nl=False)
 
 
-@scenario.command(epilog="Example: mooring scenario run --virtual-time first-placement")
+@scenario.command(epilog=examples("mooring scenario run --virtual-time first-placement"))
 @click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
 @click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to whatever happens next.")
 @click.option(

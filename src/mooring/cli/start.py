@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mooring.cli.help import examples
 from mooring.cli.scenario import Telling, print_line, telling_options
 from mooring.errors import UsageError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 
-@click.command(epilog="Example: mooring start --scenario preemption --keep")
+@click.command(epilog=examples("mooring start --scenario preemption --keep"))
 @click.option("--scenario", "story", metavar="FILE|NAME", help="The story to begin with.  [default: first-placement]")
 @click.option("--nodes", metavar="N", type=click.IntRange(0, 10_000), help="N empty nodes instead of a story.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the API server listens.  [default: any]")

@@ -26,6 +26,7 @@ from mooring.sim.scenario import Scenario
 DEFAULT_NAME = "default-scheduler"
 OUR_NAME = "mooring-scenario"
 """Under this name the scheduler works beside a cluster's own."""
+ANSWER_WITHIN_S = 10.0
 _KUBELETS_READ = ("nodes", "pods", "leases.coordination.k8s.io")
 
 
@@ -100,6 +101,7 @@ class ExistingWorld(World):
     async def _bring_up(self) -> RestClient:
         client = RestClient(self._config, agent="mooring-scenario", qps=-1)
         self._stack.push_async_callback(client.close)
+        await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is told at once, in one line
         mirror = RemoteApi(client, self.clock, kinds_of(_KUBELETS_READ))
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)
