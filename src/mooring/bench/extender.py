@@ -300,6 +300,10 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
     return {name: round(ordered[round(share * last)] * 1000, 2) for name, share in at.items()}
 
 
+PARTS = 4
+"""How many parts a run has; it says the name of each when it begins."""
+
+
 def run(
     nodes: int = 5000,
     calls: int = 50,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
-import sys
+from functools import partial
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mooring import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
 from mooring.cli.help import Group
-from mooring.cli.output import console, emit, output_option, print_table
+from mooring.cli.output import emit, output_option, print_table
+from mooring.cli.progress import progress
 
 WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
 
@@ -82,19 +83,12 @@ def decide(nodes: int, pods: int, running: int, workloads: tuple[str, ...], memo
         if alike or name not in ("preemption", "volumes")
     ]
     results: list[Result] = []
-    with _progress() as bar:
-        task = bar.add_task("deciding", total=sum(row["pods"] for row in plan))
-        for row in plan:
-            bar.update(task, description=f"{row['workload']}, {row['nodes']} nodes")
-            done = 0
-
-            def advance(i: int, total: int) -> None:
-                nonlocal done
-                bar.advance(task, max(0, min(i, total) - done))
-                done = min(i, total)
-
-            results.append(measure(progress=advance, **row))
-            bar.advance(task, row["pods"] - done)
+    with progress("pods") as show:
+        for i, row in enumerate(plan, 1):
+            pods_are = "alike" if row["alike"] else "each of its own template"
+            part = f"{i}/{len(plan)} {row['workload']}, {nodes:,} nodes, pods {pods_are}"
+            show(part, 0, row["pods"])
+            results.append(measure(progress=partial(show, part), **row))
     state = measure_state(5000, 150_000) if memory else None
     value = {"machine": _machine(), "results": [result.to_dict() for result in results], "state": state}
 
@@ -137,25 +131,15 @@ def extender(nodes: int, calls: int, clients: int, output: str) -> None:
     Example:
       mooring bench extender --nodes 5000
     """
+    from mooring.bench.extender import PARTS, run
     from mooring.bench.extender import draw as draw_result
-    from mooring.bench.extender import run
 
-    result = run(nodes, calls, clients)
+    begun = itertools.count()
+    with progress("parts") as show:
+        result = run(nodes, calls, clients, progress=lambda part: show(part, next(begun), PARTS))
     emit({"machine": _machine(), **result}, output, lambda out: draw_result(result, out.print))
 
 
 def _capped(workload: str, pods: int) -> int:
     """A preempting decision looks at hundreds of nodes: fewer of them say as much."""
     return min(pods, 200) if workload == "preemption" else pods
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} pods"),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mooring.cli.output import console, emit, output_option, print_table, to_json
+from mooring.cli.output import emit, output_option, print_table, to_json
+from mooring.cli.progress import progress
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ def growth(
     def value() -> dict[str, object]:
         return growing.document(_in_order(found, plan), plan, about)
 
-    with _progress() as show:
+    with progress("decisions") as show:
         for i, size in enumerate(sizes):
             advance = partial(show, f"{i + 1}/{len(sizes)} {size}")
             advance(0, 1)
@@ -194,23 +192,3 @@ def _draw_memory(out: Console, measured: Sequence[Measured], per_object: dict[st
         if key in per_object
     ]
     out.print(", ".join(parts))
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} decisions"),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("starting", total=1)
-
-        def show(name: str, done: int, total: int) -> None:
-            bar.update(task, description=name, completed=done, total=total)
-
-        yield show

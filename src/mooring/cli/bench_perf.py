@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mooring.cli.output import console, emit, output_option, print_table
+from mooring.cli.output import emit, output_option, print_table
+from mooring.cli.progress import Show, progress
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
     from mooring.bench.perf.definitions import Definitions, Workload
     from mooring.bench.perf.report import Result
-    from mooring.bench.perf.runner import Progress as State
 
 F = TypeVar("F", bound=Callable[..., Any])
 QUICK, NIGHTLY = "quick", "performance"
@@ -113,7 +110,7 @@ def perf(
             _check_writable(path)
     about = report.about()
     results: list[Result] = []
-    with _progress() as show:
+    with progress("pods") as show:
         for i, workload in enumerate(chosen):
             results += _run(definitions, workload, options, show, f"{i + 1}/{len(chosen)} ")[0]
     value = report.document(results, about)
@@ -184,7 +181,7 @@ def profile(
     for path in (svg, stacks):
         if path is not None:
             _check_writable(path)
-    with _progress() as show:
+    with progress("pods") as show:
         results, found, profiler = _run(definitions, workload, options, show, "", sampler)
     result = results[0]
     if not result.error:
@@ -275,7 +272,7 @@ def _run(
     definitions: Definitions,
     workload: Workload,
     options: Any,
-    show: Callable[[str, State], None],
+    show: Show,
     prefix: str,
     sampler: str = "",
 ) -> tuple[list[Result], dict[str, int], str]:
@@ -285,31 +282,9 @@ def _run(
         definitions.directory,
         workload,
         options,
-        on_progress=lambda state: show(prefix + workload.full_name, state),
+        on_progress=lambda state: show(prefix + workload.full_name, state.bound, state.expected, state.stage),
         profile=sampler,
     )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, State], None]]:
-    """A live bar: the workload, what it does, pods bound of those made so far."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} pods"),
-        TextColumn("{task.fields[stage]}"),
-        TimeElapsedColumn(),
-        console=console(stderr=True),
-        transient=True,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("starting", total=1, stage="")
-
-        def show(name: str, state: State) -> None:
-            bar.update(task, description=name, completed=state.bound, total=max(1, state.expected), stage=state.stage)
-
-        yield show
 
 
 def _list(workloads: Sequence[Workload], output: str) -> None:
