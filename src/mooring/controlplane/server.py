@@ -16,7 +16,8 @@ from aiohttp import web
 
 from mooring.clock import Clock, SystemClock
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
-from mooring.controlplane.registry.catalog import NAMESPACES, STORED, by_resource
+from mooring.controlplane.registry.catalog import NAMESPACES, STORED
+from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving import tls
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
@@ -112,11 +113,10 @@ class ControlPlane:
         for name in SYSTEM_NAMESPACES:
             if self.store.get(NAMESPACES, "", name) is None:
                 self.api.create(NAMESPACES, "", _named("v1", "Namespace", name))
-        classes = by_resource("priorityclasses.scheduling.k8s.io")
         for name, value in SYSTEM_PRIORITIES.items():
-            if self.store.get(classes, "", name) is None:
+            if self.store.get(PRIORITY_CLASSES, "", name) is None:
                 obj = _named("scheduling.k8s.io/v1", "PriorityClass", name)
-                self.api.create(classes, "", {**obj, "value": value})
+                self.api.create(PRIORITY_CLASSES, "", {**obj, "value": value})
 
     async def start(self) -> None:
         """Listen; afterwards ``url`` is set and the kubeconfig file is written."""

@@ -19,7 +19,6 @@ from mooring.client.errors import error_of_answer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
-from mooring.controlplane.registry.catalog import storage_of
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import routes
 from mooring.controlplane.serving.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S, Reply
@@ -129,7 +128,7 @@ class InProcessClient(RestClient):
             bare, parameters = routes.split(target)
             route = routes.parse(bare)
             chosen, options = selection(route, parameters), watch_options(parameters)
-            stored = storage_of(route.kind)
+            stored = route.kind.storage
             watcher = plane.hub.open(
                 route.kind,
                 stored,

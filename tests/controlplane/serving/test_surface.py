@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry.catalog import KINDS, PODS, STORED, by_resource, group_versions
+from mooring.controlplane.registry.columns import columns_of
+from mooring.controlplane.registry.pod_columns import pod_ready, pod_status
 from mooring.controlplane.registry.verbs import _random_uid
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery, openapi
-from mooring.controlplane.serving.pod_printer import pod_ready, pod_status
-from mooring.controlplane.serving.printers import columns_of
-from mooring.controlplane.storage import fields, selectors
+from mooring.controlplane.storage import selectors
 from mooring.controlplane.types import quantities, schema
 from mooring.controlplane.types.durations import human_duration
 from mooring.controlplane.types.kind import Kind
@@ -197,11 +197,11 @@ def test_selectors_that_make_no_sense(selector: str) -> None:
 
 
 def test_field_selectors_know_their_kind() -> None:
-    supported = fields.supported(PODS)
+    supported = PODS.field_names()
     found = selectors.parse_fields(r"metadata.name=a\,b,spec.nodeName!=n", supported, "Pod")
     assert found.terms == (("metadata.name", True, "a,b"), ("spec.nodeName", False, "n"))
     with pytest.raises(StatusError):
-        selectors.parse_fields("spec.nodeName=n", fields.supported(by_resource("configmaps")), "ConfigMap")
+        selectors.parse_fields("spec.nodeName=n", by_resource("configmaps").field_names(), "ConfigMap")
 
 
 def test_fields_of_events_are_selectable_though_the_store_does_not_keep_them() -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from mooring.api.times import format_time
 from mooring.controlplane.registry import deletion
-from mooring.controlplane.registry.catalog import NAMESPACES, STORED, by_resource
+from mooring.controlplane.registry.catalog import STORED
+from mooring.controlplane.registry.groups.core import EVENTS, NAMESPACES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import ADDED, DELETED, Entry, Event
 from mooring.controlplane.types.kind import Kind
@@ -21,7 +22,6 @@ from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
 
 STEP = 200
-EVENTS = by_resource("events")
 _Item = tuple[Kind, str]
 
 

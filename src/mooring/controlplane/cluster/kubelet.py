@@ -27,7 +27,8 @@ from dataclasses import dataclass, field
 from mooring.api.times import format_micro_time
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry import meta
-from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Entry, Event
 from mooring.controlplane.types.objects import Object
@@ -35,7 +36,6 @@ from mooring.controlplane.types.status import StatusError
 
 log = logging.getLogger(__name__)
 
-LEASES = by_resource("leases.coordination.k8s.io")
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SLICES = 10
 TURN = 100

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.times import format_time
-from mooring.controlplane.registry.catalog import NAMESPACES, PODS
+from mooring.controlplane.registry.groups.core import NAMESPACES
+from mooring.controlplane.registry.groups.pods import PODS
 from mooring.controlplane.storage.store import Entry
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Kind

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from mooring.controlplane.registry.catalog import by_resource
+from mooring.controlplane.registry.groups.policy import BUDGETS
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types import status
 from mooring.controlplane.types.objects import Object
-
-BUDGETS = by_resource("poddisruptionbudgets.policy")
 
 
 def _is_ready(pod: Object) -> bool:

@@ -134,3 +134,12 @@ def validate_update(new: Object, old: Object) -> list[Cause]:
             text = "no new finalizers can be added if the object is being deleted, found new finalizers "
             found.append(forbidden_field("metadata.finalizers", text + repr(added).replace("'", '"')))
     return found
+
+
+def immutable(new: Object, old: Object, at: str, *path: str) -> list[Cause]:
+    """An error when the value at ``path`` changed."""
+    value: Any = new
+    before: Any = old
+    for part in path:
+        value, before = (value or {}).get(part), (before or {}).get(part)
+    return [] if value == before else [invalid_value(at, value, "field is immutable")]

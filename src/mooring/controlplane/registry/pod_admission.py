@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mooring.controlplane.registry.catalog import NODES, by_resource
+from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
+from mooring.controlplane.registry.groups.nodes import NODES
+from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.pod_defaults import qos_class
-from mooring.controlplane.registry.strategy import Context
 from mooring.controlplane.types import quantities, status
+from mooring.controlplane.types.kind import Context
 from mooring.controlplane.types.objects import Object
 
-PRIORITY_CLASSES = by_resource("priorityclasses.scheduling.k8s.io")
-RUNTIME_CLASSES = by_resource("runtimeclasses.node.k8s.io")
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
@@ -48,15 +48,13 @@ def _admit_priority(pod: Object, context: Context) -> None:
     name = spec.get("priorityClassName", "")
     priority, policy = 0, "PreemptLowerPriority"
     if name:
-        entry = context.store.get(PRIORITY_CLASSES, "", name)
+        entry = context.find(PRIORITY_CLASSES, "", name)
         if entry is None:
             raise _refuse(pod, f"no PriorityClass with name {name} was found")
         found = entry.object()
         priority, policy = found.get("value", 0), found.get("preemptionPolicy", policy)
     else:
-        defaults = [
-            entry.object() for entry in context.store.iterate(PRIORITY_CLASSES) if b'"globalDefault":true' in entry.raw
-        ]
+        defaults = [entry.object() for entry in context.each(PRIORITY_CLASSES) if b'"globalDefault":true' in entry.raw]
         if defaults:
             chosen = min(defaults, key=lambda found: found.get("value", 0))
             priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy", policy)
@@ -86,7 +84,7 @@ def _admit_runtime_class(pod: Object, context: Context) -> None:
         if spec.get("overhead"):
             raise _refuse(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
         return
-    entry = context.store.get(RUNTIME_CLASSES, "", name)
+    entry = context.find(RUNTIME_CLASSES, "", name)
     if entry is None:
         raise _refuse(pod, f'pod rejected: RuntimeClass "{name}" not found')
     runtime_class = entry.object()
@@ -126,7 +124,7 @@ def _add_default_tolerations(spec: Object) -> None:
 
 def copy_topology_labels(pod: Object, node_name: str, context: Context) -> None:
     """A bound pod carries its node's zone and region labels."""
-    node = context.store.get(NODES, "", node_name)
+    node = context.find(NODES, "", node_name)
     if node is None:
         return
     for key in TOPOLOGY_LABELS:

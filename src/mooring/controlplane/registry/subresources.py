@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mooring.api.times import format_time
 from mooring.controlplane.registry import disruption
-from mooring.controlplane.registry.catalog import NAMESPACES, PODS
+from mooring.controlplane.registry.groups.core import NAMESPACES
+from mooring.controlplane.registry.groups.pods import PODS
 from mooring.controlplane.registry.pod_admission import copy_topology_labels
 from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Entry
 from mooring.controlplane.types import patch, schema, status
 from mooring.controlplane.types.kind import Kind
@@ -123,12 +123,12 @@ def _mark_evicted(pod: Object, now: str) -> None:
 # Scale
 
 
-def scale_of(kind: Kind, obj: Object) -> Object:
+def scale_of(obj: Object) -> Object:
     """The Scale of a workload."""
     metadata = obj["metadata"]
     spec, state = obj.get("spec") or {}, obj.get("status") or {}
     shown: Object = {"replicas": state.get("replicas", 0)}
-    selector = _selector_text(kind, spec.get("selector"))
+    selector = selectors.text_of(spec.get("selector"))
     if selector:
         shown["selector"] = selector
     return {
@@ -144,19 +144,6 @@ def scale_of(kind: Kind, obj: Object) -> Object:
     }
 
 
-def _selector_text(kind: Kind, selector: Any) -> str:
-    if not selector:
-        return ""
-    if kind.plural == "replicationcontrollers":
-        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or ()))
-        operators = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
-        parts.append(operators.get(expression.get("operator", ""), f"!{key}"))
-    return ",".join(parts)
-
-
 def set_scale(api: Api, kind: Kind, namespace: str, name: str, scale: Object, options: Options) -> Object:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if replicas < 0:
@@ -170,13 +157,13 @@ def set_scale(api: Api, kind: Kind, namespace: str, name: str, scale: Object, op
     def change(obj: Object) -> None:
         obj.setdefault("spec", {})["replicas"] = replicas
 
-    return scale_of(kind, api.modify(kind, namespace, name, change, options).object())
+    return scale_of(api.modify(kind, namespace, name, change, options).object())
 
 
 def patch_scale(
     api: Api, kind: Kind, namespace: str, name: str, content_type: str, body: bytes, options: Options
 ) -> Object:
-    current = scale_of(kind, api.get(kind, namespace, name).object())
+    current = scale_of(api.get(kind, namespace, name).object())
     if content_type == patch.APPLY:
         changed = patch.merge_patch(current, patch._decode(patch.yaml_to_json(body)))
     else:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import random
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.api.times import format_time
 from mooring.clock import Clock, SystemClock
-from mooring.controlplane.registry import deletion, events_view, meta, pod_validation
-from mooring.controlplane.registry.catalog import NAMESPACES, storage_of
-from mooring.controlplane.registry.strategies import strategy_of
-from mooring.controlplane.registry.strategy import Strategy
+from mooring.controlplane.registry import deletion, meta, pod_validation
+from mooring.controlplane.registry.groups.core import NAMESPACES
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Entry, Store
 from mooring.controlplane.types import apply, patch, schema, status
-from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.kind import Kind, Strategy
 from mooring.controlplane.types.objects import Object
 
 MAX_NAME_RETRIES = 8
@@ -132,16 +130,16 @@ class Api:
             )
         options.warnings += texts
 
-    def _stored(self, kind: Kind, obj: Object) -> Object:
-        return events_view.to_core(obj) if kind.stored_as else obj
-
-    def _shown(self, kind: Kind, obj: Object) -> Object:
-        return events_view.from_core(obj) if kind.stored_as else obj
-
     # Reading
 
+    def find(self, kind: Kind, namespace: str, name: str) -> Entry | None:
+        return self.store.get(kind.storage, namespace, name)
+
+    def each(self, kind: Kind, namespace: str = "") -> Iterator[Entry]:
+        return self.store.iterate(kind.storage, namespace)
+
     def get(self, kind: Kind, namespace: str, name: str) -> Entry:
-        entry = self.store.get(storage_of(kind), namespace, name)
+        entry = self.store.get(kind.storage, namespace, name)
         if entry is None:
             raise status.not_found(kind.plural, kind.group, name)
         return entry
@@ -149,8 +147,8 @@ class Api:
     def objects(self, kind: Kind, namespace: str = "", labels: str = "") -> list[Object]:
         """Current objects as dicts of the caller's own, by namespace and label selector."""
         selector = selectors.parse_labels(labels)
-        found = self.store.iterate(storage_of(kind), namespace)
-        return [self._shown(kind, entry.object()) for entry in found if selector.matches(entry.labels)]
+        found = self.store.iterate(kind.storage, namespace)
+        return [kind.shown(entry.object()) for entry in found if selector.matches(entry.labels)]
 
     # Creating
 
@@ -160,11 +158,11 @@ class Api:
         ``obj`` becomes the server's: it is changed on the way, and its type is filled in when it is left out.
         """
         options = options or Options()
-        stored = storage_of(kind)
-        obj = self._stored(kind, obj)
+        stored = kind.storage
+        obj = kind.stored(obj)
         if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
             obj = self._canonical(stored, obj)
-        strategy = strategy_of(stored)
+        strategy = stored.strategy
         metadata = obj.setdefault("metadata", {})
         self._check_namespace(stored, namespace, metadata)
         if metadata.get("resourceVersion"):
@@ -266,9 +264,9 @@ class Api:
     ) -> tuple[Entry, bool]:
         """Replace an object (or its status); also says whether it was created by this."""
         options = options or Options()
-        stored = storage_of(kind)
-        strategy = strategy_of(stored)
-        obj = self._stored(kind, obj)
+        stored = kind.storage
+        strategy = stored.strategy
+        obj = kind.stored(obj)
         if obj.get("kind") != stored.kind or obj.get("apiVersion") != stored.api_version:
             obj = self._canonical(stored, obj)
         metadata = obj.setdefault("metadata", {})
@@ -314,8 +312,8 @@ class Api:
         return self._replace(kind, entry, entry.object(), obj, options or Options(), subresource)
 
     def _replace(self, kind: Kind, entry: Entry, old: Object, new: Object, options: Options, subresource: str) -> Entry:
-        stored = storage_of(kind)
-        strategy = strategy_of(stored)
+        stored = kind.storage
+        strategy = stored.strategy
         metadata, before = new["metadata"], old["metadata"]
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             raise status.conflict(
@@ -400,17 +398,17 @@ class Api:
     ) -> tuple[Entry, bool]:
         """Change an object by a patch of any of the four kinds; also says whether apply created it."""
         options = options or Options()
-        stored = storage_of(kind)
+        stored = kind.storage
         entry = self.store.get(stored, namespace, name)
         if content_type == patch.APPLY:
             return self._apply(kind, namespace, name, entry, body, options, subresource)
         if entry is None:
             raise status.not_found(kind.plural, kind.group, name)
         old = entry.object()
-        current = self._shown(kind, entry.object())
+        current = kind.shown(entry.object())
         new = patch.patched(content_type, kind.type_name, current, body)
         self._report_unknown(kind, schema.check(kind.type_name, new, kind.kind, kind.version), options)
-        new = self._stored(kind, self._same_object(kind, new, entry))
+        new = kind.stored(self._same_object(kind, new, entry))
         return self._replace(kind, entry, old, new, options, subresource), False
 
     def _same_object(self, kind: Kind, new: Object, entry: Entry) -> Object:
@@ -496,4 +494,4 @@ class Api:
     ) -> tuple[Entry, bool]:
         """Delete or begin to; also says whether the object is gone."""
         entry = self.get(kind, namespace, name)
-        return deletion.delete(self, storage_of(kind), entry, delete_options or {}, dry_run)
+        return deletion.delete(self, kind.storage, entry, delete_options or {}, dry_run)

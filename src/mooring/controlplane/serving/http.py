@@ -16,9 +16,6 @@ from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
 
 from mooring.controlplane.registry import subresources as sub
-from mooring.controlplane.registry.catalog import storage_of
-from mooring.controlplane.registry.events_view import from_core
-from mooring.controlplane.registry.strategies import strategy_of
 from mooring.controlplane.registry.verbs import Api, Options
 from mooring.controlplane.serving import discovery, media, openapi, reviews, routes, table
 from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, Attributes, User
@@ -304,7 +301,7 @@ class Server:
         return Reply(body, code)
 
     def _deleted(self, call: Call, kind: Kind, entry: Entry, is_gone: bool) -> Reply:
-        if is_gone and not strategy_of(storage_of(kind)).returns_deleted:
+        if is_gone and not kind.storage.strategy.returns_deleted:
             details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
             return _json(
                 {
@@ -335,7 +332,7 @@ class Server:
         page = chosen.page(self.api.store)
         if not call.options.dry_run:
             for entry in page.entries:
-                if self.api.store.entry(storage_of(route.kind), entry.key) is not None:
+                if self.api.store.entry(route.kind.storage, entry.key) is not None:
                     self.api.delete(route.kind, entry.namespace, entry.name, options)
         return Reply(list_body(route.kind, page, chosen))
 
@@ -347,7 +344,7 @@ class Server:
             case "eviction", "create":
                 return _json(sub.evict(api, ns, name, body, call.options), 201)
             case "scale", "get":
-                return _json(sub.scale_of(kind, api.get(kind, ns, name).object()))
+                return _json(sub.scale_of(api.get(kind, ns, name).object()))
             case "scale", "update":
                 scale, _ = schema.decode("autoscaling.v1.Scale", body, "Scale", "v1")
                 return _json(sub.set_scale(api, kind, ns, name, scale, call.options))
@@ -386,7 +383,7 @@ class Server:
         options = watch_options(call.parameters)
         if options.since is None and chosen.not_older_than > self.api.store.rv:
             raise status.too_large(chosen.not_older_than, self.api.store.rv)
-        kind, stored = route.kind, storage_of(route.kind)
+        kind, stored = route.kind, route.kind.storage
         render, view = self._renderer(call, kind)
         watcher = self.hub.open(
             kind,
@@ -447,8 +444,8 @@ class Server:
             return table.renderer(kind, call.parameters, self.api.clock.now), None
         if call.accept.form == "PartialObjectMetadata":
             return (lambda t, e, rv: _encode(partial(_at(e, rv)))), "partial"
-        if kind.stored_as:
-            return (lambda t, e, rv: _encode(from_core(_at(e, rv)))), "events.k8s.io"
+        if kind.view is not None:
+            return (lambda t, e, rv: _encode(kind.shown(_at(e, rv)))), kind.api_version
         return watching.plain, ""
 
 
@@ -467,7 +464,7 @@ def partial(obj: Object) -> Object:
 
 
 def entry_body(kind: Kind, entry: Entry) -> bytes:
-    return _encode(from_core(entry.object())) if kind.stored_as else entry.raw
+    return entry.raw if kind.view is None else _encode(kind.shown(entry.object()))
 
 
 def _json(obj: Any, code: int = 200) -> Reply:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mooring.controlplane.registry.catalog import storage_of
-from mooring.controlplane.registry.events_view import from_core
 from mooring.controlplane.serving.routes import Route
-from mooring.controlplane.storage import fields, selectors
+from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.hub import Match
 from mooring.controlplane.storage.store import Page, Store
 from mooring.controlplane.types import status
@@ -36,7 +34,7 @@ class Selection:
     def page(self, store: Store) -> Page:
         if self.not_older_than > store.rv:
             raise status.too_large(self.not_older_than, store.rv)
-        stored = storage_of(self.kind)
+        stored = self.kind.storage
         match = self.match
         exact = match.fields.exactly("metadata.name")
         if exact is not None and match.namespace and not self.at:
@@ -84,7 +82,7 @@ def selection(route: Route, parameters: dict[str, str]) -> Selection:
     field_selector = selectors.ANY_FIELDS
     text = parameters.get("fieldSelector", "")
     if text:
-        field_selector = selectors.parse_fields(text, fields.supported(kind), kind.kind)
+        field_selector = selectors.parse_fields(text, kind.field_names(), kind.kind)
     if route.name:
         field_selector = selectors.FieldSelector((*field_selector.terms, ("metadata.name", True, route.name)))
     labels = (
@@ -157,7 +155,9 @@ def list_body(kind: Kind, page: Page, chosen: Selection, form: str = "") -> byte
         head: Object = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     else:
         items = (
-            [_encode(from_core(e.object())) for e in page.entries] if kind.stored_as else [e.raw for e in page.entries]
+            [e.raw for e in page.entries]
+            if kind.view is None
+            else [_encode(kind.shown(e.object())) for e in page.entries]
         )
         head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
     head["metadata"] = list_metadata(page, chosen)

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mooring.controlplane.registry.catalog import by_resource
+from mooring.controlplane.registry.groups.rbac import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Attributes
 from mooring.controlplane.types.objects import Object
 
-_GROUP = "rbac.authorization.k8s.io"
-ROLES, CLUSTER_ROLES = by_resource(f"roles.{_GROUP}"), by_resource(f"clusterroles.{_GROUP}")
-ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS = (
-    by_resource(f"rolebindings.{_GROUP}"),
-    by_resource(f"clusterrolebindings.{_GROUP}"),
-)
 _DISCOVERY = ("/api", "/apis", "/openapi", "/version", "/healthz", "/livez", "/readyz")
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from mooring.controlplane.registry.events_view import from_core
+from mooring.controlplane.registry.columns import columns_of
 from mooring.controlplane.serving.listing import Selection, list_metadata
-from mooring.controlplane.serving.printers import Column, columns_of
 from mooring.controlplane.storage.hub import Render
 from mooring.controlplane.storage.store import Entry, Page
-from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.kind import Column, Kind
 from mooring.controlplane.types.objects import Object
 
 _encode = msgspec.json.Encoder().encode
@@ -37,7 +36,7 @@ def _rows(kind: Kind, entries: Sequence[Entry], include: str, now: float, rv: in
             obj["metadata"]["resourceVersion"] = str(rv)
         row: Object = {"cells": [column.cell(obj, now) for column in columns]}
         if include == "Object":
-            row["object"] = from_core(obj) if kind.stored_as else obj
+            row["object"] = kind.shown(obj)
         elif include != "None":
             row["object"] = {
                 "kind": "PartialObjectMetadata",

@@ -187,6 +187,20 @@ def from_object(selector: Mapping[str, Any] | None) -> LabelSelector | None:
     return LabelSelector(tuple(found))
 
 
+def text_of(selector: Mapping[str, Any] | None) -> str:
+    """A LabelSelector object, or plain labels, as text that ``parse_labels`` reads; sorted as upstream prints it."""
+    if not selector:
+        return ""
+    if not selector.keys() & {"matchLabels", "matchExpressions"}:
+        selector = {"matchLabels": selector}
+    parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or ()))
+        shown = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
+        parts.append((key, shown.get(expression.get("operator", ""), f"!{key}")))
+    return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
     """Conjunction of ``field=value`` and ``field!=value``."""

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mooring.controlplane.storage import fields
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import already_exists, conflict, not_found, too_large, too_old
@@ -42,7 +41,8 @@ class Entry:
         self.labels: Mapping[str, str] = dict(labels) if labels else _NO_LABELS
         references = metadata.get("ownerReferences")
         self.owners: tuple[str, ...] = tuple(ref["uid"] for ref in references if ref.get("uid")) if references else ()
-        self.fields = None if kind.resource in fields.ON_DEMAND else fields.extract(kind.resource, obj)
+        read = kind.fields
+        self.fields = None if read is None or read.is_on_demand else read.extract(obj)
         self.raw: bytes = _encode(obj)
 
     @property
@@ -65,8 +65,8 @@ class Entry:
         if name == "metadata.namespace":
             return self.namespace
         values = self.fields
-        if values is None:
-            values = fields.extract(self.kind.resource, self.object())
+        if values is None and self.kind.fields is not None:
+            values = self.kind.fields.extract(self.object())
         return values.get(name, "") if values else ""
 
 

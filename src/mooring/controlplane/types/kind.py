@@ -1,22 +1,130 @@
-"""A served kind: how it is called on the wire and what it can do."""
+"""A served kind: its names on the wire, and everything that is particular to it.
+
+A kind's module in ``registry/groups`` fills in a :class:`Kind`: what writing does (:class:`Strategy`), which fields a
+field selector can ask for (:class:`Fields`), what ``kubectl get`` shows (:class:`Column`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Protocol
+
+from mooring.controlplane.types import schema
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import Cause
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
+class Stored(Protocol):
+    """A stored object, as admission sees it."""
+
+    @property
+    def raw(self) -> bytes: ...
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+    def object(self) -> Object: ...
+
+
+class Context(Protocol):
+    """What admission may look at."""
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Stored | None: ...
+
+    def each(self, kind: Kind, namespace: str = "") -> Iterator[Stored]: ...
+
+    def timestamp(self) -> str: ...
+
+    def has_default_tolerations(self) -> bool: ...
+
+
+def _nothing(_: Object) -> None:
+    pass
+
+
+def _admit_all(_: Object, __: Context) -> None:
+    pass
+
+
+def _change_nothing(_: Object, __: Object) -> None:
+    pass
+
+
+def _valid(_: Object) -> list[Cause]:
+    return []
+
+
+def _valid_update(_: Object, __: Object) -> list[Cause]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """The hooks of a write, in the order in which they run.
+
+    ``default`` runs on everything decoded, ``admit`` on creation, ``prepare_update`` on (new, old),
+    ``prepare_status`` on (new, old) of a status write, then validation.
+    """
+
+    default: Callable[[Object], None] = _nothing
+    admit: Callable[[Object, Context], None] = _admit_all
+    prepare_update: Callable[[Object, Object], None] = _change_nothing
+    prepare_status: Callable[[Object, Object], None] = _change_nothing
+    validate: Callable[[Object], list[Cause]] = _valid
+    validate_update: Callable[[Object, Object], list[Cause]] = _valid_update
+    name_style: str = "subdomain"
+    """``subdomain``, ``label`` or ``path`` (RBAC names may hold colons)."""
+    keeps_status_at_create: bool = False
+    allows_unconditional_update: bool = True
+    creates_on_update: bool = False
+    returns_deleted: bool = False
+    """Whether DELETE answers with the object that is gone instead of a Status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Which fields a field selector can ask for besides name and namespace, and how to read them."""
+
+    names: tuple[str, ...] = ()
+    extract: Callable[[Mapping[str, Any]], dict[str, str]] = lambda _: {}
+    is_on_demand: bool = False
+    """Read them from the object each time: for kinds with many objects whose fields few requests ask for."""
+
+
+Cell = Callable[[Object, float], Any]
+"""Makes the text of a table's cell from the object and the present time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``; those with priority 1 are shown with ``-o wide`` only."""
+
+    name: str
+    cell: Cell
+    type: str = "string"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Another form of objects that are stored as objects of another kind."""
+
+    of: Kind
+    to_stored: Callable[[Object], Object]
+    from_stored: Callable[[Object], Object]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """How a kind is called on the wire and what it can do; compared by identity, there is one object per kind."""
+    """One served kind. There is one object per kind, and it is compared by identity."""
 
     kind: str
     plural: str
     group: str
-    version: str
-    type_name: str
+    version: str = "v1"
     is_namespaced: bool = True
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
@@ -24,19 +132,28 @@ class Kind:
     verbs: tuple[str, ...] = ALL_VERBS
     has_generation: bool = False
     """Whether a change of spec counts metadata.generation up."""
-    stored_as: str = ""
-    """For a second view of the same objects: the plural and group of the kind that stores them."""
+    strategy: Strategy = Strategy()
+    fields: Fields | None = None
+    columns: tuple[Column, ...] = ()
+    """What ``kubectl get`` shows; name and age when it is empty."""
+    view: View | None = None
+    type_name: str = field(init=False)
+    """The name of the kind's type in ``types.txt``."""
     api_version: str = field(init=False)
     resource: str = field(init=False)
-    """``pods``, ``deployments.apps``: the name errors and selectors use."""
+    """``pods``, ``deployments.apps``: the name that errors and selectors use."""
     has_status: bool = field(init=False)
+    storage: Kind = field(init=False)
+    """The kind that these objects are stored as: the kind itself, except for a view."""
 
     def __post_init__(self) -> None:
         """Put together what every request asks for."""
         set_once = object.__setattr__
+        set_once(self, "type_name", schema.type_name(self.group, self.version, self.kind))
         set_once(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
         set_once(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
         set_once(self, "has_status", "status" in self.subresources)
+        set_once(self, "storage", self if self.view is None else self.view.of)
 
     @property
     def singular(self) -> str:
@@ -44,4 +161,17 @@ class Kind:
 
     @property
     def is_stored(self) -> bool:
-        return not self.stored_as and "list" in self.verbs
+        return self.view is None and "list" in self.verbs
+
+    def shown(self, obj: Object) -> Object:
+        """A stored object in this kind's form."""
+        return obj if self.view is None else self.view.from_stored(obj)
+
+    def stored(self, obj: Object) -> Object:
+        """An object of this kind in the form in which it is stored."""
+        return obj if self.view is None else self.view.to_stored(obj)
+
+    def field_names(self) -> frozenset[str]:
+        """Everything that a field selector can ask for."""
+        fields = self.storage.fields
+        return frozenset(("metadata.name", "metadata.namespace", *(fields.names if fields else ())))

@@ -15,12 +15,12 @@ from mooring.controlplane.cluster.controllers.base import (
 )
 from mooring.controlplane.cluster.controllers.deployments import share
 from mooring.controlplane.registry import meta
-from mooring.controlplane.registry.catalog import PODS, by_group_kind, by_resource
+from mooring.controlplane.registry.catalog import PODS, by_group_kind
+from mooring.controlplane.registry.groups.policy import BUDGETS
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.objects import Object
 
-BUDGETS = by_resource("poddisruptionbudgets.policy")
 EVICTION_LIMIT_S = 120.0
 """An eviction that has not shown itself within this time did not happen."""
 

@@ -18,13 +18,13 @@ from mooring.controlplane.cluster.controllers.base import (
 )
 from mooring.controlplane.cluster.controllers.deployments import share, template_hash
 from mooring.controlplane.cluster.controllers.replicas import MANY, is_available
-from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.apps import DAEMON_SETS
 from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.controlplane.types.objects import Object
 from mooring.errors import MooringError
 from mooring.state.node_requirements import NodeRequirements
 
-DAEMON_SETS = by_resource("daemonsets.apps")
 HASH = "controller-revision-hash"
 PACE_S = 0.0005  # per node: all of them are looked at each time
 _ALWAYS = (

@@ -18,11 +18,11 @@ from mooring.controlplane.cluster.controllers.base import (
     set_condition,
 )
 from mooring.controlplane.registry import meta
-from mooring.controlplane.registry.catalog import PODS, by_resource
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.groups.apps import DEPLOYMENTS, REPLICA_SETS
 from mooring.controlplane.storage.store import DELETED, Entry, Event
 from mooring.controlplane.types.objects import Object
 
-DEPLOYMENTS, REPLICA_SETS = by_resource("deployments.apps"), by_resource("replicasets.apps")
 REVISION = "deployment.kubernetes.io/revision"
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 HASH = "pod-template-hash"

@@ -16,11 +16,11 @@ from mooring.controlplane.cluster.controllers.base import (
 )
 from mooring.controlplane.cluster.controllers.replicas import MANY, PACE_S
 from mooring.controlplane.registry import meta
-from mooring.controlplane.registry.catalog import PODS, by_resource
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.groups.batch import JOBS
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.objects import Object
 
-JOBS = by_resource("jobs.batch")
 INDEX = "batch.kubernetes.io/job-completion-index"
 BURST = 500
 

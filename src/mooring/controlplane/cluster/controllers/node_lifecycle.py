@@ -8,12 +8,12 @@ from typing import ClassVar
 from mooring.api.times import format_time
 from mooring.controlplane.cluster.controllers.base import Controller, condition
 from mooring.controlplane.cluster.timers import Timer, Timers
-from mooring.controlplane.registry.catalog import NODES, by_resource
+from mooring.controlplane.registry.catalog import NODES
+from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.objects import Object
 
-LEASES = by_resource("leases.coordination.k8s.io")
 MONITOR_PERIOD_S = 5.0
 GRACE_S = 50.0
 """How long a node may be silent; upstream's --node-monitor-grace-period."""

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, phase, reference_to
-from mooring.controlplane.registry.catalog import PODS, by_resource
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.groups.resource import RESOURCE_CLAIM_TEMPLATES as TEMPLATES
+from mooring.controlplane.registry.groups.resource import RESOURCE_CLAIMS as CLAIMS
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.objects import Object
 
-CLAIMS = by_resource("resourceclaims.resource.k8s.io")
-TEMPLATES = by_resource("resourceclaimtemplates.resource.k8s.io")
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 

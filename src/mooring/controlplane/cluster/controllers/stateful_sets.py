@@ -15,13 +15,13 @@ from mooring.controlplane.cluster.controllers.base import (
 )
 from mooring.controlplane.cluster.controllers.deployments import template_hash
 from mooring.controlplane.cluster.controllers.replicas import is_available
-from mooring.controlplane.registry.catalog import PODS, by_resource
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.groups.apps import CONTROLLER_REVISIONS as REVISIONS
+from mooring.controlplane.registry.groups.apps import STATEFUL_SETS
+from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types.objects import Object
 
-STATEFUL_SETS = by_resource("statefulsets.apps")
-CLAIMS = by_resource("persistentvolumeclaims")
-REVISIONS = by_resource("controllerrevisions.apps")
 HASH = "controller-revision-hash"
 
 

@@ -7,15 +7,16 @@ from fractions import Fraction
 from typing import ClassVar
 
 from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, reference_to
-from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.storage import STORAGE_CLASSES as CLASSES
+from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
+from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUMES as VOLUMES
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import Event
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
 
-CLAIMS, VOLUMES = by_resource("persistentvolumeclaims"), by_resource("persistentvolumes")
-CLASSES = by_resource("storageclasses.storage.k8s.io")
 BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY, PROVISIONER = "pv.kubernetes.io/provisioned-by", "volume.kubernetes.io/storage-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -1,7 +1,9 @@
-"""Events are stored once, in the core form; events.k8s.io/v1 is a view of the same objects."""
+"""The events.k8s.io group: another view of the Events that are stored in the core form."""
 
 from __future__ import annotations
 
+from mooring.controlplane.registry.groups import core
+from mooring.controlplane.types.kind import Kind, View
 from mooring.controlplane.types.objects import Object
 
 _RENAMED = (
@@ -13,7 +15,11 @@ _RENAMED = (
     ("count", "deprecatedCount"),
     ("reportingComponent", "reportingController"),
 )
+
+
 _TO_EVENTS = dict(_RENAMED)
+
+
 _TO_CORE = {new: old for old, new in _RENAMED}
 
 
@@ -30,3 +36,6 @@ def from_core(obj: Object) -> Object:
     shown = {_TO_EVENTS.get(key, key): value for key, value in obj.items()}
     shown["apiVersion"] = "events.k8s.io/v1"
     return shown
+
+
+EVENTS = Kind("Event", "events", "events.k8s.io", short_names=("ev",), view=View(core.EVENTS, to_core, from_core))

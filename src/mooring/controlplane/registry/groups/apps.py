@@ -1,0 +1,184 @@
+"""The apps group: Deployments, ReplicaSets, StatefulSets, DaemonSets and the revisions of the latter two."""
+
+from __future__ import annotations
+
+from mooring.controlplane.registry.columns import AGE, NAME, at, get, number, selector_cell
+from mooring.controlplane.registry.groups.volumes import default_claim
+from mooring.controlplane.registry.workloads import (
+    REPLICA_COLUMNS,
+    REPLICA_FIELDS,
+    WORKLOAD,
+    default_replicas,
+    default_template,
+    first_status,
+    keep_metadata,
+    selector_is_immutable,
+    validate_workload,
+)
+from mooring.controlplane.types.kind import Cell, Column, Kind, Strategy
+from mooring.controlplane.types.objects import Object
+
+
+def _ready(ready: str, wanted: str = "replicas") -> Cell:
+    def cell(obj: Object, _: float) -> str:
+        return f"{get(obj, 'status', ready) or 0}/{get(obj, 'spec', wanted) or 0}"
+
+    return cell
+
+
+def _controller(obj: Object) -> str:
+    for reference in get(obj, "metadata", "ownerReferences") or ():
+        if reference.get("controller"):
+            return f"{reference.get('kind', '').lower()}.apps/{reference.get('name', '')}"
+    return "<none>"
+
+
+def _default_deployment(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    strategy = spec.setdefault("strategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    default_template(spec)
+
+
+def _default_stateful_set(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    spec.setdefault("serviceName", "")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
+    for claim in spec.get("volumeClaimTemplates") or ():
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        claim.setdefault("apiVersion", "v1")
+        default_claim(claim)
+        claim.setdefault("status", {"phase": "Pending"})
+    default_template(spec)
+
+
+def _default_daemon_set(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("revisionHistoryLimit", 10)
+    strategy = spec.setdefault("updateStrategy", {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxSurge", 0)
+        rolling.setdefault("maxUnavailable", 1)
+    default_template(spec)
+
+
+CONTROLLER_REVISIONS = Kind(
+    "ControllerRevision",
+    "controllerrevisions",
+    "apps",
+    columns=(
+        NAME,
+        Column("Controller", lambda obj, _: _controller(obj)),
+        Column("Revision", at("revision", default=0), "integer"),
+        AGE,
+    ),
+)
+
+
+DAEMON_SETS = Kind(
+    "DaemonSet",
+    "daemonsets",
+    "apps",
+    short_names=("ds",),
+    subresources=("status",),
+    categories=("all",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_daemon_set,
+        admit=first_status(
+            {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+        ),
+        prepare_status=keep_metadata,
+        validate=validate_workload,
+        validate_update=selector_is_immutable,
+    ),
+    columns=(
+        NAME,
+        number("Desired", "status", "desiredNumberScheduled"),
+        number("Current", "status", "currentNumberScheduled"),
+        number("Ready", "status", "numberReady"),
+        number("Up-to-date", "status", "updatedNumberScheduled"),
+        number("Available", "status", "numberAvailable"),
+        Column("Node Selector", selector_cell("spec", "template", "spec", "nodeSelector")),
+        AGE,
+        *WORKLOAD,
+    ),
+)
+
+
+DEPLOYMENTS = Kind(
+    "Deployment",
+    "deployments",
+    "apps",
+    short_names=("deploy",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_deployment,
+        admit=first_status({}),
+        prepare_status=keep_metadata,
+        validate=validate_workload,
+        validate_update=selector_is_immutable,
+    ),
+    columns=(
+        NAME,
+        Column("Ready", _ready("readyReplicas")),
+        number("Up-to-date", "status", "updatedReplicas"),
+        number("Available", "status", "availableReplicas"),
+        AGE,
+        *WORKLOAD,
+    ),
+)
+
+
+REPLICA_SETS = Kind(
+    "ReplicaSet",
+    "replicasets",
+    "apps",
+    short_names=("rs",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    fields=REPLICA_FIELDS,
+    strategy=Strategy(
+        default=default_replicas,
+        admit=first_status({"replicas": 0}),
+        prepare_status=keep_metadata,
+        validate=validate_workload,
+        validate_update=selector_is_immutable,
+    ),
+    columns=REPLICA_COLUMNS,
+)
+
+
+STATEFUL_SETS = Kind(
+    "StatefulSet",
+    "statefulsets",
+    "apps",
+    short_names=("sts",),
+    subresources=("scale", "status"),
+    categories=("all",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_stateful_set,
+        admit=first_status({"replicas": 0, "availableReplicas": 0}),
+        prepare_status=keep_metadata,
+        validate=validate_workload,
+        validate_update=selector_is_immutable,
+    ),
+    columns=(NAME, Column("Ready", _ready("readyReplicas")), AGE, *WORKLOAD[:2]),
+)

@@ -1,0 +1,127 @@
+"""The batch group: Jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.controlplane.registry.columns import AGE, NAME, get
+from mooring.controlplane.registry.meta import immutable, parse_time
+from mooring.controlplane.registry.pod_validation import validate_pod_spec
+from mooring.controlplane.registry.workloads import WORKLOAD, default_template, keep_metadata, selector_is_immutable
+from mooring.controlplane.types.durations import human_duration
+from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Strategy
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import Cause, invalid_value, unsupported
+
+
+def _job_status(obj: Object, _: float) -> str:
+    conditions = {c.get("type") for c in get(obj, "status", "conditions") or () if c.get("status") == "True"}
+    for kind in ("Complete", "Failed"):
+        if kind in conditions:
+            return kind
+    if get(obj, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    return next(
+        (kind for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet") if kind in conditions), "Running"
+    )
+
+
+def _job_completions(obj: Object, _: float) -> str:
+    done, wanted = get(obj, "status", "succeeded") or 0, get(obj, "spec", "completions")
+    parallelism = get(obj, "spec", "parallelism") or 0
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(obj: Object, now: float) -> str:
+    start, end = get(obj, "status", "startTime"), get(obj, "status", "completionTime")
+    begun = parse_time(start) if start else None
+    if begun is None:
+        return ""
+    finished = parse_time(end) if end else None
+    return human_duration((finished if finished is not None else now) - begun)
+
+
+def _job(obj: Mapping[str, Any]) -> dict[str, str]:
+    return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
+
+
+def _default_job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    default_template(spec)
+
+
+def _admit_job(obj: Object, _: Context) -> None:
+    spec = obj["spec"]
+    if spec.get("manualSelector"):
+        return
+    name, uid = obj["metadata"].get("name", ""), obj["metadata"]["uid"]
+    labels = spec["template"]["metadata"].setdefault("labels", {})
+    labels.update(
+        {
+            "batch.kubernetes.io/controller-uid": uid,
+            "batch.kubernetes.io/job-name": name,
+            "controller-uid": uid,
+            "job-name": name,
+        }
+    )
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+
+
+def _validate_job(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    pod_spec = (spec.get("template") or {}).get("spec") or {}
+    found: list[Cause] = []
+    for name in ("parallelism", "completions", "backoffLimit"):
+        if spec.get(name) is not None and spec[name] < 0:
+            found.append(invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0"))
+    found += validate_pod_spec(pod_spec, "spec.template.spec")
+    if pod_spec.get("restartPolicy") not in ("OnFailure", "Never"):
+        where = "spec.template.spec.restartPolicy"
+        found.append(unsupported(where, pod_spec.get("restartPolicy"), ("OnFailure", "Never")))
+    return found
+
+
+def _update_job(new: Object, old: Object) -> list[Cause]:
+    found = selector_is_immutable(new, old)
+    if (new.get("spec") or {}).get("completionMode") != (old.get("spec") or {}).get("completionMode"):
+        found += immutable(new, old, "spec.completionMode", "spec", "completionMode")
+    suspended = (old.get("spec") or {}).get("suspend")
+    if not suspended:
+        found += immutable(new, old, "spec.template", "spec", "template")
+    return found
+
+
+JOBS = Kind(
+    "Job",
+    "jobs",
+    "batch",
+    subresources=("status",),
+    categories=("all",),
+    has_generation=True,
+    fields=Fields(("status.successful",), _job),
+    strategy=Strategy(
+        default=_default_job,
+        admit=_admit_job,
+        prepare_status=keep_metadata,
+        validate=_validate_job,
+        validate_update=_update_job,
+    ),
+    columns=(
+        NAME,
+        Column("Status", _job_status),
+        Column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        AGE,
+        *WORKLOAD,
+    ),
+)

@@ -1,0 +1,127 @@
+"""Nodes, of the core group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.controlplane.registry.columns import AGE, NAME, at, get, wide
+from mooring.controlplane.registry.scheduling_validation import validate_taints
+from mooring.controlplane.types import quantities
+from mooring.controlplane.types.kind import Cell, Column, Fields, Kind, Strategy
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import Cause, forbidden_field, invalid_value
+
+
+def _node_status(obj: Object, _: float) -> str:
+    ready = [c for c in get(obj, "status", "conditions") or () if c.get("type") == "Ready"]
+    shown = ["Unknown" if not ready else "Ready" if ready[-1].get("status") == "True" else "NotReady"]
+    if get(obj, "spec", "unschedulable"):
+        shown.append("SchedulingDisabled")
+    return ",".join(shown)
+
+
+def _node_roles(obj: Object, _: float) -> str:
+    prefix = "node-role.kubernetes.io/"
+    labels: dict[str, str] = get(obj, "metadata", "labels") or {}
+    roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix) and key != prefix}
+    if labels.get("kubernetes.io/role"):
+        roles.add(labels["kubernetes.io/role"])
+    return ",".join(sorted(roles)) or "<none>"
+
+
+def _address(kind: str) -> Cell:
+    def cell(obj: Object, _: float) -> str:
+        for address in get(obj, "status", "addresses") or ():
+            if address.get("type") == kind:
+                return str(address.get("address", ""))
+        return "<none>"
+
+    return cell
+
+
+def _kernel(obj: Object, _: float) -> str:
+    info = get(obj, "status", "nodeInfo") or {}
+    kernel = info.get("kernelVersion") or "<unknown>"
+    return f"{kernel} ({info['architecture']})" if info.get("architecture") else str(kernel)
+
+
+def _node(obj: Mapping[str, Any]) -> dict[str, str]:
+    return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
+
+
+def _default_node(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    for name in ("taints", "unschedulable"):
+        if name in spec and not spec[name]:
+            del spec[name]
+    state = obj.setdefault("status", {})
+    quantities.canonicalize(state.get("capacity"))
+    if state.get("capacity") and not state.get("allocatable"):
+        state["allocatable"] = dict(state["capacity"])
+    quantities.canonicalize(state.get("allocatable"))
+    state.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = state.setdefault("nodeInfo", {})
+    for name in _NODE_INFO:
+        info.setdefault(name, "")
+
+
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
+
+
+def _validate_node(obj: Object) -> list[Cause]:
+    found = validate_taints((obj.get("spec") or {}).get("taints") or (), "spec.taints")
+    state = obj.get("status") or {}
+    for group in ("capacity", "allocatable"):
+        for name, value in (state.get(group) or {}).items():
+            if quantities.parse(value) < 0:
+                where = f"status.{group}[{name}]"
+                found.append(invalid_value(where, value, "must be greater than or equal to 0"))
+    return found
+
+
+def _update_node(new: Object, old: Object) -> list[Cause]:
+    found = []
+    for name in ("podCIDR", "providerID"):
+        before, after = (old.get("spec") or {}).get(name), (new.get("spec") or {}).get(name)
+        if before and before != after:
+            why = f'node updates may not change {name} except from "" to valid'
+            found.append(forbidden_field(f"spec.{name}", why))
+    return found
+
+
+NODES = Kind(
+    "Node",
+    "nodes",
+    "",
+    is_namespaced=False,
+    short_names=("no",),
+    subresources=("status",),
+    fields=Fields(("spec.unschedulable",), _node),
+    strategy=Strategy(
+        default=_default_node, validate=_validate_node, validate_update=_update_node, keeps_status_at_create=True
+    ),
+    columns=(
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", at("status", "nodeInfo", "kubeletVersion")),
+        wide("Internal-IP", _address("InternalIP")),
+        wide("External-IP", _address("ExternalIP")),
+        wide("OS-Image", at("status", "nodeInfo", "osImage", default="<unknown>")),
+        wide("Kernel-Version", _kernel),
+        wide("Container-Runtime", at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>")),
+    ),
+)
