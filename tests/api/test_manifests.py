@@ -9,6 +9,7 @@ import pytest
 
 from mooring.api.core import Node, Pod, Service
 from mooring.api.manifests import load_manifests, parse_manifests
+from mooring.api.meta import Object
 from mooring.errors import InputError
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: %s}\n"
@@ -47,9 +48,49 @@ def test_another_groups_service_is_not_a_service() -> None:
     assert found.ignored["Service"] == 1
 
 
+STORED = "apiVersion: v1\nkind: %s\nmetadata: {name: %s, uid: u, resourceVersion: '%s'}\n"
+
+
 def test_overlapping_dumps_may_show_the_same_stored_object_twice() -> None:
-    stored = "apiVersion: v1\nkind: Node\nmetadata: {name: n1, uid: u, resourceVersion: '3'}\n"
+    stored = STORED % ("Node", "n1", 3)
     assert len(parse_manifests(stored + "---\n" + stored, "x.yaml").objects) == 1
+
+
+@pytest.mark.parametrize("kind", [Node, Pod])
+def test_a_copy_under_another_name_is_an_object_of_its_own(kind: type[Object]) -> None:
+    """Copying an object of a dump to ask "what if there were more" is a natural move."""
+    text = "---\n".join(STORED % (kind.__name__, f"n{i}", 3) for i in range(1000))
+    found = list(parse_manifests(text, "x.yaml").of(kind))
+    assert [obj.name for obj in found] == [f"n{i}" for i in range(1000)]
+    assert len({obj.uid for obj in found}) == 1000
+    assert found[0].uid == "u"
+
+
+def test_a_copy_of_an_object_that_was_read_before_is_one_of_its_own() -> None:
+    dump = parse_manifests(STORED % ("Pod", "p1", 3), "dump.yaml")
+    (copied,) = parse_manifests(STORED % ("Pod", "p2", 3), "x.yaml", dump).objects
+    (same,) = parse_manifests(STORED % ("Pod", "p1", 3), "x.yaml", dump).objects
+    assert (copied.uid, same.uid) == ("pod:default/p2", "u")
+
+
+def test_objects_of_several_kinds_may_have_one_name_and_one_uid() -> None:
+    text = STORED % ("Node", "x", 3) + "---\n" + STORED % ("Pod", "x", 3)
+    assert [obj.uid for obj in parse_manifests(text, "x.yaml").objects] == ["u", "u"]
+
+
+def test_unknown_fields_are_noted() -> None:
+    text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {tolerationz: [], containers: [{image: i}]}"
+    found = parse_manifests(text, "x.yaml")
+    assert found.unknown_notes == ['x.yaml: Pod p: unknown field "spec.tolerationz"; did you mean tolerations?']
+    stored = text.replace("{name: p}", "{name: p, resourceVersion: '1'}")
+    assert parse_manifests(stored, "x.yaml").unknown_notes == [], "a server lets none through"
+
+
+def test_many_unknown_fields_are_a_few_lines() -> None:
+    fields = ", ".join(f"a{i}: 1" for i in range(30))
+    found = parse_manifests(f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{{fields}}}", "x.yaml")
+    assert len(found.unknown_notes) == 11
+    assert found.unknown_notes[-1] == "20 more fields that Kubernetes does not know"
 
 
 def test_unknown_fields_and_nulls_are_ignored() -> None:
@@ -70,6 +111,19 @@ def pod_with(spec: str) -> str:
             "x.yaml, document 2 (line 5): Node n1 is already in x.yaml, document 1 (line 1); "
             "there can be only one of that name",
             id="two nodes of one name",
+        ),
+        pytest.param(
+            STORED % ("Node", "n1", 3) + "---\n" + STORED % ("Node", "n1", 4),
+            "x.yaml, document 2 (line 5): Node n1 is already in x.yaml, document 1 (line 1); "
+            "there can be only one of that name",
+            id="two states of one stored node",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\n"
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\n",
+            "x.yaml, document 2 (line 5): Pod default/p is already in x.yaml, document 1 (line 1); "
+            "there can be only one of that name",
+            id="two pods of one name, one without a namespace",
         ),
         pytest.param(
             "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4x}}",

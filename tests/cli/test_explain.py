@@ -56,6 +56,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_fields_without_effect_are_warned_about(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "typo.yaml").write_text((POD % "500m").replace("spec:", "spec:\n  nodeSelectr: {disk: ssd}"))
+    (files / "more.yaml").write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: spare}\nspec: {unschedulabel: true}\n"
+    )
+    assert run(["explain", "--cluster", "cluster.yaml", "--cluster", "more.yaml", "--pod", "typo.yaml"]) == 0
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        'warning: more.yaml: Node spare: unknown field "spec.unschedulabel"; did you mean unschedulable?',
+        'warning: typo.yaml: Pod web: unknown field "spec.nodeSelectr"; did you mean nodeSelector?',
+    ]
+
+
 def test_a_placement_for_people(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "--cluster", "cluster.yaml", "--pod", "small.yaml"]) == 0
     out = capsys.readouterr()

@@ -73,7 +73,7 @@ def set_defaults(objects: Sequence[Object], context: Iterable[Object] = ()) -> N
     """Complete these objects in place. Admission looks classes up among them and in ``context``."""
     admission = Admission([*context, *objects])
     for obj in objects:
-        _default_meta(obj)
+        set_default_meta(obj)
     for obj in objects:
         match obj:
             case Pod():
@@ -101,7 +101,8 @@ def set_defaults(objects: Sequence[Object], context: Iterable[Object] = ()) -> N
             default_budget(budget, pods)
 
 
-def _default_meta(obj: Object) -> None:
+def set_default_meta(obj: Object) -> None:
+    """Give an object the namespace, the name and the uid that a server would give it."""
     meta = obj.metadata
     if isinstance(obj, CLUSTER_SCOPED):
         meta.namespace = ""

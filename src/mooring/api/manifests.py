@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 from mooring.api import yaml
 from mooring.api.checks import problems_in
 from mooring.api.codec import KINDS, from_plain
-from mooring.api.defaults import set_defaults
+from mooring.api.defaults import is_stored, set_default_meta, set_defaults
 from mooring.api.meta import Object
 from mooring.api.runtime_class import RuntimeClass
+from mooring.api.unknown_fields import unknown_fields
 from mooring.errors import InputError
 
 T = TypeVar("T", bound=Object)
+MAX_NOTES = 10
 SUFFIXES = (".yaml", ".yml", ".json")
 
 # Kinds that scheduling or admission reads. The group counts too: there is more than one "Service" in the world.
@@ -46,7 +48,7 @@ class Manifests:
     places: list[str] = field(default_factory=list)  # the file and document of each object
     ignored: Counter[str] = field(default_factory=Counter)
     other: list[Mapping[str, Any]] = field(default_factory=list)  # the ignored ones as they stand
-    stored: set[tuple[str, str]] = field(default_factory=set)  # uid and version of objects from a server
+    unknown: list[str] = field(default_factory=list)  # fields that Kubernetes does not know, a line for each
 
     def of(self, kind: type[T]) -> Iterator[T]:
         return (obj for obj in self.objects if isinstance(obj, kind))
@@ -60,11 +62,18 @@ class Manifests:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
         return f"ignored {total} object{'s' if total != 1 else ''} that scheduling does not read: {kinds}"
 
+    @property
+    def unknown_notes(self) -> list[str]:
+        """A few lines about fields that have no effect, because Kubernetes does not know them."""
+        more = len(self.unknown) - MAX_NOTES
+        return self.unknown[:MAX_NOTES] + ([f"{more} more fields that Kubernetes does not know"] if more > 0 else [])
+
 
 def load_manifests(paths: Iterable[str | Path], context: Manifests | None = None) -> Manifests:
     """Read files and directories into objects as a scheduler would see them on a cluster.
 
-    ``context`` has objects that were read before: their classes count, and nothing may be there twice.
+    ``context`` has objects that were read before, whose classes count. Objects are told apart by kind and name. Dumps
+    may overlap: what a server has stored may be there twice, if it is the same.
     """
     found = Manifests()
     for path in paths:
@@ -83,17 +92,31 @@ def parse_manifests(text: str | bytes, source: str, context: Manifests | None = 
 
 
 def _finish(found: Manifests, context: Manifests | None) -> None:
+    before = context.objects if context is not None else ()
+    _tell_apart(found, before)
     try:
-        set_defaults(found.objects, context.objects if context is not None else ())
+        set_defaults(found.objects, before)
     except InputError as error:
         raise InputError(f"{_place_of(str(error), found)}{error}") from None
-    seen: dict[tuple[type[Object], str], str] = {}
+
+
+def _tell_apart(found: Manifests, context: Iterable[Object]) -> None:
+    """Keep one of each kind and name. A copy under another name gets a uid of its own, as a server would give it."""
+    first: dict[tuple[type[Object], str], int] = {}
+    owners = {(type(obj), obj.uid): obj.key for obj in context}
+    kept: list[tuple[Object, str]] = []
     for obj, where in zip(found.objects, found.places, strict=True):
-        kind = type(obj).__name__
-        earlier = seen.get((type(obj), obj.key))
-        seen[type(obj), obj.key] = where
-        if earlier is not None:
-            raise InputError(f"{where}: {kind} {obj.key} is already in {earlier}; there can be only one of that name")
+        set_default_meta(obj)
+        earlier = first.setdefault((type(obj), obj.key), len(kept))
+        if earlier == len(kept):
+            if owners.setdefault((type(obj), obj.uid), obj.key) != obj.key:
+                obj.metadata.uid = ""
+                set_default_meta(obj)
+            kept.append((obj, where))
+        elif not is_stored(obj) or kept[earlier][0] != obj:
+            known, there = f"{type(obj).__name__} {obj.key}", kept[earlier][1]
+            raise InputError(f"{where}: {known} is already in {there}; there can be only one of that name")
+    found.objects, found.places = [obj for obj, _ in kept], [where for _, where in kept]
 
 
 def _place_of(text: str, found: Manifests) -> str:
@@ -157,11 +180,9 @@ def _add(value: Any, where: str, found: Manifests) -> None:
     for problem in problems_in(obj):
         raise InputError(f"{where}: {kind} {obj.key}: {problem}")
     obj.kind = kind
-    version_of_it = (obj.metadata.uid, obj.metadata.resource_version)
-    if all(version_of_it):
-        if version_of_it in found.stored:
-            return  # the very same object once more: dumps may overlap
-        found.stored.add(version_of_it)
+    if not is_stored(obj):  # a server has let no unknown field through
+        unknown = unknown_fields(value, kind, version or "v1")
+        found.unknown += [f"{where}: {kind} {obj.key}: {each}" for each in unknown]
     found.objects.append(obj)
     found.places.append(where)
 

@@ -74,6 +74,7 @@ def explain(
     manifests = load_manifests(dumps) if dumps else live_objects(kubeconfig, context)
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
+    warn_unknown(manifests)
     pod = find_pod(pod_name, manifests)
     built = build_cluster(manifests, pod, load_configuration(config_path), registry_with(plugins))
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
@@ -118,6 +119,12 @@ def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
     return loaded.config
 
 
+def warn_unknown(manifests: Manifests) -> None:
+    """Say which fields have no effect because Kubernetes does not know them."""
+    for note in manifests.unknown_notes:
+        click.echo(f"warning: {note}", err=True)
+
+
 def find_pod(name: str, manifests: Manifests) -> Pod:
     """The pod that is meant: out of a file, or one of the cluster's, as it was before it was placed."""
     from mooring.api.core import Pod
@@ -126,6 +133,7 @@ def find_pod(name: str, manifests: Manifests) -> Pod:
 
     if name.endswith((".yaml", ".yml", ".json")) or os.path.exists(name):
         found = load_manifests([name], manifests)
+        warn_unknown(found)
         pods = list(found.of(Pod))
         if len(pods) != 1:
             there = ", ".join(pod.key for pod in pods) if pods else found.ignored_note or "no objects at all"

@@ -1,19 +1,20 @@
-"""What the fields of API types are: names, types, list and patch semantics, read from ``types.txt``
-(Kubernetes' own, generated) and ``types_custom.txt`` (what others define, by hand).
+"""Strict decoding: the shape that the table of API types gives an object, and which fields it does not know.
 
-One table serves strict decoding, strategic merge patch, server-side apply, OpenAPI and protocol buffers, so
-that they cannot disagree.
+The same table serves strategic merge patch, server-side apply, OpenAPI and protocol buffers, so that they cannot
+disagree.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Annotated, Any
 
 import msgspec
 
+from mooring.api.type_table import Field as Field
+from mooring.api.type_table import Type as Type
+from mooring.api.type_table import type_name as type_name
+from mooring.api.type_table import types as types
 from mooring.controlplane.types.status import bad_request
 
 INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -39,79 +40,6 @@ GO_NAMES = {
     "intstr": "intstr.IntOrString",
     "bytes": "[]uint8",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field: its wire type, and how lists and patches treat it."""
-
-    name: str
-    number: str
-    type: str
-    list_keys: tuple[str, ...] = ()
-    is_set: bool = False
-    is_atomic: bool = False
-    merge_key: str = ""
-    strategies: tuple[str, ...] = ()
-    is_required: bool = False
-
-    @property
-    def element(self) -> str:
-        """The type inside a list or map; the type itself otherwise."""
-        return self.type[2:] if self.type[:2] in ("[]", "{}") else self.type
-
-    @property
-    def is_list(self) -> bool:
-        return self.type.startswith("[]")
-
-    @property
-    def is_map(self) -> bool:
-        return self.type.startswith("{}")
-
-
-@dataclass(frozen=True, slots=True)
-class Type:
-    name: str
-    is_atomic: bool
-    fields: dict[str, Field] = field(default_factory=dict)
-
-
-@cache
-def types() -> dict[str, Type]:
-    """All types by their short name, for example ``core.v1.PodSpec``."""
-    found: dict[str, Type] = {}
-    current = Type("", False)
-    files = resources.files("mooring.controlplane.types")
-    text = files.joinpath("types.txt").read_text() + files.joinpath("types_custom.txt").read_text()
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        words = line.split()
-        if not line.startswith(" "):
-            current = found[words[0]] = Type(words[0], "atomic" in words[1:])
-            continue
-        options = dict(word.partition("=")[::2] for word in words[3:])
-        current.fields[words[0]] = Field(
-            name=words[0],
-            number=words[1],
-            type=words[2],
-            list_keys=tuple(options["map"].split(",")) if "map" in options else (),
-            is_set="set" in options,
-            is_atomic="atomic" in options,
-            merge_key=options.get("key", ""),
-            strategies=tuple(options["patch"].split(",")) if "patch" in options else (),
-            is_required="required" in options,
-        )
-    return found
-
-
-def type_name(group: str, version: str, kind: str) -> str:
-    """The short name of a kind's type: of a group its first word, which is all that the types need to differ."""
-    short = _SHORT_GROUPS.get(group) or group.partition(".")[0]
-    return f"{short}.{version}.{kind}"
-
-
-_SHORT_GROUPS = {"": "core", "scheduling.x-k8s.io": "scheduling-x"}
 
 
 @cache

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Write src/mooring/controlplane/types/types.txt from a Kubernetes source tree: API fields, types, list semantics.
+"""Write src/mooring/api/types.txt from a Kubernetes source tree: API fields, types, list semantics.
 
-Usage: generate_controlplane_types.py KUBERNETES_SOURCE > src/mooring/controlplane/types/types.txt
+Usage: generate_api_types.py KUBERNETES_SOURCE > src/mooring/api/types.txt
 
 It reads the published OpenAPI v3 documents for names, types, required fields and merge keys, and the
 published protocol buffer definitions for field numbers. No text of either is taken over.
@@ -146,7 +146,7 @@ def main() -> None:
     todo, done = ROOT_NAMES.split(), set()
     print("# Fields of the served API types: name, protocol buffer number, type, list and patch semantics.")
     print("# Generated from the published OpenAPI and protocol buffer definitions of Kubernetes v1.36.4 by")
-    print("# scripts/generate_controlplane_types.py; regenerate instead of editing.")
+    print("# scripts/generate_api_types.py; regenerate instead of editing.")
     out: dict[str, list[str]] = {}
     while todo:
         name = todo.pop()

@@ -1,0 +1,84 @@
+"""The fields of API types: names, types, list and patch semantics; all fields, not only those that scheduling reads.
+
+``types.txt`` has Kubernetes' own types and is generated; ``types_custom.txt`` has what others define, by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+
+_SHORT_GROUPS = {"": "core", "scheduling.x-k8s.io": "scheduling-x"}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its wire type, and how lists and patches treat it."""
+
+    name: str
+    number: str
+    type: str
+    list_keys: tuple[str, ...] = ()
+    is_set: bool = False
+    is_atomic: bool = False
+    merge_key: str = ""
+    strategies: tuple[str, ...] = ()
+    is_required: bool = False
+
+    @property
+    def element(self) -> str:
+        """The type inside a list or map; the type itself otherwise."""
+        return self.type[2:] if self.type[:2] in ("[]", "{}") else self.type
+
+    @property
+    def is_list(self) -> bool:
+        return self.type.startswith("[]")
+
+    @property
+    def is_map(self) -> bool:
+        return self.type.startswith("{}")
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A struct of the API: its fields by their wire names."""
+
+    name: str
+    is_atomic: bool
+    fields: dict[str, Field] = field(default_factory=dict)
+
+
+@cache
+def types() -> dict[str, Type]:
+    """All types by their short name, for example ``core.v1.PodSpec``."""
+    found: dict[str, Type] = {}
+    current = Type("", False)
+    files = resources.files("mooring.api")
+    text = files.joinpath("types.txt").read_text() + files.joinpath("types_custom.txt").read_text()
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        words = line.split()
+        if not line.startswith(" "):
+            current = found[words[0]] = Type(words[0], "atomic" in words[1:])
+            continue
+        options = dict(word.partition("=")[::2] for word in words[3:])
+        current.fields[words[0]] = Field(
+            name=words[0],
+            number=words[1],
+            type=words[2],
+            list_keys=tuple(options["map"].split(",")) if "map" in options else (),
+            is_set="set" in options,
+            is_atomic="atomic" in options,
+            merge_key=options.get("key", ""),
+            strategies=tuple(options["patch"].split(",")) if "patch" in options else (),
+            is_required="required" in options,
+        )
+    return found
+
+
+def type_name(group: str, version: str, kind: str) -> str:
+    """The short name of a kind's type: of a group its first word, which is all that the types need to differ."""
+    short = _SHORT_GROUPS.get(group) or group.partition(".")[0]
+    return f"{short}.{version}.{kind}"
