@@ -87,6 +87,25 @@ ORDER = "$setElementOrder/conditions"
             {"nominatedNodeName": None},
             id="a nomination is taken back",
         ),
+        pytest.param(
+            make_pod(OLD, generation=2),
+            "no room",
+            "node-1",
+            {
+                ORDER: [{"type": "PodScheduled"}],
+                "conditions": [{"observedGeneration": 2, "type": "PodScheduled"}],
+                "nominatedNodeName": "node-1",
+            },
+            id="the generation goes along with a nomination",
+        ),
+        pytest.param(make_pod(OLD, generation=2), "no room", None, None, id="the generation alone is not sent"),
+        pytest.param(
+            make_pod(OLD),
+            "",
+            None,
+            {ORDER: [{"type": "PodScheduled"}], "conditions": [{"message": None, "type": "PodScheduled"}]},
+            id="an empty message is taken back",
+        ),
         pytest.param(make_pod(OLD, nominated="node-1"), "no room", None, None, id="a nomination is left alone"),
         pytest.param(make_pod(OLD, nominated="n"), "no room", "n", None, id="the same nomination is not sent"),
         pytest.param(

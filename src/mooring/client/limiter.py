@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from mooring.clock import Clock, SystemClock
 
 
 class RateLimiter:
     """Lets ``burst`` requests through at once and ``qps`` per second after that; a qps below zero lifts the limit.
 
-    Waiters are served in the order in which they came: each takes its token at once, on credit, and sleeps until the
+    Callers are served in the order in which they come: each takes its token at once, on credit, and sleeps until the
     bucket would have had it.
     """
 
@@ -21,10 +19,6 @@ class RateLimiter:
         self._tokens = self._burst
         self._filled_at = self._clock.monotonic()
 
-    @property
-    def is_lifted(self) -> bool:
-        return self._qps <= 0
-
     def reserve(self) -> float:
         """Take a token and say how many seconds from now it may be used."""
         if self._qps <= 0:
@@ -34,9 +28,3 @@ class RateLimiter:
         self._filled_at = now
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0 else -self._tokens / self._qps
-
-    async def wait(self) -> None:
-        """Sleep until the next request may be sent."""
-        delay_s = self.reserve()
-        if delay_s > 0:
-            await asyncio.sleep(delay_s)

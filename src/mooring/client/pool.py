@@ -54,7 +54,6 @@ class _Connection(asyncio.Protocol):
         "idle_since",
         "is_open",
         "keep_alive",
-        "served",
         "transport",
     )
 
@@ -63,7 +62,6 @@ class _Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.is_open = False
         self.keep_alive = True
-        self.served = 0
         self.idle_since = 0.0
         self._parser = httptools.HttpResponseParser(self)
         self._answer: asyncio.Future[Answer] | None = None
@@ -118,7 +116,6 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._status < 200:
             return
-        self.served += 1
         if not self._parser.should_keep_alive():
             self.keep_alive = False
         answer, self._answer = self._answer, None

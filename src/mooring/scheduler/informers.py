@@ -17,7 +17,6 @@ from mooring.client.rest import RestClient
 from mooring.client.watch import PAGE_SIZE, ResourceKind
 from mooring.errors import ApiError
 from mooring.extender.objects import RawObjects
-from mooring.state.cluster import Cluster
 
 
 class Listener(Protocol):
@@ -65,17 +64,6 @@ class _Page(msgspec.Struct):
 
 
 _page_decoder = msgspec.json.Decoder(_Page)
-
-
-async def load_cluster(client: RestClient) -> Cluster:
-    """List all kinds once, without writing or watching anything; kinds that the server does not serve are left out.
-
-    Pods that wait for a node are in nobody's count: ``load_objects`` gives them, too.
-    """
-    cluster = Cluster()
-    for obj in await load_objects(client):
-        cluster.put(obj)
-    return cluster
 
 
 async def load_objects(client: RestClient) -> list[Any]:

@@ -22,8 +22,11 @@ def status_patch(
     pod: Pod, now: float, *, condition: Condition | None = None, nominated_node: str | None = None
 ) -> Patch | None:
     """The patch that gives the pod this condition and this nomination (None: leave it), or None if it has both."""
-    status: Patch = {} if condition is None else _condition_patch(pod, condition, now)
-    if nominated_node is not None and nominated_node != pod.status.nominated_node_name:
+    status: Patch = {}
+    is_nomination_new = nominated_node is not None and nominated_node != pod.status.nominated_node_name
+    if condition is not None:
+        status |= _condition_patch(pod, condition, now, is_sent_anyway=is_nomination_new)
+    if is_nomination_new:
         status["nominatedNodeName"] = nominated_node or None
     return {"status": status} if status else None
 
@@ -39,39 +42,37 @@ def disruption_target(pod: Pod, scheduler_name: str) -> Condition:
     return Condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", message, pod.metadata.generation)
 
 
-def _condition_patch(pod: Pod, wanted: Condition, now: float) -> Patch:
+def _condition_patch(pod: Pod, wanted: Condition, now: float, *, is_sent_anyway: bool) -> Patch:
+    """What changes in the conditions. A new generation alone is sent only if something else is sent anyway."""
     known = pod.status.conditions
     old = next((condition for condition in known if condition.type == wanted.type), None)
     if old is None:
-        changed: Patch = {
-            "lastProbeTime": None,
-            "lastTransitionTime": format_time(now),
-            "message": wanted.message,
-            "observedGeneration": wanted.observed_generation,
-            "reason": wanted.reason,
-            "status": wanted.status,
-            "type": wanted.type,
+        changed = {"lastProbeTime": None} | {
+            key: value for key, value in _fields(wanted, format_time(now)).items() if value
         }
-        if not wanted.observed_generation:
-            del changed["observedGeneration"]
-        if not known:
-            return {"conditions": [changed]}
         order = [*known, wanted]
     else:
-        if (old.status, old.reason, old.message) == (wanted.status, wanted.reason, wanted.message):
+        is_same = (old.status, old.reason, old.message) == (wanted.status, wanted.reason, wanted.message)
+        if is_same and not is_sent_anyway:
             return {}
-        changed = {}
-        if old.status != wanted.status:
-            changed |= {"lastTransitionTime": format_time(now), "status": wanted.status}
-        if old.reason != wanted.reason:
-            changed["reason"] = wanted.reason
-        if old.message != wanted.message:
-            changed["message"] = wanted.message
-        if old.observed_generation != wanted.observed_generation:
-            changed["observedGeneration"] = wanted.observed_generation
-        changed["type"] = wanted.type
+        since = old.last_transition_time if old.status == wanted.status else format_time(now)
+        before = _fields(old, old.last_transition_time)
+        changed = {key: value or None for key, value in _fields(wanted, since).items() if value != before[key]}
+        if not changed:
+            return {}
         order = known
+    patch: Patch = {}
+    if known:
+        patch["$setElementOrder/conditions"] = [{"type": condition.type} for condition in order]
+    patch["conditions"] = [{**changed, "type": wanted.type}]
+    return patch
+
+
+def _fields(condition: Condition, since: str | None) -> Patch:
     return {
-        "$setElementOrder/conditions": [{"type": condition.type} for condition in order],
-        "conditions": [changed],
+        "lastTransitionTime": since,
+        "message": condition.message,
+        "observedGeneration": condition.observed_generation,
+        "reason": condition.reason,
+        "status": condition.status,
     }
