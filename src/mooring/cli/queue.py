@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import time
 from typing import Any
 
@@ -11,21 +12,28 @@ from rich.console import Console
 
 from mooring.api.times import parse_time
 from mooring.cli.help import examples
-from mooring.cli.output import emit, output_option, print_table
-from mooring.errors import InputError, UsageError
+from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.errors import UsageError
 
-DEFAULT_SERVER = "https://127.0.0.1:10259"
+Pod = dict[str, Any]
 
 
-@click.command(epilog=examples("mooring queue --kubeconfig ~/.kube/config --insecure-skip-tls-verify"))
-@click.option("--server", default=DEFAULT_SERVER, show_default=True, metavar="URL", help="The scheduler's endpoints.")
+@click.command(epilog=examples("mooring queue --insecure-skip-tls-verify", "mooring queue shop/web-6c5f7d4-x2x9k"))
+@click.argument("pod", required=False, default="")
+@click.option(
+    "--server",
+    default="",
+    metavar="URL",
+    help="The scheduler's endpoints.  [default: the cluster of mooring start, or https://127.0.0.1:10259]",
+)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Whose credentials to show; KUBECONFIG otherwise.")
 @click.option("--token-file", default="", metavar="FILE", help="A token to show instead.")
 @click.option("--certificate-authority", default="", metavar="FILE", help="Trust the scheduler's certificate by this.")
 @click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate.")
 @click.option("-n", "--namespace", default="", help="Only pods of this namespace.")
-@output_option()
+@output_option("table", "wide", "json", "yaml")
 def queue(
+    pod: str,
     server: str,
     kubeconfig: str,
     token_file: str,
@@ -34,56 +42,37 @@ def queue(
     namespace: str,
     output: str,
 ) -> None:
-    """Show who waits in a running scheduler's queue: since when, why, and which events would wake them.
+    """Show which pods wait in a running scheduler's queue: since when, and which plugins refused them.
 
-    The scheduler asks its API server whether you may GET /debug/queue, as for /metrics; it must have been started with
-    --authentication-kubeconfig and --authorization-kubeconfig, or inside the cluster.
+    `-o wide` adds why, and which events wake them; POD shows the same for one pod.
+
+    The scheduler asks its API server whether you may GET /debug/queue, as for /metrics. It needs
+    --authentication-kubeconfig and --authorization-kubeconfig for that, unless it runs inside the cluster.
     """
-    found = asyncio.run(_fetch(server, kubeconfig, token_file, certificate_authority, insecure_skip_tls_verify))
+    from mooring.cli.queue_source import Address, fetch_queue
+
+    address = Address(server, kubeconfig, token_file, certificate_authority, insecure_skip_tls_verify)
+    found = asyncio.run(fetch_queue(address))
     if namespace:
-        found["pods"] = [pod for pod in found["pods"] if pod["namespace"] == namespace]
-    emit(found, output, lambda to: _draw(to, found))
-
-
-async def _fetch(server: str, kubeconfig: str, token_file: str, authority: str, insecure: bool) -> dict[str, Any]:
-    import msgspec
-
-    from mooring.client.credentials import StaticCredentials, bearer
-    from mooring.client.kubeconfig import ClientConfig, find_config
-    from mooring.client.rest import RestClient
-    from mooring.client.tls_settings import TlsSettings
-
-    config = ClientConfig(server=server.rstrip("/"), tls=TlsSettings(insecure=insecure))
-    if authority:
-        config.tls = TlsSettings(ca_file=authority)
-    if token_file:
-        config.credentials = bearer(_read(token_file))
+        found["pods"] = [each for each in found["pods"] if each["namespace"] == namespace]
+    if pod:
+        one = _find(pod, namespace, found["pods"])
+        emit(one, output, lambda to: _draw_pod(to, one))
     else:
-        own = find_config(kubeconfig)
-        if not own.credentials.is_fresh():
-            await own.credentials.refresh()
-        config.credentials = StaticCredentials(own.credentials.authorization)
-        config.tls.certificate = own.credentials.certificate or own.tls.certificate
-        config.tls.certificate_file, config.tls.key_file = own.tls.certificate_file, own.tls.key_file
-    async with RestClient(config, timeout_s=10.0) as client:
-        answer = await client.get("/debug/queue")
-    try:
-        found = msgspec.json.decode(answer.body, type=dict[str, Any])
-        found["pods"], found["counts"]
-    except (msgspec.DecodeError, KeyError):
-        raise InputError(f"{server}/debug/queue: the answer is no queue; is it a mooring scheduler?") from None
-    return found
+        emit(found, output, lambda to: _draw(to, found, is_wide=output == "wide"))
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token-file {path}: {getattr(error, 'strerror', None) or error}") from None
+def _find(name: str, namespace: str, pods: list[Pod]) -> Pod:
+    key = name if "/" in name else f"{namespace or 'default'}/{name}"
+    by_key = {_key(pod): pod for pod in pods}
+    if key in by_key:
+        return by_key[key]
+    near = difflib.get_close_matches(key, by_key, n=1, cutoff=0.8)
+    hint = f"did you mean {near[0]}?" if near else "mooring queue lists the pods that do"
+    raise UsageError(f"{key} does not wait in the queue; {hint}")
 
 
-def _draw(to: Console, found: dict[str, Any]) -> None:
+def _draw(to: Console, found: dict[str, Any], *, is_wide: bool) -> None:
     counts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
     to.print(counts, markup=False)
     for waiting in found.get("waitingOnPermit", ()):
@@ -92,26 +81,39 @@ def _draw(to: Console, found: dict[str, Any]) -> None:
     if not found["pods"]:
         return
     to.print()
+    if is_wide:
+        for pod in found["pods"]:
+            _draw_pod(to, pod)
+        return
     now = time.time()
     rows = [
-        (
-            f"{pod['namespace']}/{pod['name']}",
-            pod["queue"],
-            _age(now - parse_time(pod["since"])),
-            str(pod["attempts"]),
-            ", ".join(pod["plugins"]) or "-",
-            ", ".join(pod["wakes"]) or "-",
-            pod["message"] or "-",
-        )
+        [_key(pod), pod["queue"], _age(now, pod["since"]), str(pod["attempts"]), ", ".join(pod["plugins"]) or "-"]
         for pod in found["pods"]
     ]
-    print_table(to, ("POD", "QUEUE", "SINCE", "ATTEMPTS", "REFUSED BY", "WOKEN BY", "WHY"), rows)
+    print_table(to, ["POD", "QUEUE", "SINCE", "ATTEMPTS", "REFUSED BY"], rows)
 
 
-def _age(seconds: float) -> str:
-    seconds = max(0, int(seconds))
-    if seconds < 120:
-        return f"{seconds}s"
-    if seconds < 7200:
-        return f"{seconds // 60}m"
-    return f"{seconds // 3600}h"
+def _draw_pod(to: Console, pod: Pod) -> None:
+    now = time.time()
+    facts = {
+        "Queue": f"{pod['queue']}, since {_age(now, pod['since'])}",
+        "Backoff": f"{pod['backoffLeftSeconds']:g}s left" if pod["backoffLeftSeconds"] else "",
+        "Waits": f"since {_age(now, pod['added'])}, {pod['attempts']} attempt{'s' if pod['attempts'] != 1 else ''}",
+        "Priority": str(pod["priority"]),
+        "Scheduler": pod["schedulerName"],
+        "Refused by": ", ".join(pod["plugins"]),
+        "Why": pod["message"],
+        "Woken by": ", ".join(pod["wakes"]),
+    }
+    to.print(_key(pod), style="bold", markup=False)
+    print_facts(to, facts)
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod['namespace']}/{pod['name']}"
+
+
+def _age(now: float, since: str) -> str:
+    from mooring.controlplane.types.durations import human_duration
+
+    return human_duration(max(0.0, now - parse_time(since)))

@@ -76,13 +76,14 @@ def start(
     stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
     telling = Telling(quiet, verbose, output)
     with _place_for(data_dir, write_kubeconfig) as path:
-        show = _Shown(path, stays, output == "text")
+        is_embedded = kubeconfig is None and control_plane == "embedded"
+        show = _Shown(path, stays, output == "text", is_embedded)
 
         async def main() -> int:
-            if kubeconfig is not None or control_plane == "kubernetes":
-                world = _remote(telling, scenario, kubeconfig, path)
-            else:
+            if is_embedded:
                 world = _embedded(telling, scenario, port, tls, data_dir, path)
+            else:
+                world = _remote(telling, scenario, kubeconfig, path)
             return await _run(world, scenario, nodes or 0, story is None and data_dir is not None, show)
 
         return asyncio.run(main())
@@ -119,8 +120,9 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
 class _Shown:
     """What is told about the cluster itself; programs that read JSON are spared it."""
 
-    def __init__(self, kubeconfig: Path, stays: bool, is_text: bool) -> None:
+    def __init__(self, kubeconfig: Path, stays: bool, is_text: bool, is_embedded: bool) -> None:
         self.stays = stays
+        self._is_embedded = is_embedded
         self.is_waiting = False  # the story is over, and the cluster is only there
         self._kubeconfig = kubeconfig
         self._is_text = is_text
@@ -144,6 +146,8 @@ class _Shown:
         if self.stays:
             print_line(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
             print_line("    create deployment web --image=nginx --replicas=3")
+            if self._is_embedded:
+                print_line(f"Pods that wait, and why: mooring queue --kubeconfig {self._kubeconfig}")
         else:
             print_line("More: mooring scenario list; a cluster that stays: mooring start --keep")
 

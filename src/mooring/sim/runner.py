@@ -24,6 +24,7 @@ from mooring.errors import ApiError, MooringError
 from mooring.framework.plugin_loading import load_plugins
 from mooring.framework.registry import Registry
 from mooring.plugins.in_tree import in_tree_registry
+from mooring.scheduler.dump import queue_content
 from mooring.scheduler.scheduler import Options as SchedulerOptions
 from mooring.scheduler.writer import ApiWriter
 from mooring.sim.backend import Backend
@@ -242,6 +243,7 @@ class EmbeddedWorld(World):
         self._stack.push_async_callback(stop)
 
     async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+        self.plane.server.pages["/debug/queue"] = lambda: queue_content(scheduler)  # for ``mooring queue``
         if self.is_virtual:
             feed = StoreFeed(self.plane.store, scheduler.handlers, self.narrator)
             feed.start()

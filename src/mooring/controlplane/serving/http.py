@@ -93,6 +93,7 @@ class Server:
         self.hub = hub
         self.access = access
         self.faults = faults
+        self.pages: dict[str, Callable[[], Any]] = {}  # further paths with a JSON body, for a user who may get them
         self.is_closing = False
         self._durable = durable
         self._watch_limit = watch_limit
@@ -146,6 +147,8 @@ class Server:
             return Reply(b"ok", content_type="text/plain; charset=utf-8")
         if path == "/version":
             return _json(discovery.version())
+        if path in self.pages:
+            return _json(self.pages[path]())
         if path.startswith("/openapi/v3"):
             found = openapi.document(path)
             if found is None:
