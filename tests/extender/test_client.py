@@ -22,12 +22,12 @@ from mooring.api.core import Node, Pod
 from mooring.config.load import config_from_dict
 from mooring.engine.extenders import Extenders
 from mooring.errors import ConfigError
-from mooring.extender import transport
+from mooring.extender import http_client
 from mooring.extender.breaker import CircuitBreaker
 from mooring.extender.client import HttpExtender, SerializedNodes, ask_together, build_extenders
 from mooring.extender.objects import RawObjects, without_type
+from mooring.extender.payload import Payload, deflate
 from mooring.extender.traffic import make_node, make_pod
-from mooring.extender.transport import Body, deflate
 from mooring.framework.extender import ExtenderError, Prioritized
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
@@ -85,14 +85,14 @@ def test_a_connection_is_kept_and_a_stale_one_is_replaced(server: Script) -> Non
 def test_what_an_answer_took_is_free_when_it_is_read(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Any]] = []
 
-    class Exchange(transport._Exchange):
+    class Exchange(http_client._AnswerReader):
         def __init__(self) -> None:
             super().__init__()
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(transport, "_Exchange", Exchange)
+    monkeypatch.setattr(http_client, "_AnswerReader", Exchange)
     server.say("/", {"raw": "x"})
-    connections = transport.Transport(10)
+    connections = http_client.HttpClient(10)
     gc.disable()
     try:
         assert connections.post(f"http://127.0.0.1:{server.port}/", b"{}").body == b"x"
@@ -248,7 +248,7 @@ def test_compressed_answers_are_read(server: Script) -> None:
 
 
 def test_large_bodies_are_compressed_for_others_who_said_so(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "is_loopback", lambda host: False)
+    monkeypatch.setattr(http_client, "is_loopback", lambda host: False)
     world = World(40)
     made = extender(world, server.port)
     server.say("/ext/filter", {"body": {}, "headers": {"Accept-Encoding": "gzip"}})
@@ -265,8 +265,8 @@ def test_large_bodies_are_compressed_for_others_who_said_so(server: Script, monk
 def test_pieces_compressed_one_by_one_are_one_valid_stream() -> None:
     pieces = [b"a" * 1000, b"", b"b" * 10, bytes(range(256)) * 20]
     kept = {pieces[0]: deflate(pieces[0])}
-    assert gzip.decompress(Body(pieces, kept).gzipped()) == b"".join(pieces)
-    assert zlib.decompressobj(31).decompress(Body((), {}).gzipped()) == b""
+    assert gzip.decompress(Payload(pieces, kept).gzipped()) == b"".join(pieces)
+    assert zlib.decompressobj(31).decompress(Payload((), {}).gzipped()) == b""
 
 
 def test_a_node_is_serialised_once_per_version(server: Script) -> None:
@@ -494,7 +494,7 @@ def test_idle_connections_do_not_grow_old(server: Script, monkeypatch: pytest.Mo
     server.say("/ext/filter", ALL)
     made.filter(world.pod, world.infos)
     real = time.monotonic
-    monkeypatch.setattr(transport.time, "monotonic", lambda: real() + 1000)
+    monkeypatch.setattr(http_client.time, "monotonic", lambda: real() + 1000)
     made.filter(world.pod, world.infos)
     assert server.asked[0].connection != server.asked[1].connection
     made.close()

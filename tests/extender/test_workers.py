@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.extender.http1 import Refused
+from mooring.extender.http_io import Refused
 from mooring.extender.workers import REPLACED_PER_PLACE, TooLate, Workers
 
 TIMEOUT_S = 1000.0  # never up unless the test says so

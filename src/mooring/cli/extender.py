@@ -295,8 +295,8 @@ def check(
     """
     from mooring.config.types import Extender, ExtenderTLSConfig
     from mooring.extender.conformance import Kit, Plan
+    from mooring.extender.http_client import HttpClient
     from mooring.extender.tls import tls_context
-    from mooring.extender.transport import Transport
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r}: http://… or https://… would be right")
@@ -314,15 +314,15 @@ def check(
     )
     if not filter_verb and not prioritize_verb and not preempt_verb:
         raise UsageError("no verb is left to check")
-    transport = Transport(timeout, tls_context(Extender(url_prefix=url, tls_config=tls)))
+    client = HttpClient(timeout, tls_context(Extender(url_prefix=url, tls_config=tls)))
     err = console(stderr=True)
     status = err.status("checking") if err.is_terminal else contextlib.nullcontext()
     try:
         with status as shown:
-            kit = Kit(url, plan, transport, None if shown is None else shown.update)
+            kit = Kit(url, plan, client, None if shown is None else shown.update)
             report = kit.run()
     finally:
-        transport.close()
+        client.close()
     emit(_plain(report), output, lambda out: _draw(report, out))
     return 0 if report.passed else 1
 

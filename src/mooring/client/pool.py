@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-import httptools
-
 from mooring.client.errors import ConnectionFailed, RequestTimeout
+from mooring.http1 import BadMessage, Message, MessageReader
 
 MAX_ANSWER_BYTES = 64 << 20
 IDLE_S = 60.0
@@ -44,13 +43,9 @@ class _Broken(Exception):
 class _Connection(asyncio.Protocol):
     __slots__ = (
         "_answer",
-        "_body",
         "_failure",
-        "_headers",
         "_loop",
-        "_parser",
-        "_size",
-        "_status",
+        "_reader",
         "idle_since",
         "is_open",
         "keep_alive",
@@ -63,12 +58,8 @@ class _Connection(asyncio.Protocol):
         self.is_open = False
         self.keep_alive = True
         self.idle_since = 0.0
-        self._parser = httptools.HttpResponseParser(self)
+        self._reader = MessageReader(reads_answers=True, max_body_bytes=MAX_ANSWER_BYTES)
         self._answer: asyncio.Future[Answer] | None = None
-        self._headers: dict[str, str] = {}
-        self._body: list[bytes] = []
-        self._size = 0
-        self._status = 0
         self._failure: str | None = None
 
     # What asyncio calls
@@ -80,51 +71,33 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, ValueError) as error:
+            self._reader.feed(data)
+        except BadMessage as error:
             self._failure = f"not an HTTP answer: {error}"
             self.close()
+        complete = self._reader.complete
+        while complete:
+            self._take(complete.popleft())
 
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_open = False
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(_Broken(self._failure or str(exc or "the server closed the connection"), written=True))
-
-    # What the parser calls
-
-    def on_message_begin(self) -> None:
-        self._headers = {}
-        self._body = []
-        self._size = 0
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        self._status = self._parser.get_status_code()
-
-    def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size > MAX_ANSWER_BYTES:
-            raise ValueError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
-        self._body.append(body)
-
-    def on_message_complete(self) -> None:
-        if self._status < 200:
-            return
-        if not self._parser.should_keep_alive():
+    def _take(self, message: Message) -> None:
+        if not message.keeps_alive:
             self.keep_alive = False
         answer, self._answer = self._answer, None
         if answer is None:
             # An answer nobody asked for: the connection is out of step.
             self.close()
         elif not answer.done():
-            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            answer.set_result(Answer(self._status, self._headers, body))
+            answer.set_result(Answer(message.status, message.headers, bytes(message.body)))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        self._reader.close()
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(_Broken(self._failure or str(exc or "the server closed the connection"), written=True))
 
     # What the pool calls
 

@@ -22,9 +22,10 @@ from mooring.config.types import Extender as ExtenderConfig
 from mooring.errors import ConfigError, InputError
 from mooring.extender import wire
 from mooring.extender.breaker import CircuitBreaker
+from mooring.extender.http_client import HttpClient, NoAnswer
 from mooring.extender.objects import ObjectSource, StructSource
+from mooring.extender.payload import Payload, deflate
 from mooring.extender.tls import tls_context
-from mooring.extender.transport import Answer, Body, NoAnswer, Transport, deflate
 from mooring.framework.extender import (
     AnsweredNode,
     Extender,
@@ -114,7 +115,7 @@ class HttpExtender:
         self._managed = frozenset(resource.name for resource in config.managed_resources)
         self._url = config.url_prefix.rstrip("/") + "/"
         server_name = config.tls_config.server_name if config.tls_config else ""
-        self._transport = Transport(config.request_timeout_s, tls_context(config), server_name)
+        self._client = HttpClient(config.request_timeout_s, tls_context(config), server_name)
         self.breaker = CircuitBreaker(
             self.name,
             now,
@@ -123,7 +124,7 @@ class HttpExtender:
         )
 
     def close(self) -> None:
-        self._transport.close()
+        self._client.close()
 
     def __repr__(self) -> str:
         return f"HttpExtender({self.name})"
@@ -224,7 +225,7 @@ class HttpExtender:
                 for node, found in victims.items()
             }
             body = wire.preemption_args(mine, victims=whole)
-        answer = self._call(PREEMPT, self.config.preempt_verb, Body((body,)), wire.read_preemption_answer)
+        answer = self._call(PREEMPT, self.config.preempt_verb, Payload((body,)), wire.read_preemption_answer)
         return {node: self._victims(node, found, nodes) for node, found in answer.items()}
 
     def _victims(self, node: str, found: wire.MetaVictims, nodes: Mapping[str, NodeInfo]) -> VictimsOnNode:
@@ -242,22 +243,22 @@ class HttpExtender:
     def bind(self, pod: PodInfo, node_name: str) -> None:
         meta = pod.pod.metadata
         body = wire.binding_args(meta.name, meta.namespace, meta.uid, node_name)
-        error = self._call(BIND, self.config.bind_verb, Body((body,)), wire.read_binding_answer)
+        error = self._call(BIND, self.config.bind_verb, Payload((body,)), wire.read_binding_answer)
         if error:
             raise ExtenderError(error)
 
     # ---- calling -----------------------------------------------------------------------------------------------
 
-    def _args(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Body:
+    def _args(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Payload:
         mine = self._nodes.objects.pod_json(pod.pod)
         if self.config.node_cache_capable:
-            return Body((wire.args_with_names(mine, [info.name for info in nodes]),))
+            return Payload((wire.args_with_names(mine, [info.name for info in nodes]),))
         self._nodes.offered(len(nodes))
         whole = [self._nodes.json(info) for info in nodes]
-        compresses = self._transport.compresses
-        return Body(wire.args_with_nodes(mine, whole), self._nodes.deflated(whole) if compresses else None)
+        compresses = self._client.compresses
+        return Payload(wire.args_with_nodes(mine, whole), self._nodes.deflated(whole) if compresses else None)
 
-    def _call(self, verb: str, action: str, body: Body, read: Callable[[bytes], T]) -> T:
+    def _call(self, verb: str, action: str, body: Payload, read: Callable[[bytes], T]) -> T:
         started = time.perf_counter()
         error: ExtenderError | None = None
         try:
@@ -268,11 +269,11 @@ class HttpExtender:
         finally:
             self._observer.on_call(self.name, verb, time.perf_counter() - started, error)
 
-    def _ask(self, verb: str, action: str, body: Body, read: Callable[[bytes], T]) -> T:
+    def _ask(self, verb: str, action: str, body: Payload, read: Callable[[bytes], T]) -> T:
         url = self._url + action
         self.breaker.enter()
         try:
-            answer: Answer = self._transport.post(url, body, may_repeat=verb != BIND)
+            answer = self._client.post(url, body, may_repeat=verb != BIND)
         except NoAnswer as error:
             self.breaker.silent(str(error))
             raise

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from mooring.extender import wire
+from mooring.extender.http_client import HttpClient, NoAnswer, Reply
 from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
-from mooring.extender.transport import Answer, NoAnswer, Transport
 from mooring.framework.extender import ExtenderError
 
 MAX_SCORE = 10
@@ -76,12 +76,10 @@ class Plan:
 class Kit:
     """Runs a plan against one URL."""
 
-    def __init__(
-        self, url: str, plan: Plan, transport: Transport, progress: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, url: str, plan: Plan, client: HttpClient, progress: Callable[[str], None] | None = None) -> None:
         self._url = url.rstrip("/") + "/"
         self._plan = plan
-        self._transport = transport
+        self._client = client
         self._rng = random.Random(plan.seed)
         self._progress = progress or (lambda text: None)
         self.report = Report(url)
@@ -109,8 +107,8 @@ class Kit:
 
     # ---- calls -------------------------------------------------------------------------------------------------
 
-    def _post(self, verb: str, body: bytes) -> Answer:
-        return self._transport.post(self._url + verb, body)
+    def _post(self, verb: str, body: bytes) -> Reply:
+        return self._client.post(self._url + verb, body)
 
     def _check(self, name: str) -> Check:
         check = Check(name)
@@ -177,7 +175,7 @@ class Kit:
         except ExtenderError as error:
             check.problems.append(str(error))
 
-    def _kept(self, answer: Answer) -> list[str]:
+    def _kept(self, answer: Reply) -> list[str]:
         found = wire.read_filter_answer(answer.body)
         return sorted(found.node_names or []) + sorted(_names(found.nodes or []))
 

@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable
 
 from mooring.extender.body_memory import BodyMemory
-from mooring.extender.http1 import Answer, Bounds, Reader, Refused, Request, send
+from mooring.extender.http_io import Bounds, Refused, RequestReader, Response, send
+from mooring.http1 import Message
 
 log = logging.getLogger("mooring.extender.server")
 
@@ -29,7 +30,7 @@ LINGER_S = 10.0
 SPARE = 64  # connections beyond the limit that are still told so
 LATE_S = 0.5  # for an answer in place of a handler: it is short, and nobody else can be answered meanwhile
 
-Handle = Callable[[Request, "Connection"], Answer | None]
+Handle = Callable[[Message, "Connection"], Response | None]
 """Carries a request out; None: somebody else answers it late, and nothing follows."""
 
 
@@ -44,17 +45,19 @@ class Connection:
         self._is_open = True
         self._is_answered_late = threading.Event()
 
-    def send(self, answer: Answer, request: Request | None, *, closes: bool, timeout_s: float = SEND_TIMEOUT_S) -> None:
+    def send(
+        self, response: Response, request: Message | None, *, closes: bool, timeout_s: float = SEND_TIMEOUT_S
+    ) -> None:
         with self._lock:
             if self._is_open:
                 self.sock.settimeout(timeout_s)
-                send(self.sock, answer, request, closes=closes)
+                send(self.sock, response, request, closes=closes)
 
-    def answer_late(self, answer: Answer, request: Request) -> None:
+    def answer_late(self, response: Response, request: Message) -> None:
         """In place of a thread that is busy elsewhere: answer, and let nothing follow."""
         try:
             with contextlib.suppress(OSError, ValueError):
-                self.send(answer, request, closes=True, timeout_s=LATE_S)
+                self.send(response, request, closes=True, timeout_s=LATE_S)
             self.cut()
         finally:
             self._is_answered_late.set()
@@ -95,7 +98,7 @@ class Connections:
     def __init__(
         self,
         handle: Handle,
-        say_refused: Callable[[Refused], Answer],
+        say_refused: Callable[[Refused], Response],
         bounds: Bounds,
         memory: BodyMemory,
         *,
@@ -210,18 +213,18 @@ class Connections:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._tls is not None and not self._shake_hands(connection, self._tls):
             return
-        reader = Reader(connection.sock, self._bounds, connection.share)
+        reader = RequestReader(connection.sock, self._bounds, connection.share)
         try:
             while (request := reader.next()) is not None:
                 connection.waits_since = None
-                answer = self._handle(request, connection)
-                if answer is None:
+                response = self._handle(request, connection)
+                if response is None:
                     connection.wait_for_late_answer()
                     return
                 is_last = self._is_closed or not request.keeps_alive
-                connection.send(answer, request, closes=is_last)
-                if answer.afterwards is not None:
-                    answer.afterwards()
+                connection.send(response, request, closes=is_last)
+                if response.afterwards is not None:
+                    response.afterwards()
                 if is_last:
                     return
                 connection.waits_since = time.monotonic()

@@ -27,10 +27,11 @@ from mooring.config.duration import parse_duration
 from mooring.extender.body_memory import BodyMemory
 from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
-from mooring.extender.http1 import Answer, Bounds, Refused, Request, inflated
+from mooring.extender.http_io import Bounds, Refused, Response, body_of, path_of
 from mooring.extender.metrics import ServerMetrics, VerbMetrics
 from mooring.extender.requests import BadRequest, Body, WrongForm
 from mooring.extender.workers import TooLate, Workers
+from mooring.http1 import Message
 from mooring.metrics import CONTENT_TYPE
 
 log = logging.getLogger("mooring.extender.server")
@@ -66,7 +67,7 @@ class ExtenderServer:
         self.metrics = ServerMetrics(served.settings.name)
         self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
         self._verbs = {f"{self._prefix}/{verb}": _Verb(verb, self) for verb in served.verbs}
-        self._pages: dict[str, Callable[[], Answer]] = {
+        self._pages: dict[str, Callable[[], Response]] = {
             **dict.fromkeys(("/healthz", "/livez", "/readyz"), self._health),
             "/metrics": self._metrics,
         }
@@ -101,43 +102,44 @@ class ExtenderServer:
 
     # ---- requests, each in its connection's thread -------------------------------------------------------------
 
-    def _answer(self, request: Request, connection: Connection) -> Answer | None:
-        verb = self._verbs.get(request.path)
+    def _answer(self, request: Message, connection: Connection) -> Response | None:
+        path = path_of(request)
+        verb = self._verbs.get(path)
         if verb is not None and request.method == "POST":
             return self._verb(verb, request, connection)
-        page = self._pages.get(request.path)
+        page = self._pages.get(path)
         if page is not None and request.method in ("GET", "HEAD"):
             return page()
         if verb is None and page is None:
-            return self._refuse(Refused(404, f"{request.method} {request.path}: not found"))
+            return self._refuse(Refused(404, f"{request.method} {path}: not found"))
         asks = "a scheduler sends POST" if verb is not None else "GET would be right"
-        return self._refuse(Refused(405, f"{request.method} {request.path}: method not allowed; {asks}"))
+        return self._refuse(Refused(405, f"{request.method} {path}: method not allowed; {asks}"))
 
-    def _health(self) -> Answer:
+    def _health(self) -> Response:
         workers = self._workers
         if workers is None or not workers.hung:
-            return Answer(b"ok", content_type="text/plain")
+            return Response(b"ok", content_type="text/plain")
         text = f"{workers.hung} calls have not returned within {self.limits.handler_timeout_s:g} s"
         if workers.is_healthy:
-            return Answer(f"ok: {text}".encode(), content_type="text/plain")
-        return Answer(f"unhealthy: {text}".encode(), 503, content_type="text/plain")
+            return Response(f"ok: {text}".encode(), content_type="text/plain")
+        return Response(f"unhealthy: {text}".encode(), 503, content_type="text/plain")
 
-    def _metrics(self) -> Answer:
+    def _metrics(self) -> Response:
         assert self._workers is not None, "requests come after start"
         body = self.metrics.render(in_flight=self._workers.in_flight, hung=self._workers.hung)
-        return Answer(body, content_type=CONTENT_TYPE)
+        return Response(body, content_type=CONTENT_TYPE)
 
-    def _refuse(self, refused: Refused) -> Answer:
+    def _refuse(self, refused: Refused) -> Response:
         """An answer to what reaches no verb."""
         self.metrics.count_refused(refused.status)
         log.warning("a request is refused", extra={"values": {"err": str(refused), "code": refused.status}})
-        return Answer(msgspec.json.encode({"Error": str(refused)}), refused.status)
+        return Response(msgspec.json.encode({"Error": str(refused)}), refused.status)
 
-    def _verb(self, verb: _Verb, request: Request, connection: Connection) -> Answer | None:
+    def _verb(self, verb: _Verb, request: Message, connection: Connection) -> Response | None:
         started = time.perf_counter()
         try:
             _check_type(request)
-            body = inflated(request, self.limits.max_body_bytes, connection.share)
+            body = body_of(request, self.limits.max_body_bytes, connection.share)
             found = self._run(verb, body, request, connection)
         except (Refused, BadRequest, HandlerError) as error:
             return self._failed(verb.name, error, time.perf_counter() - started)
@@ -146,9 +148,9 @@ class ExtenderServer:
         data, facts = found
         took_s = time.perf_counter() - started
         verb.metrics.count(facts, took_s)
-        return Answer(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
+        return Response(data, afterwards=partial(verb.log, facts, took_s) if log.isEnabledFor(logging.INFO) else None)
 
-    def _run(self, verb: _Verb, body: Body, request: Request, connection: Connection) -> tuple[bytes, Facts] | None:
+    def _run(self, verb: _Verb, body: Body, request: Message, connection: Connection) -> tuple[bytes, Facts] | None:
         """Call the handler when there is a place for it; None: too late, the watchdog has answered."""
         assert self._workers is not None, "requests come after start"
 
@@ -161,7 +163,7 @@ class ExtenderServer:
         except TooLate:
             return None
 
-    def _failed(self, verb: str, error: Exception, took_s: float) -> Answer:
+    def _failed(self, verb: str, error: Exception, took_s: float) -> Response:
         if isinstance(error, Refused):
             status = error.status
         elif isinstance(error, BadRequest) and not isinstance(error, WrongForm):
@@ -170,7 +172,7 @@ class ExtenderServer:
             status = 200 if verb in _CAN_SAY_ERROR else 500
         self.metrics.count_failed(verb, "error" if status == 200 else str(status), took_s)
         log.error(f"{verb} failed", extra={"values": {"err": str(error), "code": status}})
-        return Answer(error_answer(verb, str(error)), status)
+        return Response(error_answer(verb, str(error)), status)
 
 
 class _Verb:
@@ -186,8 +188,8 @@ class _Verb:
         log.info(self.name, extra={"values": values})
 
 
-def _check_type(request: Request) -> None:
-    kind = request.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+def _check_type(request: Message) -> None:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
         raise Refused(415, f"Content-Type is {kind}; application/json would be right")
 

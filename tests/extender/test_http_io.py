@@ -20,11 +20,12 @@ from scripted_server import make_certificate
 from mooring.extender.body_memory import BodyMemory
 from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import serve_object
-from mooring.extender.http1 import MAX_HEAD_BYTES, Answer, Bounds, Reader, Request
+from mooring.extender.http_io import Bounds, RequestReader, Response
 from mooring.extender.sdk import Extender, Pod
 from mooring.extender.server import ExtenderServer, Limits
 from mooring.extender.tls import server_context
 from mooring.extender.traffic import args_body, make_node, make_pod
+from mooring.http1 import MAX_HEAD_BYTES, Message
 
 BODY = args_body(make_pod("a"), [make_node(i) for i in range(4)], by_name=True)
 
@@ -292,7 +293,7 @@ def test_those_whose_requests_are_carried_out_are_not_put_out() -> None:
 def test_what_a_connection_took_is_free_when_it_ends() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        reader = Reader(ours, Bounds(1000, 10, 10), BodyMemory(1000).share())
+        reader = RequestReader(ours, Bounds(1000, 10, 10), BodyMemory(1000).share())
         theirs.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert reader.next() is not None
         reader.close()
@@ -382,14 +383,14 @@ def test_plain_text_where_tls_is_spoken(tmp_path: Path, caplog: pytest.LogCaptur
 def test_a_connection_stays_open_until_its_late_answer_is_given() -> None:
     may_answer = threading.Event()
 
-    def handle(request: Request, connection: Connection) -> None:
+    def handle(request: Message, connection: Connection) -> None:
         def late() -> None:
             may_answer.wait(10)
-            connection.answer_late(Answer(b"late"), request)
+            connection.answer_late(Response(b"late"), request)
 
         threading.Thread(target=late).start()
 
-    connections = Connections(handle, lambda refused: Answer(b""), Bounds(1000, 10, 10), BodyMemory(1000), most=5)
+    connections = Connections(handle, lambda refused: Response(b""), Bounds(1000, 10, 10), BodyMemory(1000), most=5)
     client = Client(connections.listen("127.0.0.1", 0)).send(b"GET / HTTP/1.1\r\n\r\n")
     try:
         client.sock.settimeout(0.05)
