@@ -272,7 +272,7 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
     A PreFilter that refuses the pod refuses it on every node; one that skips lets all nodes pass; one that
     narrows the search leaves the other nodes with ``node(s) didn't satisfy plugin(s) [name]``, as in a cycle.
     """
-    info, nodes, state = cluster.info(pod), cluster.snapshot(), CycleState()
+    info, nodes, state = cluster.info(pod), cluster.nodes(), CycleState()
     names = [node.name for node in nodes.infos]
     allowed: frozenset[str] | None = None
     if hasattr(plugin, "pre_filter"):
@@ -298,7 +298,7 @@ def scores(
     plugin: Any, cluster: Cluster, pod: Pod, feasible: Iterable[str] | None = None, *, normalized: bool = True
 ) -> dict[str, int] | None:
     """A plugin's scores of the feasible nodes (all, unless named), by node name; None when it skips."""
-    everywhere = cluster.snapshot()
+    everywhere = cluster.nodes()
     info, state = cluster.info(pod), CycleState()
     nodes = everywhere if feasible is None else _named(everywhere, feasible)
     if hasattr(plugin, "pre_score"):

@@ -79,10 +79,10 @@ def test_nobody_is_refused_where_nothing_runs() -> None:
 
 def test_what_was_placed_is_gone_before_the_next_kind() -> None:
     cluster = growth.make_cluster(20)
-    before = cluster.snapshot().pod_count.copy()
+    before = cluster.nodes().pod_count.copy()
     times, placed = growth.Deciding(cluster).place(growth._pods("spread", True), 5)
     assert (len(times), placed) == (5, 5)
-    assert (cluster.snapshot().pod_count == before).all()
+    assert (cluster.nodes().pod_count == before).all()
     assert cluster.pods() == []
 
 

@@ -22,26 +22,25 @@ from mooring.config.load import config_from_dict
 from mooring.devices import cel, pools
 from mooring.engine import promises, row_cache
 from mooring.plugins import image_locality, pod_topology_spread, trial_columns
-from mooring.queue import heap, nominator, unschedulable
+from mooring.queue import heap, unschedulable
 from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
-from mooring.state import node_table, objects, pod_index, pod_info, term_index
+from mooring.state import change_log, node_table, pod_index, pod_info, term_index
 from mooring.testing import bound, make_node, make_object, make_pod
 
 SMALL = 5
 CACHES = {
     row_cache: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
-    promises: {"MAX_KEPT": SMALL, "MAX_LOG": SMALL},
+    promises: {"MAX_KEPT": SMALL},
     image_locality: {"MAX_KEPT": SMALL},
     pod_topology_spread: {"MAX_KEPT": SMALL},
     trial_columns: {"MAX_BYTES": 0, "MAX_SEEN": SMALL},
     cel: {"_MAX_CACHED_VERDICTS": SMALL, "_MAX_CACHED_DEVICES": SMALL, "_MAX_CACHED_EXPRESSIONS": SMALL},
     pools: {"MAX_REACHES": SMALL, "MAX_CONTENTS": SMALL},
-    nominator: {"MAX_LOG": SMALL},
+    change_log: {"MAX_ENTRIES": SMALL},
     heap: {"_SLACK": SMALL},
     unschedulable: {"_SLACK": SMALL},
-    node_table: {"MAX_LOG": SMALL, "SLACK": SMALL},
-    objects: {"MAX_LOG": SMALL},
+    node_table: {"SLACK": SMALL},
     pod_index: {"MAX_COLUMNS": SMALL},
     pod_info: {"MAX_PLACEMENTS": SMALL},
     term_index: {"MAX_REMEMBERED": SMALL},
@@ -166,7 +165,7 @@ async def pass_through(scheduler, i):
         scheduler.delete(scheduler.pods.get(pod.key, pod))
     for each in (marked, *reversed(others)):
         scheduler.delete(each)
-    scheduler.cluster.snapshot()
+    scheduler.cluster.nodes()
     return placed
 
 

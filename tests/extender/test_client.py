@@ -51,7 +51,7 @@ class World:
             node = from_plain(Node, value)
             self.raw.put(node, {"kind": "Node", "apiVersion": "v1", **value})
             self.cluster.put(node)
-        self.cluster.snapshot()
+        self.cluster.nodes()
         value = make_pod("web")
         pod = from_plain(Pod, value)
         self.raw.put(pod, value)

@@ -78,7 +78,7 @@ class World:
             value = make_pod(f"low-{i}")
             value["spec"]["nodeName"] = f"node-{i:05d}"
             self.put(Pod, value)
-        self.cluster.snapshot()
+        self.cluster.nodes()
         self.infos = list(self.cluster.table.infos)
 
     def put(self, kind: type[Any], value: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ class TestNodeStatuses:
         n = 4 if rows is None else len(rows)
         first = Verdict.choose(np.array([1, 0, 0, 0][:n]), (self.NEVER,))
         second = Verdict.choose(np.array([1, 1, 0, 0][:n]), (self.NO,))
-        cluster.snapshot()
+        cluster.nodes()
         index = None if rows is None else np.array(rows)
         return NodeStatuses(cluster.table, [("First", first), ("Second", second)], index, absent)
 
@@ -106,14 +106,14 @@ class TestNodeStatuses:
 
     def test_one_status_for_all(self) -> None:
         cluster = make_cluster(make_node("a"), make_node("b"))
-        cluster.snapshot()
+        cluster.nodes()
         found = NodeStatuses.everywhere(cluster.table, self.NO.by("X"))
         assert found.histogram() == {"no": 2} and found.plugins() == {"X"}
         assert found.rows_with(Code.UNSCHEDULABLE).tolist() == [0, 1]
 
     def test_numbers_may_be_large_or_negative(self) -> None:
         cluster = make_cluster(*(make_node(f"n{i}") for i in range(4)))
-        cluster.snapshot()
+        cluster.nodes()
         odd = Verdict(np.array([-3, 2**40, 0, -3]), lambda number: Status.unschedulable(f"number {number}"))
         found = NodeStatuses(cluster.table, [("Odd", odd)])
         assert found.histogram() == {"number -3": 2, f"number {2**40}": 1}

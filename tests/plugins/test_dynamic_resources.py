@@ -96,7 +96,7 @@ class World:
         return self.cluster.info(pod)
 
     def nodes(self) -> NodeRows:
-        return self.cluster.snapshot()
+        return self.cluster.nodes()
 
     def pre_filter(self, pod: Pod) -> Status:
         self.state = CycleState()

@@ -195,7 +195,7 @@ def test_a_selector_that_does_not_parse_refuses_the_pod() -> None:
 
 class TestHypotheses:
     def judge(self, cluster: Cluster, of: Any, node: str, removed: str = "", added: Any = None) -> set[str]:
-        own, state, info, nodes = plugin(cluster), CycleState(), cluster.info(of), cluster.snapshot()
+        own, state, info, nodes = plugin(cluster), CycleState(), cluster.info(of), cluster.nodes()
         own.pre_filter(state, info, nodes)
         at = cluster.table.nodes[node]
         if removed:
@@ -307,5 +307,5 @@ class TestScore:
     def test_appendix_a6_and_trap_13(self, raw: list[int], wanted: list[int]) -> None:
         cluster = world()
         own = plugin(cluster)
-        found = own.normalize(CycleState(), cluster.info(pod()), np.array(raw), cluster.snapshot())
+        found = own.normalize(CycleState(), cluster.info(pod()), np.array(raw), cluster.nodes())
         assert found.tolist() == wanted

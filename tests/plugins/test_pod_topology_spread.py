@@ -199,7 +199,7 @@ class TestHypotheses:
         cluster = world(("x", 1), ("y", 0))
         own = plugin(cluster)
         state, new = CycleState(), cluster.info(web("new", hard()))
-        nodes = cluster.snapshot()
+        nodes = cluster.nodes()
         own.pre_filter(state, new, nodes)
         assert own.filter(state, new, nodes) is not None
         there = next(pod for pod in cluster.pods() if pod.pod.name == "a0")
@@ -218,7 +218,7 @@ class TestHypotheses:
             make_pod("t", node="a", labels={"app": "web"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
         )
         own = plugin(cluster)
-        state, new, nodes = CycleState(), cluster.info(web("new", hard())), cluster.snapshot()
+        state, new, nodes = CycleState(), cluster.info(web("new", hard())), cluster.nodes()
         own.pre_filter(state, new, nodes)
         (going,) = cluster.pods()
         own.remove_pod(state, new, going, nodes.infos[0])
@@ -270,7 +270,7 @@ class TestScore:
     def test_appendix_a5_weights(self, size: int, weight: float) -> None:
         cluster = make_cluster(*(make_node(f"n{i}", zone=f"z{i}") for i in range(size)))
         own, state = plugin(cluster), CycleState()
-        own.pre_score(state, cluster.info(web("new", soft())), cluster.snapshot())
+        own.pre_score(state, cluster.info(web("new", soft())), cluster.nodes())
         assert math.isclose(state.read("PodTopologySpread/score").weights[0], weight, abs_tol=1e-6)
 
     def test_without_soft_constraints_scoring_is_skipped(self) -> None:
@@ -348,7 +348,7 @@ class TestDefaults:
         cluster = world(("x", 0), ("", 0))
         cluster.put(self.SERVICE)
         own, state = plugin(cluster), CycleState()
-        own.pre_score(state, cluster.info(make_pod("new", labels={"app": "web"})), cluster.snapshot())
+        own.pre_score(state, cluster.info(make_pod("new", labels={"app": "web"})), cluster.nodes())
         found = state.read("PodTopologySpread/score")
         by_key = dict(zip((c.topology_key for c in found.constraints), found.weights, strict=True))
         assert math.isclose(by_key[ZONE], math.log(2 + 2)), "x and the missing one"

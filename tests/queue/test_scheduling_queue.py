@@ -8,6 +8,7 @@ from mooring.api.core import Node, Toleration
 from mooring.api.meta import ObjectMeta
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint
 from mooring.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
+from mooring.queue.nominator import QueueNominator
 from mooring.queue.profile import PluginHint, QueueProfile
 from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 
@@ -574,7 +575,7 @@ def test_a_nomination_follows_the_pod(make_queue, info, pod):
 
 
 def test_nominations_need_a_pod_that_exists(make_queue, info):
-    queue = make_queue(known_pods=lambda key: None)
+    queue = make_queue(nominator=QueueNominator(known=lambda key: None))
     queue.add(info("a", nominated="n1"))
     assert queue.nominator.node_of("uid-a") is None
 

@@ -323,7 +323,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         scheduler, pods = self.scheduler, self.server.objects["pods"]
         cached = {pod.pod.name: pod.pod.spec.node_name for pod in scheduler.cluster.pods()}
         assert cached == {name: pod["spec"]["nodeName"] for name, pod in pods.items() if pod["spec"].get("nodeName")}
-        assert not any(pod.assumed for pod in scheduler.cluster.pods())
+        assert not scheduler.cluster.num_assumed
         free = {name: int(node["status"]["allocatable"]["cpu"]) for name, node in self.server.objects["nodes"].items()}
         del free[ELSEWHERE]
         for pod in pods.values():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
 from mooring.testing import bound, make_cluster, make_node, make_pod
 
 
 def requested(cluster: Cluster, node: str, resource: str = "cpu") -> int:
-    rows = cluster.snapshot()
+    rows = cluster.nodes()
     return int(rows.requested(resource)[[info.name for info in rows.infos].index(node)])
 
 
@@ -63,7 +64,7 @@ def test_trap_40_assumed_pods_never_expire() -> None:
     for i in range(200):
         cluster.set_pod(make_pod(f"other-{i}", node="a"))
         cluster.remove_pod(f"uid-default-other-{i}")
-        cluster.snapshot()
+        cluster.nodes()
     assert requested(cluster, "a") == 1000
 
 
@@ -75,16 +76,16 @@ def test_assuming_twice_is_a_mistake() -> None:
 
 def test_a_pod_may_come_before_its_node() -> None:
     cluster = make_cluster(make_pod("p", node="late", cpu="1", host_ports=[80]))
-    assert len(cluster.snapshot()) == 0
+    assert len(cluster.nodes()) == 0
     cluster.set_node(make_node("late"))
     assert requested(cluster, "late") == 1000
-    assert cluster.snapshot().port_conflicts([("0.0.0.0", "TCP", 80)]).tolist() == [True]
+    assert cluster.nodes().port_conflicts([("0.0.0.0", "TCP", 80)]).tolist() == [True]
 
 
 def test_a_deleted_node_keeps_its_pods_until_they_go() -> None:
     cluster = make_cluster(make_node("a"), make_pod("p", node="a", cpu="1"))
     cluster.remove_node("a")
-    assert len(cluster.snapshot()) == 0 and cluster.pod("uid-default-p") is not None
+    assert len(cluster.nodes()) == 0 and cluster.pod("uid-default-p") is not None
     cluster.set_node(make_node("a"))
     assert requested(cluster, "a") == 1000
     cluster.remove_node("a")
@@ -94,10 +95,10 @@ def test_a_deleted_node_keeps_its_pods_until_they_go() -> None:
 
 def test_a_node_that_comes_back_before_the_next_snapshot_is_the_new_one() -> None:
     cluster = make_cluster(make_node("a", cpu="4"), make_node("b"), make_pod("p", node="a", cpu="1"))
-    cluster.snapshot()
+    cluster.nodes()
     cluster.remove_node("a")
     cluster.set_node(make_node("a", cpu="8", taints=["k=v:NoSchedule"]))
-    rows = cluster.snapshot()
+    rows = cluster.nodes()
     assert [info.name for info in rows.infos] == ["b", "a"], "it counts as new in the node tree as well"
     assert rows.allocatable("cpu").tolist() == [4000, 8000]
     assert rows.requested("cpu").tolist() == [0, 1000]
@@ -122,7 +123,7 @@ def test_what_is_unknown_can_be_removed() -> None:
     cluster = make_cluster(make_node("a"))
     cluster.remove_pod("nobody")
     cluster.remove_node("nowhere")
-    assert len(cluster.snapshot()) == 1
+    assert len(cluster.nodes()) == 1
 
 
 def test_a_resize_is_counted_anew() -> None:
@@ -137,27 +138,27 @@ def test_a_resize_is_counted_anew() -> None:
 def test_an_equal_update_of_a_pod_refreshes_its_nodes_image_counts() -> None:
     """Upstream takes an updated pod out and puts it back in; the node then counts as changed."""
     cluster = make_cluster(make_node("a", images={"img": 10}), make_pod("p", node="a"))
-    cluster.snapshot()
+    cluster.nodes()
     cluster.set_node(make_node("b", images={"img": 10}))
-    cluster.snapshot()
+    cluster.nodes()
 
     def on_how_many(node: str) -> int:
-        return {info.name: number for info, _, number in cluster.table.images.holders("img")}[node]
+        return {name: number for name, _, number in cluster.table.images.holders("img")}[node]
 
     assert (on_how_many("a"), on_how_many("b")) == (1, 2), "a's number is frozen until a itself changes"
     cluster.set_pod(make_pod("p", node="a"))
-    cluster.snapshot()
+    cluster.nodes()
     assert on_how_many("a") == 2
 
 
 def test_an_images_size_is_what_the_first_node_said() -> None:
     cluster = make_cluster(make_node("a", images={"img": 10}), make_node("b", images={"img": 99}))
-    cluster.snapshot()
-    assert {info.name: size for info, size, _ in cluster.table.images.holders("img")} == {"a": 10, "b": 10}
+    cluster.nodes()
+    assert {name: size for name, size, _ in cluster.table.images.holders("img")} == {"a": 10, "b": 10}
     cluster.remove_node("a")
     cluster.remove_node("b")
     cluster.set_node(make_node("b", images={"img": 99}))
-    cluster.snapshot()
+    cluster.nodes()
     assert [size for _, size, _ in cluster.table.images.holders("img")] == [99], "once nobody has it, it starts anew"
 
 
@@ -166,12 +167,12 @@ def test_of_two_pods_with_one_host_port_the_first_to_go_takes_it_along() -> None
         make_node("a"), make_pod("p", node="a", host_ports=[80]), make_pod("q", node="a", host_ports=[80])
     )
     cluster.remove_pod("uid-default-p")
-    assert not cluster.snapshot().port_conflicts([("0.0.0.0", "TCP", 80)]).any()
+    assert not cluster.nodes().port_conflicts([("0.0.0.0", "TCP", 80)]).any()
 
 
 def test_a_bad_quantity_in_a_node_is_remembered_not_raised() -> None:
     cluster = make_cluster(make_node("a", cpu="plenty", memory="1Gi"))
-    rows = cluster.snapshot()
+    rows = cluster.nodes()
     assert rows.allocatable("cpu").tolist() == [0] and rows.allocatable("memory").tolist() == [2**30]
     assert cluster.table.problems["a"].startswith("status.allocatable[cpu]: 'plenty' is not a quantity")
     cluster.set_node(make_node("a"))
@@ -189,11 +190,12 @@ def test_pods_of_one_template_share_their_shape_and_parts() -> None:
 
 def test_logs_name_the_rows_that_changed() -> None:
     cluster = make_cluster(make_node("a"), make_node("b"))
-    cluster.snapshot()
-    table, epoch = cluster.table, cluster.table.log_epoch
+    cluster.nodes()
+    nodes, pods = cluster.table.node_log.cursor(), cluster.table.pod_log.cursor()
+    nodes.take(), pods.take()
     cluster.set_pod(make_pod("p", node="b"))
     cluster.set_node(make_node("a", labels={"x": "y"}))
-    assert (table.pod_log, table.node_log, table.log_epoch) == ([1], [0], epoch)
+    assert (pods.take(), nodes.take()) == ([1], [0])
     cluster.set_node(make_node("c"))
-    cluster.snapshot()
-    assert (table.pod_log, table.node_log) == ([], []) and table.log_epoch > epoch, "rows moved: start anew"
+    cluster.nodes()
+    assert (pods.take(), nodes.take()) == (EVERYTHING, EVERYTHING), "rows moved"

@@ -197,15 +197,15 @@ class ClusterMachine(RuleBasedStateMachine):
     @invariant()
     def pods_are_known_as_they_are(self) -> None:
         assert {pod.uid for pod in self.cluster.pods()} == set(self.pods)
-        assert {pod.uid for pod in self.cluster.pods() if pod.assumed} == self.assumed
+        assert {pod.uid for pod in self.cluster.pods() if self.cluster.is_assumed(pod.uid)} == self.assumed
         for uid, pod in self.pods.items():
             info = self.cluster.pod(uid)
-            assert info is not None and info.node is not None
-            assert info.node.name == pod.spec.node_name
+            assert info is not None
+            assert info.pod.spec.node_name == pod.spec.node_name
             assert self.cluster.is_assumed(uid) == (uid in self.assumed)
 
     def check_everything(self) -> None:
-        rows = self.cluster.snapshot()
+        rows = self.cluster.nodes()
         names = [info.name for info in rows.infos]
         assert sorted(names) == sorted(self.nodes)
         if not self.order:
@@ -221,12 +221,12 @@ class ClusterMachine(RuleBasedStateMachine):
     def check_images(self) -> None:
         self.images.snapshot()
         for image in ("img:1", "img:2"):
-            found = {node.name: (size, holders) for node, size, holders in self.cluster.table.images.holders(image)}
+            found = {name: (size, holders) for name, size, holders in self.cluster.table.images.holders(image)}
             assert found == self.images.holders(image)
 
     def check_row(self, i: int, node: Node, on_it: list[Pod]) -> None:
         table = self.cluster.table
-        rows = self.cluster.snapshot()
+        rows = self.cluster.nodes()
         assert rows.infos[i].row == i
         assert rows.infos[i].node is node
         assert rows.infos[i].host_ports == self.ports[node.name]
@@ -257,7 +257,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert (None if number < 0 else rows.label(key).values[number]) == node.labels.get(key)
 
     def check_pod_index(self, names: list[str]) -> None:
-        counts = self.cluster.snapshot().counts(self.column)
+        counts = self.cluster.nodes().counts(self.column)
         wanted = Counter(
             pod.spec.node_name for pod in self.pods.values() if WEB.matches(pod.labels) and not pod.is_terminating
         )
@@ -268,7 +268,7 @@ class ClusterMachine(RuleBasedStateMachine):
             by_domain = Counter[str]()
             for name in names:
                 by_domain[self.nodes[name].labels.get(key, "")] += wanted[name]
-            found = self.cluster.snapshot().counts_by_domain(self.column, key).tolist()
+            found = self.cluster.nodes().counts_by_domain(self.column, key).tolist()
             assert found == [by_domain[value] for value in label.values]
             present, is_complete = label.present()
             values = {node.labels.get(key) for node in self.nodes.values()}
@@ -282,10 +282,7 @@ class ClusterMachine(RuleBasedStateMachine):
             assert info is not None
             for indexed in terms_of(info):
                 wanted.setdefault(indexed, Counter())[pod.spec.node_name] += 1
-        found = {
-            indexed: Counter({node.name: count for node, count in column.counts.items()})
-            for indexed, column in self.cluster.terms._columns.items()
-        }
+        found = {indexed: Counter(column.counts) for indexed, column in self.cluster.terms._columns.items()}
         assert found == wanted
         cls = self.web_class
         matching = {indexed for indexed, _ in self.cluster.terms.matching(cls, {})}

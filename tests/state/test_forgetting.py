@@ -17,14 +17,14 @@ def little_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _read(cluster, key):
     """The label of every node, as the columns have it."""
-    nodes = cluster.snapshot()
+    nodes = cluster.nodes()
     column = nodes.label(key)
     ids = nodes.label_ids(key).tolist()
     return {info.name: None if i < 0 else column.values[i] for info, i in zip(nodes.infos, ids, strict=True)}
 
 
 def _taints(cluster):
-    nodes = cluster.snapshot()
+    nodes = cluster.nodes()
     sets = [nodes.taint_sets[i] for i in nodes.taint_set.tolist()]
     return {info.name: [t.value for t in taints] for info, taints in zip(nodes.infos, sets, strict=True)}
 
@@ -37,7 +37,7 @@ def test_names_of_nodes_that_are_gone_do_not_pile_up_in_a_column():
         want = {"stays": "stays", "bare": "bare", name: name}
         assert _read(cluster, HOSTNAME) == want
         assert _read(cluster, ZONE) == {"stays": "z", "bare": None, name: None}
-        column = cluster.snapshot().label(HOSTNAME)
+        column = cluster.nodes().label(HOSTNAME)
         assert len(column.values) <= 2 * 3 + 2 + 1
         assert [column.id_of(value) for value in want.values()] == [column.values.index(v) for v in want.values()]
         assert column.id_of(f"node-{i - 20}") == -2 or i < 20, "a value that is gone equals none"
@@ -49,7 +49,7 @@ def test_a_label_that_changes_all_the_time_does_not_pile_up_either():
     for i in range(50):
         cluster.set_node(make_node("a", labels={ZONE: str(i)}))
         assert _read(cluster, ZONE) == {"a": str(i), "b": "b"}
-    assert len(cluster.snapshot().label(ZONE).values) <= 2 * 2 + 2 + 1
+    assert len(cluster.nodes().label(ZONE).values) <= 2 * 2 + 2 + 1
 
 
 def test_taints_that_say_when_they_were_set_do_not_pile_up():
@@ -58,7 +58,7 @@ def test_taints_that_say_when_they_were_set_do_not_pile_up():
     for i in range(50):
         cluster.set_node(make_node("a", taints=[f"to-be-deleted={i}:NoSchedule"]))
         assert _taints(cluster) == {"a": [str(i)], "b": ["b"], "c": []}
-        assert cluster.snapshot().taint_sets[0] == ()
-        assert len(cluster.snapshot().taint_sets) <= 2 * 3 + 2 + 1
+        assert cluster.nodes().taint_sets[0] == ()
+        assert len(cluster.nodes().taint_sets) <= 2 * 3 + 2 + 1
         cluster.set_node(make_node("a"))
         assert _taints(cluster) == {"a": [], "b": ["b"], "c": []}

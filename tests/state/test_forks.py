@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core import Pod
 from mooring.state.cluster import Cluster
-from mooring.state.node_rows import ForkedRows, NodeRows
+from mooring.state.node_rows import NodeRows
 from mooring.testing import bound, make_cluster, make_node, make_pod
 
 NODES = ("a", "b", "c")
@@ -45,7 +45,7 @@ PLACED = st.lists(st.tuples(st.integers(0, len(SHAPES) - 1), st.sampled_from(NOD
 
 
 @given(PLACED, st.lists(st.booleans(), min_size=6, max_size=6), PLACED, st.booleans())
-def test_taking_away_and_adding_in_thought_equals_doing_it(
+def test_moving_pods_in_a_fork_equals_moving_them(
     placed: list[tuple[int, str]], stays: list[bool], added: list[tuple[int, str]], at_once: bool
 ) -> None:
     before = [bound(numbered(i, shape), node) for i, (shape, node) in enumerate(placed)]
@@ -57,45 +57,46 @@ def test_taking_away_and_adding_in_thought_equals_doing_it(
         really.remove_pod(pod.uid)
     for pod in new:
         really.set_pod(pod)
-    untouched = columns(cluster.snapshot(), RESOURCES)
-    fork = cluster.snapshot().fork()
+    untouched = columns(cluster.nodes(), RESOURCES)
+    fork = cluster.nodes().fork()
     _change(cluster, fork, gone, -1, at_once)
     _change(cluster, fork, new, 1, at_once)
-    assert columns(fork, RESOURCES) == columns(really.snapshot(), RESOURCES)
-    assert columns(cluster.snapshot(), RESOURCES) == untouched, "the cluster itself has not noticed"
+    assert columns(fork, RESOURCES) == columns(really.nodes(), RESOURCES)
+    assert columns(cluster.nodes(), RESOURCES) == untouched, "the cluster itself has not noticed"
     part = np.array([2, 0])
-    assert columns(fork.subset(part), RESOURCES) == columns(really.snapshot().subset(part), RESOURCES)
+    assert columns(fork.subset(part), RESOURCES) == columns(really.nodes().subset(part), RESOURCES)
     assert columns(fork.fork(), RESOURCES) == columns(fork, RESOURCES)
 
 
-def _change(cluster: Cluster, fork: ForkedRows, pods: list[Pod], sign: int, at_once: bool) -> None:
+def _change(cluster: Cluster, fork: NodeRows, pods: list[Pod], sign: int, at_once: bool) -> None:
     moves = []
     for pod in pods:
         known = cluster.pod(pod.uid)
         moves.append((NODES.index(pod.spec.node_name), known or cluster.info(pod)))
     if at_once:
-        fork.move_pods(moves, sign)
+        fork.table.move_pods(moves, sign)
         return
-    for i, info in moves:
-        (fork.add_pod if sign > 0 else fork.remove_pod)(i, info)
+    for row, info in moves:
+        (fork.table.add_pod if sign > 0 else fork.table.remove_pod)(fork.table.infos[row], info)
 
 
 def test_a_fork_of_a_fork_is_its_own() -> None:
     cluster = make_cluster(make_node("a"), make_pod("p", node="a", cpu="1", host_ports=[80]))
-    first = cluster.snapshot().fork()
+    first = cluster.nodes().fork()
     second = first.fork()
     (pod,) = cluster.pods()
-    second.remove_pod(0, pod)
+    second.table.move_pods([(0, pod)], -1)
     assert (first.requested("cpu")[0], second.requested("cpu")[0]) == (1000, 0)
     assert first.port_conflicts([("0.0.0.0", "TCP", 80)])[0] and not second.port_conflicts([("0.0.0.0", "TCP", 80)])[0]
-    assert list(first.hypothetical) == [] and list(second.hypothetical) == [0]
+    assert list(first.moved_since(cluster.table)) == []
+    assert list(second.moved_since(cluster.table)) == list(second.moved_since(first.table)) == [0]
 
 
 def test_taking_away_who_is_not_there_is_a_mistake() -> None:
     cluster = make_cluster(make_node("a"), make_node("b"), make_pod("p", node="a"))
     (pod,) = cluster.pods()
     with pytest.raises(KeyError):
-        cluster.snapshot().fork().remove_pod(1, pod)
+        cluster.nodes().fork().table.move_pods([(1, pod)], -1)
 
 
 @pytest.mark.parametrize(
@@ -108,11 +109,11 @@ def test_taking_away_who_is_not_there_is_a_mistake() -> None:
 )
 def test_room_is_made_for_a_resource_that_nobody_asked_for_before(positions: list[int], at_once: bool) -> None:
     cluster = make_cluster(make_node("a"), make_node("b"))
-    fork = cluster.snapshot().fork()
+    fork = cluster.nodes().fork()
     moves = [(i, cluster.info(make_pod(f"p{i}", requests={"example.com/late": 3}))) for i in positions]
     if at_once:
-        fork.move_pods(moves, 1)
+        fork.table.move_pods(moves, 1)
     else:
         for i, pod in moves:
-            fork.add_pod(i, pod)
+            fork.table.add_pod(fork.table.infos[i], pod)
     assert fork.requested("example.com/late").tolist() == [3 * (i in positions) for i in range(2)]

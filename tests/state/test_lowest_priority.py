@@ -36,11 +36,11 @@ def test_it_follows_pods_and_nodes(seed: int) -> None:
                 cluster.remove_pod(name)
             case _:
                 cluster.set_pod(make_pod(name, node, rng.choice((None, -10, 0, 0, 0, 1000, 2**31 - 1))))
-        assert cluster.snapshot().table.lowest_priority.tolist() == looked_up(cluster), f"seed {seed}, step {step}"
+        assert cluster.nodes().table.lowest_priority.tolist() == looked_up(cluster), f"seed {seed}, step {step}"
 
 
 def test_a_pod_that_comes_before_its_node_counts_when_the_node_comes() -> None:
     cluster = Cluster()
     cluster.set_pod(make_pod("early", "n", -5))
     cluster.set_node(Node(metadata=ObjectMeta(name="n", uid="n")))
-    assert cluster.snapshot().table.lowest_priority.tolist() == [-5]
+    assert cluster.nodes().table.lowest_priority.tolist() == [-5]

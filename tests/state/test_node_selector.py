@@ -66,7 +66,7 @@ CLUSTER = make_cluster(
 )
 def test_matching(terms: list[dict[str, Any]], matching: str) -> None:
     compiled = compile_node_selector(selector(*terms))
-    rows = CLUSTER.snapshot()
+    rows = CLUSTER.nodes()
     mask = dict(zip((info.name for info in rows.infos), compiled.mask(rows).tolist(), strict=True))
     assert {name for name, hit in mask.items() if hit} == set(matching)
     for info in rows.infos:
@@ -77,13 +77,13 @@ def test_node_selector_and_required_affinity_must_both_hold() -> None:
     pod = make_pod(spec={"nodeSelector": {"disk": "ssd"}, "affinity": {"nodeAffinity": {REQUIRED: {
         "nodeSelectorTerms": [on("gen", "Exists")]}}}})  # fmt: skip
     requirements = NodeRequirements(pod.spec)
-    assert requirements.mask(CLUSTER.snapshot()).tolist() == [True, False, False]
+    assert requirements.mask(CLUSTER.nodes()).tolist() == [True, False, False]
     assert requirements.matches("a", {"disk": "ssd", "gen": "1"}) and not requirements.matches("a", {"disk": "ssd"})
 
 
 def test_no_requirement_goes_anywhere() -> None:
     assert NodeRequirements(make_pod(spec={"nodeSelector": {}}).spec).is_empty
-    assert NodeRequirements(make_pod().spec).mask(CLUSTER.snapshot()).all()
+    assert NodeRequirements(make_pod().spec).mask(CLUSTER.nodes()).all()
 
 
 _LABELS = st.dictionaries(st.sampled_from(["disk", "gen"]), st.sampled_from(["ssd", "7", "x", ""]))
@@ -99,5 +99,5 @@ _EXPRESSIONS = st.builds(
 def test_columns_and_single_nodes_agree(labels: list[dict[str, str]], terms: list[dict[str, Any]]) -> None:
     cluster = make_cluster(*(make_node(f"n{i}", labels=own) for i, own in enumerate(labels)))
     compiled = compile_node_selector(selector(*terms))
-    rows = cluster.snapshot()
+    rows = cluster.nodes()
     assert compiled.mask(rows).tolist() == [compiled.matches(info.name, info.labels) for info in rows.infos]

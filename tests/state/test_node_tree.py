@@ -71,7 +71,7 @@ def test_a_changed_zone_moves_no_row_until_a_node_comes_or_goes() -> None:
     cluster = make_cluster(*(make_node(name, zone=zone) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))))
 
     def names() -> list[str]:
-        return [info.name for info in cluster.snapshot().infos]
+        return [info.name for info in cluster.nodes().infos]
 
     assert names() == ["a", "c", "b"]
     cluster.set_node(make_node("a", zone="y"))

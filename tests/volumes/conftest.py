@@ -129,7 +129,7 @@ class World:
     # ---- asking ------------------------------------------------------------------------------------------------
 
     def pre_filter(self, plugin: Any, pod: Pod, state: CycleState | None = None) -> Status:
-        status = plugin.pre_filter(state or CycleState(), self.cluster.info(pod), self.cluster.snapshot())
+        status = plugin.pre_filter(state or CycleState(), self.cluster.info(pod), self.cluster.nodes())
         assert isinstance(status, Status)
         return status
 
@@ -145,7 +145,7 @@ class World:
         return self.filter(plugin, pod, state, nodes)
 
     def filter(self, plugin: Any, pod: Pod, state: CycleState, nodes: NodeRows | None = None) -> dict[str, list[str]]:
-        nodes = nodes or self.cluster.snapshot()
+        nodes = nodes or self.cluster.nodes()
         verdict = plugin.filter(state, self.cluster.info(pod), nodes)
         if verdict is None:
             return {}

@@ -150,7 +150,7 @@ def test_all_claims_on_all_nodes(world: Any, monkeypatch: pytest.MonkeyPatch, fe
         if round_ and data.draw(st.booleans(), label="relabel"):
             world.node(data.draw(st.sampled_from(NODES)), zone=data.draw(st.sampled_from(["z1", "z2"])))
         wanted = [world.claim(f"c{i}", **data.draw(claims)) for i in range(data.draw(st.integers(1, 3)))]
-        world.cluster.snapshot()
+        world.cluster.nodes()
         plan = planner.plan(PodClaims(delayed=wanted))
         present = [v for name in names if (v := cache.get(name)) is not None]
         for info in world.cluster.table.infos:
@@ -178,7 +178,7 @@ def test_a_volume_whose_capacity_is_no_quantity_is_nobodys(world: Any) -> None:
     cache = AssumeCache(PersistentVolume, world.cluster.objects, "persistentvolumes")
     planner = Planner(world.cluster, cache)
     claim = world.claim("c")
-    world.cluster.snapshot()
+    world.cluster.nodes()
     assert planner.plan(PodClaims(delayed=[claim])).codes.all()
     world.volume("good", size="1Gi")
     plan = planner.plan(PodClaims(delayed=[claim]))

@@ -307,11 +307,11 @@ def test_a_hypothesis_is_counted_by_its_own_pods(world: Any) -> None:
         world.node(node, csi={"csi.x": 1})
     world.pod(bound(world, "used"), name="user", on="a")
     plugin, pod = NodeVolumeLimits(None, world.handle), world.pod(bound(world, "new"))
-    fork = world.cluster.snapshot().fork()
+    fork = world.cluster.nodes().fork()
     at = {info.name: i for i, info in enumerate(fork.infos)}
     user = world.cluster.pod("uid-user")
-    fork.remove_pod(at["a"], user)
-    fork.add_pod(at["b"], user)
+    fork.table.move_pods([(at["a"], user)], -1)
+    fork.table.move_pods([(at["b"], user)], 1)
     assert world.judge(plugin, pod, nodes=fork) == {"b": FULL}
     assert world.judge(plugin, pod, nodes=fork.subset(np.array([at["b"]]))) == {"b": FULL}
     assert world.judge(plugin, pod) == {"a": FULL}
@@ -469,18 +469,18 @@ def test_counts_kept_up_to_date_equal_counts_made_anew(world: Any, data: st.Data
         history.pods += 1
         world.pod(claim, name=f"p{history.pods}", on=node)
     happenings = [getattr(history, name) for name in vars(History) if not name.startswith(("_", "one"))]
-    world.cluster.snapshot()
+    world.cluster.nodes()
     attached = AttachedVolumes(world.cluster)
     attached.refresh()
     for happen in data.draw(st.lists(st.sampled_from(happenings), min_size=1, max_size=8)):
         happen()
-        world.cluster.snapshot()
+        world.cluster.nodes()
         assert columns(attached) == columns(AttachedVolumes(world.cluster)), happen.__name__
 
 
 def test_the_codes_are_upstreams(world: Any) -> None:
     world.node("a", csi={"csi.x": 0})
     plugin, info = NodeVolumeLimits(None, world.handle), world.cluster.info(world.pod(bound(world, "new")))
-    verdict = plugin.filter(CycleState(), info, world.cluster.snapshot())
+    verdict = plugin.filter(CycleState(), info, world.cluster.nodes())
     assert verdict is not None
     assert verdict.status_of(1).code is Code.UNSCHEDULABLE

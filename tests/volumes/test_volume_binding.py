@@ -443,7 +443,7 @@ class TestReserve:
 def test_only_some_rows_can_be_asked_about(two: Any) -> None:
     two.volume("pv", on=["b"])
     two.claim("c", bound="pv")
-    nodes = two.cluster.snapshot()
+    nodes = two.cluster.nodes()
     for i, info in enumerate(nodes.infos):
         told = two.judge(two.binding(), two.pod("c"), nodes=nodes.subset(np.array([i])))
         assert told == ({"a": [AFFINITY]} if info.name == "a" else {})
@@ -455,7 +455,7 @@ class TestScore:
         if shape is not None:
             plugin._shape = shape
         assert world.judge(plugin, pod, state) == {}
-        nodes, info = world.cluster.snapshot(), world.cluster.info(pod)
+        nodes, info = world.cluster.nodes(), world.cluster.info(pod)
         assert plugin.pre_score(state, info, nodes).is_success
         scores = plugin.score(state, info, nodes)
         return {node.name: int(score) for node, score in zip(nodes.infos, scores, strict=True)}
@@ -464,7 +464,7 @@ class TestScore:
         two.claim("c", cls="dynamic")
         plugin, state, pod = two.binding(), CycleState(), two.pod("c")
         two.judge(plugin, pod, state)
-        nodes = two.cluster.snapshot()
+        nodes = two.cluster.nodes()
         assert plugin.pre_score(state, two.cluster.info(pod), nodes).is_skip
         assert plugin.score(state, two.cluster.info(pod), nodes).tolist() == [0, 0]
 

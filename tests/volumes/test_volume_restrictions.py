@@ -83,7 +83,7 @@ def test_only_some_rows_can_be_asked_about(world: Any) -> None:
         world.node(name)
         world.pod(name=f"on-{name}", on=name, volumes=[gce("d")] if name != "b" else [])
     plugin, pod = VolumeRestrictions(None, world.handle), world.pod(volumes=[gce("d")])
-    nodes = world.cluster.snapshot()
+    nodes = world.cluster.nodes()
     some = nodes.subset(np.array([i for i, info in enumerate(nodes.infos) if info.name in "bc"]))
     assert world.judge(plugin, pod, nodes=some) == {"c": NO_DISK}
 
@@ -93,11 +93,11 @@ def test_a_hypothesis_is_judged_by_its_own_pods(world: Any) -> None:
     world.node("b")
     world.pod(name="other", on="a", volumes=[gce("d")])
     plugin, pod = VolumeRestrictions(None, world.handle), world.pod(volumes=[gce("d")])
-    fork = world.cluster.snapshot().fork()
+    fork = world.cluster.nodes().fork()
     at = {info.name: i for i, info in enumerate(fork.infos)}
     moved = world.cluster.pod("uid-other")
-    fork.remove_pod(at["a"], moved)
-    fork.add_pod(at["b"], moved)
+    fork.table.move_pods([(at["a"], moved)], -1)
+    fork.table.move_pods([(at["b"], moved)], 1)
     assert world.judge(plugin, pod, nodes=fork) == {"b": NO_DISK}
 
 

@@ -49,7 +49,7 @@ def count_scheduler(live: LiveScheduler) -> Holdings:
         "nodes known only from pods": sum(info.node is None for info in scheduler.cluster.table.nodes.values()),
         "pods": len(scheduler.pods),
         "pods on nodes": len(counted),
-        "pods assumed": sum(pod.assumed for pod in counted),
+        "pods assumed": scheduler.cluster.num_assumed,
         "pods in the queue": sum(queue.counts().values()),
         "pods in flight": queue.in_flight_count,
         "events kept for pods in flight": queue.in_flight_event_count,

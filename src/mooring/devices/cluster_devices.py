@@ -18,6 +18,7 @@ from mooring.devices.allocated import AllocatedState
 from mooring.devices.cel import CelError, CelSelectors
 from mooring.devices.extended import ClassResolver, device_totals
 from mooring.devices.pools import AllocationError, Inventory
+from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
 
@@ -37,12 +38,12 @@ class ClusterDevices:
         self.selectors = CelSelectors()
         self._objects = cluster.objects
         self._inventory = Inventory()
-        self._inventory_version = 0
+        self._slices = cluster.objects.log(ResourceSlice).cursor()
         self._resolver = ClassResolver()
         self._resolver_version = -1
         self._allocated = AllocatedState()
         self._counted: dict[str, ResourceClaim] = {}
-        self._counted_version = 0
+        self._claims = cluster.objects.log(ResourceClaim).cursor()
         self._in_flight: dict[str, _InFlight] = {}  # by uid of the claim
         self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
         self._created: dict[str, int] = {}  # key of an assumed claim that is new -> version of the objects then
@@ -50,18 +51,16 @@ class ClusterDevices:
     # ---- what is published -------------------------------------------------------------------------------------
 
     def inventory(self) -> Inventory:
-        version = self._objects.version(ResourceSlice)
-        if version != self._inventory_version:
-            changed = self._objects.changes(ResourceSlice, self._inventory_version)
-            if changed is None:
-                self._inventory = Inventory(self._objects.all(ResourceSlice))
-            for name in changed or ():
-                slice = self._objects.get(ResourceSlice, name)
-                if slice is None:
-                    self._inventory.remove(name)
-                else:
-                    self._inventory.put(slice)
-            self._inventory_version = version
+        changed = self._slices.take()
+        if changed is EVERYTHING:
+            self._inventory = Inventory(self._objects.all(ResourceSlice))
+            return self._inventory
+        for name in changed:
+            slice = self._objects.get(ResourceSlice, name)
+            if slice is None:
+                self._inventory.remove(name)
+            else:
+                self._inventory.put(slice)
         return self._inventory
 
     def device_class(self, name: str) -> DeviceClass | None:
@@ -92,8 +91,8 @@ class ClusterDevices:
     def _is_unseen(self, key: str) -> bool:
         """Report whether we made the claim and the watch has said nothing about it since."""
         since = self._created.get(key)
-        changed = None if since is None else self._objects.changes(ResourceClaim, since)
-        return changed is not None and key not in changed
+        changed = EVERYTHING if since is None else self._objects.log(ResourceClaim).since(since)
+        return changed is not EVERYTHING and key not in changed
 
     def _forget(self, key: str) -> None:
         self._assumed.pop(key, None)
@@ -135,14 +134,11 @@ class ClusterDevices:
 
     def allocated(self) -> AllocatedState:
         """What is in use now; it goes on changing, so look at it within one attempt only."""
-        version = self._objects.version(ResourceClaim)
-        if version != self._counted_version:
-            changed = self._objects.changes(ResourceClaim, self._counted_version)
-            if changed is None:
-                changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
-            for key in changed:
-                self._recount(key)
-            self._counted_version = version
+        changed = self._claims.take()
+        if changed is EVERYTHING:
+            changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
+        for key in changed:
+            self._recount(key)
         return self._allocated
 
     def _recount(self, key: str) -> None:

@@ -23,8 +23,8 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError, FilterOutcome, FilterPlan, Profile, ScorePlan, guarded, judge
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
-from mooring.state.answered_rows import AnsweredRows
 from mooring.state.cluster import Cluster
+from mooring.state.extender_rows import extender_rows
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -85,7 +85,7 @@ class Engine:
         state.budget = budget
         if profile.observer is not None:
             state.timer = profile.observer.plugin_timer()
-        nodes = self.cluster.snapshot()
+        nodes = self.cluster.nodes()
         self.promises.promises.refresh()
         decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
         try:
@@ -262,7 +262,7 @@ class Engine:
         statuses = StatusesWithExtenders(found.statuses, said)
         if kept is not offered:
             found.rows = np.fromiter((info.row for info in kept), np.int64, len(kept))
-            found.nodes = AnsweredRows(nodes.table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
+            found.nodes = extender_rows(nodes.table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
         found.statuses = statuses
         found.evaluated = len(kept) + statuses.num_explicit
 
@@ -329,7 +329,7 @@ class Engine:
 
     def cached_filters(self, state: CycleState, pod: PodInfo, profile: Profile) -> FilterColumns:
         """What the template's pods share, on all nodes. Do not change what is returned."""
-        nodes = self.cluster.snapshot()
+        nodes = self.cluster.nodes()
         return self._cache_of(profile).filters(state, pod, nodes, profile.filter_plan(state))
 
     def _judge_promised(
@@ -477,7 +477,7 @@ class Engine:
         kept: dict[str, Scores] = {}
         summed: set[str] = set()
         asked = plan.active
-        if self._shares and feasible.has_images:  # not for nodes that an extender sent back
+        if self._shares and feasible.table is self.cluster.table:  # not for nodes that an extender sent back
             columns = self._cache_of(profile).scores(state, pod, feasible.table, plan)
             kept, summed = columns.raw, columns.summed
             totals = columns.total.copy() if feasible.index is None else columns.total.take(feasible.index)

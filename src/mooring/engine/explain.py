@@ -126,7 +126,7 @@ def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
     if held.is_success:
         decision = built.engine.decide(info, profile)
     else:
-        decision = Decision(info, Outcome.GATED, status=held, num_nodes=len(cluster.snapshot()))
+        decision = Decision(info, Outcome.GATED, status=held, num_nodes=len(cluster.nodes()))
     return explain(built, decision, profile, suggest=suggest)
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from mooring.engine.cycle import Engine
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.handle import RowLog
 from mooring.framework.interfaces import Reads
 from mooring.framework.runtime import FilterOutcome, Profile
+from mooring.state.change_log import ChangeLog
 from mooring.state.node_info import NodeInfo
-from mooring.state.node_rows import ForkedRows
+from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 
@@ -24,10 +24,10 @@ class ProfileFilters:
         self._profile = profile
         self._engine = engine
 
-    def promised(self) -> RowLog:
+    def nominated(self) -> ChangeLog[int]:
         promises = self._engine.promises.promises
         promises.refresh()  # this engine need not be the one that decides: an explanation has its own
-        return promises
+        return promises.log
 
     def shared(self, state: CycleState, pod: PodInfo) -> tuple[Hashable, Hashable] | None:
         plan = self._profile.filter_plan(state)
@@ -47,7 +47,7 @@ class ProfileFilters:
     def is_local(self, state: CycleState) -> bool:
         return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
 
-    def judge(self, state: CycleState, pod: PodInfo, nodes: ForkedRows, *, pods_only: bool = False) -> FilterOutcome:
+    def judge(self, state: CycleState, pod: PodInfo, nodes: NodeRows, *, pods_only: bool = False) -> FilterOutcome:
         plugins = self._profile.active_filters(state)
         if pods_only:
             plugins = [plugin for plugin in plugins if plugin.filter_reads is not Reads.NODE]

@@ -18,13 +18,13 @@ from mooring.framework.handle import Nominator
 from mooring.framework.interfaces import FilterPlugin, Reads
 from mooring.framework.runtime import FilterOutcome, FilterPlan, Profile
 from mooring.framework.verdict import Verdict
+from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
 
 MAX_KEPT = 16  # templates whose verdicts are kept
-MAX_LOG = 10_000
 MAX_MEMO = 1024
 
 Answers = tuple[tuple[str, int], ...]  # the plugins that refuse a row, and the number that stands for why
@@ -38,25 +38,23 @@ class Promises:
         self._cluster = cluster
         self._by_node: dict[str, tuple[PodInfo, ...]] = {}
         self._uids: dict[str, int] = {}  # of all pods that are promised something -> how many nodes
-        self._position = -1
+        self._changes = nominator.log.cursor()
         self._generation = -1
         self.by_row: dict[int, tuple[PodInfo, ...]] = {}
-        self.log: list[int] = []
-        self.log_epoch = 0  # grows when the log starts anew
+        self.log: ChangeLog[int] = ChangeLog()
 
     def refresh(self) -> None:
         """Take over what the nominator says now; call it once the table's layout is up to date."""
         table = self._cluster.table
-        names: Iterable[str] | None = None
-        changes_since = getattr(self._nominator, "changes_since", None)
-        if changes_since is not None:
-            names, self._position = changes_since(self._position)
-        if names is None:
+        changed = self._changes.take()
+        names: Iterable[str]
+        if changed is EVERYTHING:
             names = {*self._by_node, *self._nominator.nominated_nodes()}
-        if table.generation != self._generation or len(self.log) > MAX_LOG:
+        else:
+            names = changed
+        if table.generation != self._generation:
             self._generation = table.generation
-            self.log_epoch += 1
-            self.log.clear()
+            self.log.restart()
             names = {*self._by_node, *names}
             self.by_row.clear()
             for name, pods in self._by_node.items():
@@ -89,7 +87,7 @@ class Promises:
             self.by_row[info.row] = pods
         else:
             self.by_row.pop(info.row, None)
-        self.log.append(info.row)
+        self.log.note(info.row)
 
     def includes(self, uid: str) -> bool:
         """Report whether a promise to this very pod is among them: it does not count for itself."""
@@ -120,9 +118,9 @@ class PromisedColumns:
     Filters that read the node object alone are not asked again: pods in thought do not change what they said.
     """
 
-    __slots__ = ("_position", "feasible", "is_promised", "memo", "plan", "plugins", "token", "verdicts")
+    __slots__ = ("_cursors", "feasible", "is_promised", "memo", "plan", "plugins", "token", "verdicts")
 
-    def __init__(self, plan: FilterPlan) -> None:
+    def __init__(self, plan: FilterPlan, table: NodeTable, promises: Promises) -> None:
         self.plan = plan
         self.plugins = [plugin for plugin in plan.cached if plugin.filter_reads is not Reads.NODE]
         self.is_promised: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -130,26 +128,20 @@ class PromisedColumns:
         self.memo: dict[Hashable, Answers] = {}  # by how full a row is
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.token: Hashable = None
-        self._position = (-1, 0, 0, -1, 0)  # epochs and lengths of the logs
+        self._cursors = (table.node_log.cursor(), table.pod_log.cursor(), promises.log.cursor())
 
-    def changed(self, table: NodeTable, promises: Promises) -> set[int] | None:
+    def changed(self) -> set[int] | None:
         """Rows whose node, pods or promises changed since the last look; None: anything may have."""
-        epoch, nodes, pods, promise_epoch, promised = self._position
-        if epoch != table.log_epoch or promise_epoch != promises.log_epoch:
-            return None
-        return {*table.node_log[nodes:], *table.pod_log[pods:], *promises.log[promised:]}
-
-    def follow(self, table: NodeTable, promises: Promises) -> None:
-        self._position = (
-            table.log_epoch,
-            len(table.node_log),
-            len(table.pod_log),
-            promises.log_epoch,
-            len(promises.log),
-        )
+        rows: set[int] | None = set()
+        for cursor in self._cursors:
+            changes = cursor.take()
+            if changes is EVERYTHING:
+                rows = None
+            elif rows is not None:
+                rows.update(changes)
+        return rows
 
     def begin(self, n: int) -> None:
-        self.token = None  # until all is well: a plugin may break on the way
         self.verdicts.clear()
         self.memo.clear()
         self.feasible = np.ones(n, np.bool_)
@@ -250,8 +242,9 @@ class PromiseJudge:
         is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in active)
         groups = [list(promised)] if is_local else [[position] for position in promised]
         first: list[tuple[str, Verdict]] = []
+        fork = nodes.table.fork()  # one for all: each group changes its own nodes and looks at no others
         for positions in groups:
-            tried = self._try(pod, profile, state, nodes, promised, positions, plugins or active, is_local)
+            tried = self._try(pod, profile, state, nodes, fork, promised, positions, plugins or active, is_local)
             first += _spread(tried.verdicts, positions, len(nodes))
             outcome.feasible[positions] &= tried.feasible
         outcome.verdicts[:0] = first
@@ -262,17 +255,18 @@ class PromiseJudge:
         profile: Profile,
         state: CycleState,
         nodes: NodeRows,
+        fork: NodeTable,
         promised: dict[int, list[PodInfo]],
         positions: list[int],
         plugins: Sequence[FilterPlugin],
         is_local: bool,
     ) -> FilterOutcome:
-        fork, thought = nodes.subset(np.array(positions)).fork(), state.clone()
-        moves = [(i, other) for i, position in enumerate(positions) for other in promised[position]]
+        rows, thought = nodes.rows, state.clone()
+        moves = [(int(rows[position]), other) for position in positions for other in promised[position]]
         fork.move_pods(moves, 1)
-        for i, other in moves if not is_local else ():
-            profile.add_pod(thought, pod, other, fork.infos[i])
-        return profile.run_filters(thought, pod, fork, plugins)
+        for row, other in moves if not is_local else ():
+            profile.add_pod(thought, pod, other, fork.infos[row])
+        return profile.run_filters(thought, pod, NodeRows(fork, rows[positions]), plugins)
 
     def judge_all(
         self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, outcome: FilterOutcome
@@ -281,25 +275,25 @@ class PromiseJudge:
         if not self.promises.by_row:
             return
         plan = profile.filter_plan(state)
-        columns, table = self._columns(pod, profile, plan), nodes.table
+        columns = self._columns(pod, profile, plan, nodes.table)
         token = plan.token()
-        rows = columns.changed(table, self.promises) if columns.token == token else None
-        if rows is None:
+        rows = columns.changed()
+        if rows is None or columns.token != token:
             columns.begin(len(nodes))
             rows = set(self.promises.by_row)
+        columns.token = None  # until all is well: a plugin may break on the way
         if rows:
             self._repair(columns, pod, profile, state, nodes, np.fromiter(rows, np.int64, len(rows)))
         columns.token = token
-        columns.follow(table, self.promises)
         outcome.verdicts[:0] = columns.first(plan.cached, dict(outcome.verdicts))
         outcome.feasible &= columns.feasible
 
-    def _columns(self, pod: PodInfo, profile: Profile, plan: FilterPlan) -> PromisedColumns:
+    def _columns(self, pod: PodInfo, profile: Profile, plan: FilterPlan, table: NodeTable) -> PromisedColumns:
         kept = self._kept.setdefault(profile.scheduler_name, OrderedDict())
         key = (plan.shape_key(pod), pod.priority)
         columns = kept.get(key)
         if columns is None:
-            columns = kept[key] = PromisedColumns(plan)
+            columns = kept[key] = PromisedColumns(plan, table, self.promises)
             if len(kept) > MAX_KEPT:
                 kept.popitem(last=False)
         else:
@@ -330,7 +324,8 @@ class PromiseJudge:
                     del promised[position]
         if promised:
             positions = list(promised)
-            tried = self._try(pod, profile, state, nodes.subset(rows), promised, positions, columns.plugins, True)
+            fork, changed = nodes.table.fork(), nodes.subset(rows)
+            tried = self._try(pod, profile, state, changed, fork, promised, positions, columns.plugins, True)
             columns.set(rows[positions], tried)
             for row, fullness in known_by.items():
                 columns.remember(fullness, row)

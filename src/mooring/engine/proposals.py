@@ -34,7 +34,7 @@ from mooring.errors import ParseError
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows, ports_clash
-from mooring.state.pod_info import PodInfo, compile_term
+from mooring.state.pod_info import PodInfo
 
 Proposal = tuple[Change, ...]
 CONDITION_PREFIX = "node.kubernetes.io/"  # taints that say how the node is; nobody should tolerate them to get a pod in
@@ -392,35 +392,15 @@ def _objectors(question: Question) -> list[PodInfo]:
     meta = question.pod.metadata
     namespace_labels = question.cluster.namespace_labels(meta.namespace)
     found = []
+    nodes = question.cluster.table.nodes
     for pod in question.cluster.pods():
-        if pod.node is None:
-            continue
+        labels = nodes[pod.pod.spec.node_name].labels
         for term in pod.terms.required_anti_affinity:
             value = question.node.labels.get(term.topology_key)
-            same = value is not None and pod.node.labels.get(term.topology_key) == value
+            same = value is not None and labels.get(term.topology_key) == value
             if same and term.matches(meta.namespace, meta.labels, namespace_labels):
                 found.append(pod)
                 break
-    return found
-
-
-def blockers(question: Question) -> list[str]:
-    """The pods that this pod's own anti-affinity avoids in the node's domain."""
-    affinity = question.pod.spec.affinity
-    terms = affinity.pod_anti_affinity if affinity is not None else None
-    found: list[str] = []
-    for term in terms.required if terms is not None else ():
-        try:
-            compiled = compile_term(term, question.pod.metadata.namespace)
-        except ParseError:
-            continue
-        value = question.node.labels.get(term.topology_key)
-        for pod in question.cluster.pods():
-            meta = pod.pod.metadata
-            if pod.node is None or value is None or pod.node.labels.get(term.topology_key) != value:
-                continue
-            if compiled.matches(meta.namespace, meta.labels, question.cluster.namespace_labels(meta.namespace)):
-                found.append(pod.pod.key)
     return found
 
 

@@ -21,6 +21,7 @@ from mooring.framework.interfaces import MAX_NODE_SCORE, FilterPlugin, Reads, Sc
 from mooring.framework.runtime import CycleError, FilterPlan, ScorePlan, guarded, judge
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
+from mooring.state.change_log import EVERYTHING
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo, PodShape
@@ -35,10 +36,10 @@ FIXED_BYTES = 4096  # what a template's columns take however few nodes there are
 class Columns:
     """What all columns of a shape have: how far they have followed the table's logs, and what they depend on."""
 
-    __slots__ = ("_tokens", "memo", "most", "position", "token")
+    __slots__ = ("_nodes", "_pods", "_tokens", "memo", "most", "token")
 
-    def __init__(self, plugins: Iterable[object]) -> None:
-        self.position = (-1, 0, 0)  # epoch and lengths of the logs
+    def __init__(self, plugins: Iterable[object], table: NodeTable) -> None:
+        self._nodes, self._pods = table.node_log.cursor(), table.pod_log.cursor()
         self._tokens = [plugin.cache_token for plugin in plugins if hasattr(plugin, "cache_token")]
         self.token: Hashable = None
         # By a row's figures, the answers of the plugins that read no more than these (``Reads.RESOURCES``).
@@ -51,14 +52,11 @@ class Columns:
 
     def changed(self, table: NodeTable) -> tuple[set[int], set[int]] | None:
         """The rows whose node, and those whose pods, changed; None if so many that all must be computed anew."""
-        epoch, nodes, pods = self.position
-        if epoch != table.log_epoch:
+        nodes, pods = self._nodes.take(), self._pods.take()
+        if nodes is EVERYTHING or pods is EVERYTHING:
             return None
-        node_rows, pod_rows = set(table.node_log[nodes:]), set(table.pod_log[pods:])
+        node_rows, pod_rows = set(nodes), set(pods)
         return None if 4 * (len(node_rows) + len(pod_rows)) > len(table) else (node_rows, pod_rows)
-
-    def follow(self, table: NodeTable) -> None:
-        self.position = (table.log_epoch, len(table.node_log), len(table.pod_log))
 
     def remember(self, key: bytes, answers: tuple[int, ...]) -> None:
         if len(self.memo) >= self.most:
@@ -71,8 +69,8 @@ class FilterColumns(Columns):
 
     __slots__ = ("by_figures", "feasible", "plugins", "verdicts")
 
-    def __init__(self, plugins: Sequence[FilterPlugin]) -> None:
-        super().__init__(plugins)
+    def __init__(self, plugins: Sequence[FilterPlugin], table: NodeTable) -> None:
+        super().__init__(plugins, table)
         self.plugins = plugins
         self.by_figures = [i for i, plugin in enumerate(plugins) if plugin.filter_reads is Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []
@@ -106,8 +104,8 @@ class ScoreColumns(Columns):
 
     __slots__ = ("_even", "_weighted", "by_figures", "open", "plan", "plugins", "raw", "summed", "total")
 
-    def __init__(self, plan: ScorePlan) -> None:
-        super().__init__(plugin for plugin, _ in plan.cached)
+    def __init__(self, plan: ScorePlan, table: NodeTable) -> None:
+        super().__init__((plugin for plugin, _ in plan.cached), table)
         self.plan = plan
         self.plugins = plan.cached
         self.by_figures = [plugin for plugin, _ in plan.cached if plugin.score_reads is Reads.RESOURCES]
@@ -151,7 +149,7 @@ class RowCache:
         self._scores: OrderedDict[Hashable, ScoreColumns] = OrderedDict()
         self._seen: OrderedDict[int, None] = OrderedDict()
         self._keys: dict[int, bytes] = {}
-        self._keys_at = (-1, 0, 0)
+        self._keys_at = (-1, -1)
 
     def admits(self, shape: PodShape) -> bool:
         """Whether this template has been seen before: what comes only once is not worth keeping."""
@@ -165,7 +163,7 @@ class RowCache:
 
     def _figures(self, table: NodeTable, row: int) -> bytes:
         """A row's figures, put together once although verdicts and scores both ask for them."""
-        position = (table.log_epoch, len(table.node_log), len(table.pod_log))
+        position = (table.node_version, table.pod_log.end)
         if position != self._keys_at:
             self._keys.clear()
             self._keys_at = position
@@ -183,20 +181,22 @@ class RowCache:
         key = plan.shape_key(pod)
         columns = self._filters.get(key)
         if columns is None:
-            columns = self._filters[key] = FilterColumns(plugins)
+            columns = self._filters[key] = FilterColumns(plugins, table)
             _limit(self._filters, len(table))
             columns.most = _memo_limit(len(self._filters))
         else:
             self._filters.move_to_end(key)
         token = columns.fresh_token()
-        changed = columns.changed(table) if columns.token == token else None
+        changed = columns.changed(table)
+        if columns.token != token:
+            changed = None
+        columns.token = None  # until all is well: a plugin may break on the way
         if changed is None:
             self._fill_filters(columns, state, pod, nodes)
-            columns.token = token
             columns.memo.clear()
         elif changed[0] or changed[1]:
             self._repair_filters(columns, state, pod, table, *changed)
-        columns.follow(table)
+        columns.token = token
         return columns
 
     @staticmethod
@@ -261,22 +261,24 @@ class RowCache:
         key = (pod.shape.placement_id if plan.past_volumes else pod.shape.id, id(plan))
         columns = self._scores.get(key)
         if columns is None:
-            columns = self._scores[key] = ScoreColumns(plan)
+            columns = self._scores[key] = ScoreColumns(plan, table)
             _limit(self._scores, len(table))
             columns.most = _memo_limit(len(self._scores))
         else:
             self._scores.move_to_end(key)
         token = columns.fresh_token()
-        changed = columns.changed(table) if columns.token == token else None
+        changed = columns.changed(table)
+        if columns.token != token:
+            changed = None
+        columns.token = None  # until all is well: a plugin may break on the way
         if changed is None:
             everywhere = NodeRows(table)
             columns.raw = {plugin.name: np.array(_score(plugin, state, pod, everywhere)) for plugin, _ in plan.cached}
             columns.add_up(state, pod, table)
-            columns.token = token
             columns.memo.clear()
         elif changed[0] or changed[1]:
             self._repair_scores(columns, state, pod, table, *changed)
-        columns.follow(table)
+        columns.token = token
         return columns
 
     def _repair_scores(

@@ -119,7 +119,7 @@ class WhatIf:
                 self.cluster.set_pod(pod.pod)
 
     def rows(self) -> NodeRows:
-        return self.cluster.snapshot()
+        return self.cluster.nodes()
 
 
 def fits(decision: Decision) -> bool:

@@ -239,7 +239,7 @@ class PluginServer:
         pod: Pod = read_pod(nodes.pod)
         if not self._is_watched:
             self._take(nodes)
-        table = self.cluster.snapshot().table
+        table = self.cluster.nodes().table
         known = table.nodes
         names = [name for name in nodes.names if name in known]
         unseen = [] if len(names) == len(nodes.names) else [name for name in nodes.names if name not in known]

@@ -14,9 +14,10 @@ from mooring.clock import Clock, SystemClock
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import Extender
 from mooring.framework.observer import NobodyCounts, PluginMeters
+from mooring.state.change_log import ChangeLog
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
-from mooring.state.node_rows import ForkedRows, NodeRows
+from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 if TYPE_CHECKING:
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Nominator(Protocol):
-    """Knows which waiting pods are promised which node.
+    """Knows which waiting pods are nominated to which node."""
 
-    One that also has ``changes_since`` (see :class:`mooring.queue.nominator.QueueNominator`) is asked only for what
-    has changed; of others everything is read in every cycle.
-    """
+    @property
+    def log(self) -> ChangeLog[str]:
+        """Names of the nodes whose nominated pods changed."""
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]: ...
 
@@ -37,7 +38,10 @@ class Nominator(Protocol):
 
 
 class NoNominations:
-    """Nobody is nominated anywhere."""
+    """No pod is nominated anywhere."""
+
+    def __init__(self) -> None:
+        self.log: ChangeLog[str] = ChangeLog()
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
         return ()
@@ -46,22 +50,11 @@ class NoNominations:
         return ()
 
 
-class RowLog(Protocol):
-    """Rows of the table in the order in which something about them changed."""
-
-    @property
-    def log(self) -> list[int]: ...
-
-    @property
-    def log_epoch(self) -> int:
-        """Grows when the log starts anew: positions from before mean nothing then."""
-
-
 class FilterRunner(Protocol):
     """A profile's filters, asked about hypotheses: what preemption needs."""
 
-    def promised(self) -> RowLog:
-        """The nodes whose promises to waiting pods have changed, up to now."""
+    def nominated(self) -> ChangeLog[int]:
+        """The rows whose nominated pods have changed, up to now."""
 
     def shared(self, state: CycleState, pod: PodInfo) -> tuple[Hashable, Hashable] | None:
         """What tells apart pods that the filters judge differently, and what else verdicts depend on besides the node;
@@ -77,7 +70,7 @@ class FilterRunner(Protocol):
     def is_local(self, state: CycleState) -> bool:
         """Report whether a change on one node cannot matter to another: many can then be tried at once."""
 
-    def judge(self, state: CycleState, pod: PodInfo, nodes: ForkedRows, *, pods_only: bool = False) -> FilterOutcome:
+    def judge(self, state: CycleState, pod: PodInfo, nodes: NodeRows, *, pods_only: bool = False) -> FilterOutcome:
         """Run all filters, nominated pods counted in; ``pods_only`` leaves out those that no pod can sway."""
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None: ...

@@ -24,7 +24,8 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import CycleError
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.trial_columns import CANDIDATE, REFUSED, UNKNOWN, DryRuns, TrialColumns, start_time
-from mooring.state.node_rows import ForkedRows, NodeRows
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
@@ -174,14 +175,15 @@ class DryRun:
         self._now = handle.clock.now()
         self._is_local = handle.filters.is_local(state)  # what happens on one node cannot matter to another
         self._budgets: Budgets | None = None
-        promised = handle.filters.promised()
+        nominated = handle.filters.nominated()
         key, verdicts = handle.filters.shared(state, pod) or (None, None)
         token = (verdicts, handle.cluster.objects.version(PodDisruptionBudget))
-        self.columns = known.columns(key, token, nodes.table, promised, self._now)
+        self.columns = known.columns(key, token, nodes.table, nominated, self._now)
         # Of pods that share what was found, what the filters say that no pod can sway is known, too.
         passed = handle.filters.passed_node_filters(state, pod) if self.columns.is_kept else None
         self._passed_node_filters: NDArray[np.bool_] | None = passed
         self.errors: list[str] = []
+        self._fork: NodeTable | None = None  # one for all dry runs: each changes its own nodes and looks at no others
 
     def run(self, rows: Rows) -> Rows:
         """Candidates among these nodes, those that break no budget first."""
@@ -241,7 +243,9 @@ class DryRun:
             if not trials:
                 return
         state = self._state.clone()
-        fork = self._nodes.subset(np.array([trial.row for trial in trials])).fork()
+        if self._fork is None:
+            self._fork = self._nodes.table.fork()
+        fork = NodeRows(self._fork, np.array([trial.row for trial in trials]))
         self._move(state, fork, [(i, pod) for i, trial in enumerate(trials) for pod in trial.potential], -1)
         passed = self._passed_node_filters
         pods_only = passed is not None and bool(passed[fork.rows].all())
@@ -251,6 +255,7 @@ class DryRun:
             if len(trials) == 1:
                 self._fail(trials[0].row, error.status)
                 return
+            self._fork = None  # its nodes are without these pods
             for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
                 self._try(np.array([trial.row]))
             return
@@ -296,7 +301,7 @@ class DryRun:
         self.columns.refuse(row, status, np.inf)  # for this time
         self.errors.append(status.message)
 
-    def _reprieve(self, state: CycleState, fork: ForkedRows, trials: list[Trial]) -> None:
+    def _reprieve(self, state: CycleState, fork: NodeRows, trials: list[Trial]) -> None:
         """Take pods back one by one, on all nodes at once; whoever no longer fits has to go."""
         if self._budgets is None:
             self._budgets = Budgets(self._handle.cluster.objects.all(PodDisruptionBudget))
@@ -317,13 +322,14 @@ class DryRun:
             if 0 < trial.violating < len(trial.order):
                 trial.victims = self._by_importance(trial.victims)
 
-    def _move(self, state: CycleState, fork: ForkedRows, moves: list[tuple[int, PodInfo]], sign: int) -> None:
-        fork.move_pods(moves, sign)
+    def _move(self, state: CycleState, fork: NodeRows, moves: list[tuple[int, PodInfo]], sign: int) -> None:
+        rows, infos = fork.rows.tolist(), fork.table.infos
+        fork.table.move_pods([(rows[i], pod) for i, pod in moves], sign)
         if self._is_local:
             return  # no pre-filter counts pods
         change = self._filters.add_pod if sign > 0 else self._filters.remove_pod
         for i, pod in moves:
-            change(state, self._pod, pod, fork.infos[i])
+            change(state, self._pod, pod, infos[rows[i]])
 
     def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
         """The most important first; of equals that have not started, the one that comes last in the list.

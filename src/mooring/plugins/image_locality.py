@@ -40,7 +40,7 @@ class ImageLocality:
         return frozenset(normalized_image(container.image) for container in (*spec.containers, *spec.init_containers))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
-        scores = self._all_nodes(pod.shape, nodes.table) if nodes.has_images else None
+        scores = self._all_nodes(pod.shape, nodes.table)
         if scores is None:
             return None
         return scores if nodes.index is None else scores[nodes.index]
@@ -61,11 +61,12 @@ class ImageLocality:
         total_nodes = len(table)
         present: Scores | None = None  # bytes
         for name in shape.images:
-            for info, size, holders in table.images.holders(name):
-                if info.row >= 0:
+            for node_name, size, holders in table.images.holders(name):
+                row = table.nodes[node_name].row
+                if row >= 0:
                     if present is None:
                         present = np.zeros(total_nodes, np.int64)
-                    present[info.row] += int(size * (holders / total_nodes))
+                    present[row] += int(size * (holders / total_nodes))
         if present is None:
             return None
         ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))

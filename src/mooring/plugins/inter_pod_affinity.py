@@ -233,7 +233,8 @@ class InterPodAffinity:
             if not column.counts:
                 continue
             # Something is produced as soon as one of the pods is on a node with the label, even if sums cancel out.
-            produced = produced or any(node.row >= 0 and key in node.labels for node in column.counts)
+            nodes_with_pods = (column.table.nodes[name] for name in column.counts)
+            produced = produced or any(node.row >= 0 and key in node.labels for node in nodes_with_pods)
             by_key[key] = by_key.get(key, 0) + weight * everywhere.counts_by_domain(column, key)
         if not produced:
             return SKIP

@@ -40,7 +40,7 @@ class NodeVolumeLimits:
     filter_reads: ClassVar[Reads] = Reads.LOCAL
 
     def __init__(self, args: None, handle: Handle) -> None:
-        self._objects = handle.cluster.objects
+        self._objects, self._table = handle.cluster.objects, handle.cluster.table
         self._attached = AttachedVolumes(handle.cluster)
         self._drivers_must_exist = handle.is_enabled("VolumeLimitScaling")
 
@@ -57,7 +57,8 @@ class NodeVolumeLimits:
         problems = self._problems_of_pod(pod, volumes, statuses)
         counts = isinstance(volumes, dict) and bool(volumes)
         over = self._over_limit(volumes) if isinstance(volumes, dict) else None
-        if problems is None and over is None and not (counts and (self._attached.failing or nodes.hypothetical)):
+        moved = nodes.moved_since(self._table)
+        if problems is None and over is None and not (counts and (self._attached.failing or moved)):
             return None  # there is room everywhere
         codes = np.zeros(len(nodes.table), np.int64) if problems is None else problems
         if isinstance(volumes, dict) and volumes:
@@ -69,7 +70,7 @@ class NodeVolumeLimits:
                 if countable[row]:
                     codes[row] = _code(statuses, Status.error(why))
             codes = codes if nodes.index is None else codes[nodes.index]
-            for i in nodes.hypothetical:
+            for i in moved:
                 info = nodes.infos[i]
                 if countable[info.row]:
                     codes[i] = self._judge(volumes, info.name, self._attached.tally(info.name, nodes.pods(i)), statuses)

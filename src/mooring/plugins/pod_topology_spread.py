@@ -250,7 +250,7 @@ class PodTopologySpread:
         if not affinity and not constraint.honor_taints:
             return None
         table = everywhere.table
-        version = (table.generation, table.log_epoch, len(table.node_log))
+        version = table.node_version
         key = (shape.id, affinity, constraint.honor_taints)
         known = self._masks.get(key)
         if known is not None and known[0] == version:

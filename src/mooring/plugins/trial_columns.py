@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core import Pod
 from mooring.api.times import parse_time
-from mooring.framework.handle import RowLog
 from mooring.framework.status import Status
+from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
 
@@ -128,7 +127,7 @@ class DryRuns:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
     def columns(
-        self, key: Hashable | None, token: Hashable, table: NodeTable, promised: RowLog, now: float
+        self, key: Hashable | None, token: Hashable, table: NodeTable, nominated: ChangeLog[int], now: float
     ) -> TrialColumns:
         """What is known and still holds. Without a key nothing is kept; nor is what comes only once.
 
@@ -138,11 +137,11 @@ class DryRuns:
             return TrialColumns(len(table))
         kept = self._kept.get(key)
         if kept is None:
-            kept = self._kept[key] = _Kept()
+            kept = self._kept[key] = _Kept(table, nominated)
             while len(self._kept) > max(2, MAX_BYTES // (BYTES_PER_NODE * max(len(table), 1))):
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
-        return kept.follow(token, table, promised, now)
+        return kept.follow(token, len(table), now)
 
     def _admits(self, key: Hashable) -> bool:
         known = key in self._seen
@@ -157,24 +156,22 @@ class DryRuns:
 class _Kept:
     """Columns, and how far they have followed the logs of rows that change."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: NodeTable, nominated: ChangeLog[int]) -> None:
         self._columns = TrialColumns(0)
         self._token: Hashable = None
-        self._epochs = (-1, -1)
-        self._lengths = (0, 0, 0, 0)
+        logs = (table.node_log, table.pod_log, table.start_log, nominated)
+        self._cursors = [log.cursor() for log in logs]
 
-    def follow(self, token: Hashable, table: NodeTable, promised: RowLog, now: float) -> TrialColumns:
-        logs = (table.node_log, table.pod_log, table.start_log, promised.log)
-        epochs = (table.log_epoch, promised.log_epoch)
-        if epochs != self._epochs or token != self._token:
-            self._columns = TrialColumns(len(table), is_kept=True)
+    def follow(self, token: Hashable, n: int, now: float) -> TrialColumns:
+        changes = [cursor.take() for cursor in self._cursors]
+        rows = {row for each in changes if each is not EVERYTHING for row in each}
+        if token != self._token or EVERYTHING in changes:
+            self._columns = TrialColumns(n, is_kept=True)
+            self._token = token
         else:
-            rows = set(chain.from_iterable(log[seen:] for log, seen in zip(logs, self._lengths, strict=True)))
             if rows:
                 self._columns.forget(np.fromiter(rows, np.int64, len(rows)))
             self._columns.forget_before(now)
-        self._token, self._epochs = token, epochs
-        self._lengths = (len(logs[0]), len(logs[1]), len(logs[2]), len(logs[3]))
         return self._columns
 
 

@@ -115,9 +115,9 @@ class VolumeRestrictions:
         return Verdict.choose(ids, (DISK_CONFLICT, CLAIM_IN_USE)) if ids.any() else None
 
     def _suspects(self, disks: Sequence[Volume], nodes: NodeRows) -> set[int]:
-        """Positions of the nodes where a pod has a disk of the same name, and of all hypothetical ones."""
+        """Positions of the nodes where a pod has a disk of the same name, and of those whose pods a dry run moved."""
         rows = self._disks.rows(disks)
-        suspects = set(nodes.hypothetical)
+        suspects = set(nodes.moved_since(self._cluster.table))
         if nodes.index is None:
             suspects |= rows
         elif rows:

@@ -26,7 +26,7 @@ from mooring.queue.active import ActiveQueue, priority_sort
 from mooring.queue.backoff import BackoffQueue
 from mooring.queue.hints import HintTable, Strategy
 from mooring.queue.in_flight import InFlight
-from mooring.queue.nominator import PodLookup, QueueNominator
+from mooring.queue.nominator import QueueNominator
 from mooring.queue.pending import PendingPod, describe
 from mooring.queue.profile import QueueProfile
 from mooring.queue.queued_pod import QueuedPodInfo
@@ -65,7 +65,7 @@ class SchedulingQueue:
         *,
         options: QueueOptions | None = None,
         recorder: QueueRecorder | None = None,
-        known_pods: PodLookup | None = None,
+        nominator: QueueNominator | None = None,
     ) -> None:
         self.options = options or QueueOptions()
         self.scheduling_cycle = 0
@@ -87,7 +87,8 @@ class SchedulingQueue:
         )
         self._unschedulable = UnschedulablePods()
         self._in_flight = InFlight(self._recorder)
-        self.nominator = QueueNominator(self._waiting_info, known_pods)
+        self.nominator = nominator or QueueNominator()
+        self.nominator.waiting = self._waiting_info
         self._started = clock.monotonic()
         self._left_over_round = self._started
         self._sequence = 0

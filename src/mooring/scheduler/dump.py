@@ -9,6 +9,8 @@ from mooring.api.core import Node
 from mooring.api.times import format_time
 from mooring.client.informer import InformerSet
 from mooring.scheduler.scheduler import Scheduler
+from mooring.state.cluster import Cluster
+from mooring.state.node_info import NodeInfo
 
 log = logging.getLogger("mooring.scheduler.dump")
 
@@ -45,11 +47,11 @@ def dump(scheduler: Scheduler, informers: InformerSet) -> None:
     cluster = scheduler.cluster
     cached_nodes = {name for name, info in cluster.table.nodes.items() if info.node is not None}
     _compare("nodes", cached_nodes, {node.name for node in informers["nodes"] if isinstance(node, Node)})
-    cached = {pod.pod.key for pod in cluster.pods() if not pod.assumed}
+    cached = {pod.pod.key for pod in cluster.pods() if not cluster.is_assumed(pod.uid)}
     _compare("pods", cached, {pod.key for pod in informers["pods"] if pod.spec.node_name})
     for name in sorted(cached_nodes):
         info = cluster.table.nodes[name]
-        log.info("Dump of cached NodeInfo: node %s, %d pods: %s", name, len(info.pods), _keys(info.pods.values()))
+        log.info("Dump of cached NodeInfo: node %s, %d pods: %s", name, len(info.pods), _keys(cluster, info))
     for pod in scheduler.queue.pending_pods():
         log.info("Dump of scheduling queue: %s/%s %s, attempts %d", pod.namespace, pod.name, pod.queue, pod.attempts)
 
@@ -62,5 +64,5 @@ def _compare(what: str, cached: set[str], watched: set[str]) -> None:
         log.info("Cache of %s agrees with the watches: %d", what, len(cached))
 
 
-def _keys(pods: Any) -> str:
-    return " ".join(pod.pod.key + (" (assumed)" if pod.assumed else "") for pod in pods)
+def _keys(cluster: Cluster, info: NodeInfo) -> str:
+    return " ".join(pod.pod.key + (" (assumed)" if cluster.is_assumed(uid) else "") for uid, pod in info.pods.items())

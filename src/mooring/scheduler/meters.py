@@ -224,8 +224,7 @@ class Meters:
                 self.metrics.pending_pods.labels(name).set(count)
             pods = cluster.pods()
             nodes = sum(info.node is not None for info in cluster.table.nodes.values())
-            assumed = sum(pod.assumed for pod in pods)
-            for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", assumed)):
+            for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", cluster.num_assumed)):
                 self.metrics.cache_size.labels(kind).set(count)
             for profile in self._profiles.values():
                 profile.spread_evaluations()

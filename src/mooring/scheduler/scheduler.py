@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -63,7 +63,6 @@ from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 from mooring.state.cluster import Cluster
-from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler")
 _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
@@ -95,21 +94,6 @@ class Options:
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
-
-
-class _LateNominator:
-    """The queue's nominations, for plugins that are made before the queue: it needs theirs in turn."""
-
-    queue: QueueNominator
-
-    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        return self.queue.nominated_pods(node_name)
-
-    def nominated_nodes(self) -> Collection[str]:
-        return self.queue.nominated_nodes()
-
-    def changes_since(self, position: int) -> tuple[Sequence[str] | None, int]:
-        return self.queue.changes_since(position)
 
 
 class Scheduler:
@@ -145,7 +129,7 @@ class Scheduler:
         self._limits.on_timeout = self.meters.timed_out
         self._thread: DecisionThread | None = None  # for decisions that ask extenders
         self.decisions = 0
-        self._nominator = nominator = _LateNominator()
+        self._nominator = nominator = QueueNominator(known=self.pods.get)
         pre_binding: dict[str, PreBinding] = {}
         self.preemptions = PreemptionExecutor(
             self._writer,
@@ -166,9 +150,8 @@ class Scheduler:
             self._clock,
             options=self._queue_options(config),
             recorder=self.meters,
-            known_pods=self.pods.get,
+            nominator=nominator,
         )
-        nominator.queue = self.queue.nominator
         self.binding = BindingCycle(
             self.queue,
             self.waiting_pods,

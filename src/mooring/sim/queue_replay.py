@@ -6,7 +6,7 @@ scheduler; the clock jumps to whatever is due next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -19,29 +19,16 @@ from mooring.engine.build import build
 from mooring.engine.decision import Decision, Outcome
 from mooring.errors import InputError
 from mooring.framework.registry import Registry
+from mooring.queue.nominator import QueueNominator
 from mooring.queue.profile import from_runtime
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object
 from mooring.state.cluster import Cluster
-from mooring.state.pod_info import PodInfo
 
 BETWEEN_STEPS_S = 0.05  # what a recording leaves between two things that happen
 MAX_ATTEMPTS = 1000  # per step; more means that a pod wakes itself
-
-
-class LateNominator:
-    """Profiles want to know the nominator before the queue, which holds it, can know the profiles."""
-
-    def __init__(self) -> None:
-        self.queue: SchedulingQueue | None = None
-
-    def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        return () if self.queue is None else self.queue.nominator.nominated_pods(node_name)
-
-    def nominated_nodes(self) -> Collection[str]:
-        return () if self.queue is None else self.queue.nominator.nominated_nodes()
 
 
 class QueueReplay:
@@ -55,7 +42,8 @@ class QueueReplay:
     ) -> None:
         self.cluster = Cluster()
         self.clock = VirtualClock(latest_time(case.get("objects", ())) + 0.3)
-        nominator = LateNominator()
+        self.pods: dict[str, Pod] = {}
+        nominator = QueueNominator(known=self.pods.get)
         self.built = build(
             config or config_from_dict(case.get("config")),
             self.cluster,
@@ -63,9 +51,8 @@ class QueueReplay:
             nominator=nominator,
             registry=registry,
         )
-        self.pods: dict[str, Pod] = {}
         profiles = [from_runtime(profile) for profile in self.built.profiles.values()]
-        self.queue = nominator.queue = SchedulingQueue(profiles, self.clock, known_pods=self.pods.get)
+        self.queue = SchedulingQueue(profiles, self.clock, nominator=nominator)
         self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
         self._seen: dict[str, int] = {}  # attempts at each pod before the last action

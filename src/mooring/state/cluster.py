@@ -9,6 +9,7 @@ none since 1.36.
 from __future__ import annotations
 
 from copy import copy
+from typing import Self
 
 from mooring.api.core import Namespace, Node, Pod
 from mooring.api.meta import Object
@@ -18,27 +19,57 @@ from mooring.state.node_table import NodeTable
 from mooring.state.objects import Objects
 from mooring.state.pod_index import PodIndex
 from mooring.state.pod_info import NO_TERMS, PodInfo, PodInterner
+from mooring.state.sharing import Forkable
 from mooring.state.term_index import TermIndex
 
 
-class Cluster:
+class Cluster(Forkable):
     """Everything a decision reads. One owner changes it; a decision never does."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.table = NodeTable()
         self.objects = Objects()
-        self.pod_index = PodIndex()
-        self.terms = TermIndex()
+        self.pod_index = PodIndex(self.table)
+        self.terms = TermIndex(self.table)
         self.interner = PodInterner()
         self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
         self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
+        self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
+
+    # ---- forks -------------------------------------------------------------------------------------------------
+
+    def fork(self) -> Self:
+        """A cluster for a question. It shares what neither has changed; no change to one is seen by the other."""
+        fork = self.__class__.__new__(self.__class__)
+        Forkable.__init__(fork)
+        fork.table = self.table.fork()
+        fork.objects = self.objects.fork()
+        fork.pod_index = self.pod_index.fork(fork.table)
+        fork.terms = self.terms.fork(fork.table)
+        fork.interner = self.interner
+        fork.claim_users, fork._pods, fork._assumed = self.claim_users, self._pods, self._assumed
+        self.share_with(fork, 1)
+        return fork
+
+    def _own(self) -> None:
+        if not self.is_alone():
+            self.shared = 0
+            self.claim_users = dict(self.claim_users)
+            self._pods, self._assumed = dict(self._pods), set(self._assumed)
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> NodeRows:
-        """All nodes in order, up to date. Valid until the next change."""
+    def nodes(self) -> NodeRows:
+        """All nodes in order, up to date, for one decision: what is read from it changes with the cluster."""
         self.table.refresh()
         return NodeRows(self.table)
+
+    def snapshot(self) -> NodeRows:
+        """All nodes in order as they are now, for as long as it is held."""
+        table = self.table.fork()
+        table.refresh()
+        return NodeRows(table)
 
     def pod(self, uid: str) -> PodInfo | None:
         """The counted pod with this uid: running or assumed."""
@@ -47,9 +78,12 @@ class Cluster:
     def pods(self) -> list[PodInfo]:
         return list(self._pods.values())
 
+    @property
+    def num_assumed(self) -> int:
+        return len(self._assumed)
+
     def is_assumed(self, uid: str) -> bool:
-        pod = self._pods.get(uid)
-        return pod is not None and pod.assumed
+        return uid in self._assumed
 
     def info(self, pod: Pod) -> PodInfo:
         """Look at a pod that is not (yet) counted: its shape and class."""
@@ -86,7 +120,7 @@ class Cluster:
         uid = pod.metadata.uid
         old = self._pods.get(uid)
         if not pod.spec.node_name:
-            if old is not None and not old.assumed:
+            if old is not None and uid not in self._assumed:
                 self._uncount(old)
             return
         if pod.is_finished:
@@ -96,13 +130,24 @@ class Cluster:
         info = self.interner.info(pod)
         if old is not None:
             if _counts_alike(old, info):
-                started = old.pod.status.start_time != pod.status.start_time
-                old.pod, old.assumed = pod, False  # nothing that columns hold has changed
-                if old.node is not None:
-                    self.table.touch(old.node, info.shape.host_ports, started=started)
+                self._update(old, info)
                 return
             self._uncount(old)
         self._count(info, pod.spec.node_name)
+
+    def _update(self, old: PodInfo, new: PodInfo) -> None:
+        """Take over a pod's new version, of which nothing has changed that columns hold."""
+        if self.shared:
+            self._own()
+        self._assumed.discard(old.uid)
+        started = old.pod.status.start_time != new.pod.status.start_time
+        if not (self.has_relatives() or self.table.has_relatives()):
+            old.pod = new.pod
+        else:  # a fork holds the old one
+            new.terms = old.terms
+            self._pods[old.uid] = new
+            self.table.replace_pod(new)
+        self.table.touch(self.table.nodes[new.pod.spec.node_name], new.shape.host_ports, started=started)
 
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that is gone; one that was never known is no mistake."""
@@ -115,19 +160,19 @@ class Cluster:
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.pod.key} is already counted on {self._pods[pod.uid].pod.spec.node_name}")
         placed = PodInfo(_with_node_name(pod.pod, node_name), pod.shape, pod.cls)
-        placed.assumed = True
         self._count(placed, node_name)
+        self._assumed.add(placed.uid)
         return placed
 
     def forget(self, uid: str) -> None:
         """Take back an assumption; a pod that the API server has confirmed stays."""
-        pod = self._pods.get(uid)
-        if pod is not None and pod.assumed:
-            self._uncount(pod)
+        if uid in self._assumed:
+            self._uncount(self._pods[uid])
 
     def _count(self, pod: PodInfo, node_name: str) -> None:
+        if self.shared:
+            self._own()
         node = self.table.info(node_name)
-        pod.node = node
         self._pods[pod.uid] = pod
         self.table.add_pod(node, pod)
         self.pod_index.add(pod.cls, node)
@@ -142,9 +187,11 @@ class Cluster:
             self.claim_users[key] = self.claim_users.get(key, 0) + 1
 
     def _uncount(self, pod: PodInfo) -> None:
-        node = pod.node
-        assert node is not None
+        if self.shared:
+            self._own()
+        node = self.table.nodes[pod.pod.spec.node_name]
         del self._pods[pod.uid]
+        self._assumed.discard(pod.uid)
         self.table.remove_pod(node, pod)
         self.pod_index.add(pod.cls, node, -1)
         if pod.terms is not NO_TERMS:
@@ -154,7 +201,6 @@ class Cluster:
             self.claim_users[key] -= 1
             if not self.claim_users[key]:
                 del self.claim_users[key]
-        pod.node = None
 
 
 def _counts_alike(old: PodInfo, new: PodInfo) -> bool:

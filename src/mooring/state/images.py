@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from mooring.api.core import Node
-from mooring.state.node_info import NodeInfo
+from mooring.state.sharing import stamps
 
 
 class ImageState:
     """One image name in the cluster; its size is what the first node to report it said."""
 
-    __slots__ = ("nodes", "size")
+    __slots__ = ("nodes", "owner", "size")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, owner: object) -> None:
         self.size = size
-        self.nodes: set[NodeInfo] = set()
+        self.nodes: set[str] = set()
+        self.owner = owner  # who may write to it
 
 
 class ImageStates:
@@ -25,70 +26,98 @@ class ImageStates:
     """
 
     def __init__(self) -> None:
-        self.version = 0  # grows when a snapshot sees other numbers than the one before
+        self.version = next(stamps)  # another number when a snapshot sees other numbers than the one before
         self._states: dict[str, ImageState] = {}
-        self._on_node: dict[NodeInfo, dict[str, int]] = {}  # name -> size as frozen for that node
-        self._spread: dict[NodeInfo, dict[str, int]] = {}  # name -> number of nodes, frozen at the last snapshot
-        self._changed: set[NodeInfo] = set()
+        self._on_node: dict[str, dict[str, int]] = {}  # node -> image -> size as frozen for that node
+        self._spread: dict[str, dict[str, int]] = {}  # node -> image -> number of nodes, as of the last snapshot
+        self._changed: set[str] = set()
+        self._token = object()
 
-    def set_node(self, info: NodeInfo, node: Node) -> None:
-        self._drop(info)
-        self.version += 1
+    def copy(self) -> ImageStates:
+        """The same images for a fork of the table; afterwards both copy what they share before they write to it."""
+        copy = ImageStates.__new__(ImageStates)
+        copy.version = self.version
+        copy._states, copy._on_node, copy._spread = dict(self._states), dict(self._on_node), dict(self._spread)
+        copy._changed = set(self._changed)
+        self._token, copy._token = object(), object()
+        return copy
+
+    def _writable(self, name: str) -> ImageState:
+        state = self._states[name]
+        if state.owner is not self._token:
+            copy = self._states[name] = ImageState(state.size, self._token)
+            copy.nodes = set(state.nodes)
+            return copy
+        return state
+
+    def set_node(self, node: Node) -> None:
+        name = node.metadata.name
+        if not node.status.images and name not in self._on_node:
+            if name in self._spread:
+                self._changed.add(name)
+            return
+        self._drop(name)
+        self.version = next(stamps)
         sizes: dict[str, int] = {}
         for image in node.status.images:
-            for name in image.names:
-                state = self._states.get(name)
-                if state is None:
-                    state = self._states[name] = ImageState(image.size_bytes)
-                state.nodes.add(info)
-                sizes[name] = state.size
+            for image_name in image.names:
+                if image_name not in self._states:
+                    self._states[image_name] = ImageState(image.size_bytes, self._token)
+                state = self._writable(image_name)
+                state.nodes.add(name)
+                sizes[image_name] = state.size
         if sizes:
-            self._on_node[info] = sizes
-        self._changed.add(info)
+            self._on_node[name] = sizes
+        self._changed.add(name)
 
-    def remove_node(self, info: NodeInfo) -> None:
-        self._drop(info)
-        self.version += 1
-        self._changed.discard(info)
-        self._spread.pop(info, None)
+    def remove_node(self, name: str) -> None:
+        self._changed.discard(name)
+        if name in self._on_node or name in self._spread:
+            self._drop(name)
+            self.version = next(stamps)
+            self._spread.pop(name, None)
 
-    def _drop(self, info: NodeInfo) -> None:
-        for name in self._on_node.pop(info, ()):
-            state = self._states[name]
-            state.nodes.discard(info)
+    def _drop(self, name: str) -> None:
+        for image_name in self._on_node.pop(name, ()):
+            state = self._writable(image_name)
+            state.nodes.discard(name)
             if not state.nodes:
-                del self._states[name]
+                del self._states[image_name]
 
-    def touch(self, info: NodeInfo) -> None:
+    def has(self, name: str) -> bool:
+        """Report whether the node holds any image."""
+        return name in self._on_node
+
+    def touch(self, name: str) -> None:
         """Remember that this node changed in some way, so that the next snapshot copies its numbers anew."""
-        if info in self._on_node:
-            self._changed.add(info)
+        self._changed.add(name)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether ``refresh`` has something to do."""
+        return bool(self._changed)
 
     def refresh(self) -> None:
         """Take over the numbers of the nodes that changed since the last snapshot."""
-        for info in self._changed:
-            sizes = self._on_node.get(info)
-            spread = {name: len(self._states[name].nodes) for name in sizes} if sizes else None
-            if spread != self._spread.get(info):
-                self.version += 1
+        for name in self._changed:
+            sizes = self._on_node.get(name)
+            spread = {image: len(self._states[image].nodes) for image in sizes} if sizes else None
+            if spread == self._spread.get(name):
+                continue
+            self.version = next(stamps)
             if spread is None:
-                self._spread.pop(info, None)
+                self._spread.pop(name, None)
             else:
-                self._spread[info] = spread
+                self._spread[name] = spread
         self._changed.clear()
 
-    def holders(self, name: str) -> list[tuple[NodeInfo, int, int]]:
+    def holders(self, image: str) -> list[tuple[str, int, int]]:
         """(node, size, number of nodes as that node's snapshot has it) for every node with the image."""
-        state = self._states.get(name)
+        state = self._states.get(image)
         if state is None:
             return []
         return [
-            (info, self._on_node[info][name], self._spread[info][name]) for info in state.nodes if info in self._spread
+            (name, self._on_node[name][image], self._spread[name][image])
+            for name in state.nodes
+            if name in self._spread
         ]
-
-    def on_node(self, info: NodeInfo, name: str) -> tuple[int, int] | None:
-        """(size, number of nodes) of an image on one node; None if it is not there."""
-        sizes = self._on_node.get(info)
-        if not sizes or name not in sizes:
-            return None
-        return sizes[name], self._spread[info][name]

@@ -9,7 +9,7 @@ from mooring.state.pod_info import HostPort, PodInfo
 class NodeInfo:
     """A node and its pods. Pods may come before their node, and stay after it: then ``node`` is None and ``row`` -1."""
 
-    __slots__ = ("host_ports", "name", "node", "pods", "row", "table_generation")
+    __slots__ = ("has_own_pods", "host_ports", "name", "node", "owner", "pods", "row", "stamp")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -19,11 +19,30 @@ class NodeInfo:
         # takes the port with it.
         self.host_ports: set[HostPort] = set()
         self.row = -1
-        self.table_generation = -1  # the layout of the table that ``row`` belongs to
+        # Only the table that owns it writes to it, and only if it has not been forked since ``stamp``.
+        self.owner: object = None
+        self.stamp = 0
+        self.has_own_pods = True  # otherwise ``pods`` and ``host_ports`` are copied before they are written
 
     @property
     def labels(self) -> dict[str, str]:
         return {} if self.node is None else self.node.metadata.labels
+
+    def copy(self) -> NodeInfo:
+        """The same node for another table; the pods are shared until they are written."""
+        copy = NodeInfo.__new__(NodeInfo)
+        copy.name = self.name
+        copy.node = self.node
+        copy.pods = self.pods
+        copy.host_ports = self.host_ports
+        copy.row = self.row
+        copy.has_own_pods = False
+        return copy
+
+    def own_pods(self) -> None:
+        self.pods = dict(self.pods)
+        self.host_ports = set(self.host_ports)
+        self.has_own_pods = True
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name}, row {self.row}, {len(self.pods)} pods)"

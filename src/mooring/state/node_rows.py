@@ -1,8 +1,7 @@
-"""What a plugin is shown: some rows of the node table, as arrays, or a hypothesis about them.
+"""What a plugin is shown: some rows of a node table, as arrays.
 
-``NodeRows`` reads the table. ``ForkedRows`` is the same set of rows with pods
-taken away or added in thought: its own copies of the few columns that pods
-change. A rule reads both in the same way and cannot tell which it got.
+The table may be the cluster's own or a fork of it, a hypothesis. A rule reads
+both in the same way and cannot tell which it got.
 """
 
 from __future__ import annotations
@@ -28,12 +27,14 @@ CPU_AND_MEMORY: Rows = np.array([0, 1])
 class NodeRows:
     """Rows of the table: all of them (``index`` is None) or those listed. Arrays are read-only by agreement."""
 
-    __slots__ = ("_all", "_gathered", "_infos", "index", "table")
+    __slots__ = ("_all", "_gathered", "_given", "_infos", "index", "table")
 
-    def __init__(self, table: NodeTable, index: Rows | None = None) -> None:
+    def __init__(self, table: NodeTable, index: Rows | None = None, infos: Sequence[NodeInfo] | None = None) -> None:
+        """``infos`` stand for the nodes instead of the table's: an extender's nodes carry what it wrote of them."""
         self.table = table
         self.index = index
         self._all = table.infos  # as laid out now: a later layout makes a new list
+        self._given = infos
         self._infos: Sequence[NodeInfo] | None = None
         self._gathered: dict[tuple[str, ...], NDArray[np.int64]] = {}  # several plugins of a cycle ask for the same
 
@@ -52,29 +53,38 @@ class NodeRows:
 
     @property
     def infos(self) -> Sequence[NodeInfo]:
+        if self._given is not None:
+            return self._given
         if self.index is None:
             return self._all
-        if self._infos is None:
+        if self._infos is None or self.table.base is not None:  # a fork replaces the info of a node that it changes
             self._infos = [self._all[row] for row in self.index.tolist()]
         return self._infos
 
     def pods(self, i: int) -> Iterable[PodInfo]:
         """The pods on the i-th of these nodes."""
-        return self.infos[i].pods.values()
+        if not self.table.counts_pods:
+            return ()
+        return self._all[i if self.index is None else int(self.index[i])].pods.values()
 
-    @property
-    def hypothetical(self) -> Iterable[int]:
-        """Positions of the nodes whose pods are not what the table counts: what a column per table cannot answer."""
-        return ()
+    def moved_since(self, base: NodeTable) -> Iterable[int]:
+        """Positions of the nodes whose pods are not those of ``base``, the table that this is perhaps a fork of.
 
-    @property
-    def has_images(self) -> bool:
-        """Whether the table's image states hold for these nodes."""
-        return True
+        A plugin that keeps a column of its own, made from that table's pods, looks at these nodes one by one.
+        """
+        if self.table is base:
+            return ()
+        moved = self.table.moved_since(base)
+        if moved is None or not self.table.counts_pods:
+            return range(len(self))
+        if self.index is None:
+            return moved
+        return [i for i, row in enumerate(self.index.tolist()) if row in moved]
 
     def subset(self, positions: Rows) -> NodeRows:
         """These of the rows, by position among them."""
-        return NodeRows(self.table, positions if self.index is None else self.index[positions])
+        given = None if self._given is None else [self._given[i] for i in positions.tolist()]
+        return NodeRows(self.table, positions if self.index is None else self.index[positions], given)
 
     # ---- resources ---------------------------------------------------------------------------------------------
 
@@ -161,13 +171,16 @@ class NodeRows:
     # ---- pods by selector --------------------------------------------------------------------------------------
 
     def counts(self, column: CountColumn) -> NDArray[np.int64]:
-        dense = column.dense(len(self.table.infos), self.table.generation)
+        """The column's number on each node. Pods that a dry run has moved are counted by its cycle state instead."""
+        if not self.table.counts_pods:
+            return np.zeros(len(self), np.int64)
+        dense = column.dense()
         return dense if self.index is None else dense[self.index]
 
     def counts_by_domain(self, column: CountColumn, key: str) -> NDArray[np.int64]:
         """The column summed over the domains of a label key; nodes without the label are in none."""
-        if self.index is None:
-            return column.by_domain(self.table.label(key), self.table.generation)
+        if self.index is None and self.table is column.table:
+            return column.by_domain(self.table.label(key))
         return sum_by_domain(self.label_ids(key), self.counts(column), len(self.table.label(key).values))
 
     def at_domain(self, key: str, by_domain: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -178,159 +191,15 @@ class NodeRows:
         """Where one of these host ports is taken: same protocol and port, and equal or wildcard addresses."""
         conflict = np.zeros(len(self.table.infos), np.bool_)
         for want in wanted:
-            for info in self.table.port_users.get(want[1:], ()):
+            for name in self.table.port_users.get(want[1:], ()):
+                info = self.table.nodes[name]
                 if info.row >= 0 and any(ports_clash(want, have) for have in info.host_ports):
                     conflict[info.row] = True
         return conflict if self.index is None else conflict[self.index]
 
-    def fork(self) -> ForkedRows:
-        return ForkedRows(self)
-
-
-class ForkedRows(NodeRows):
-    """The same rows under a hypothesis: pods can be taken away and added, and only this copy notices."""
-
-    __slots__ = ("_moves", "_non_zero", "_pod_count", "_ports", "_requested")
-
-    def __init__(self, base: NodeRows) -> None:
-        super().__init__(base.table, base.rows)
-        self._requested: NDArray[np.int64] = base.table.requested[:, self.index]  # [resource, node]
-        self._non_zero: NDArray[np.int64] = base.table.non_zero_requested[:, self.index]  # [cpu | memory, node]
-        self._pod_count: NDArray[np.int64] = base.table.pod_count[self.index]  # [node]
-        self._moves: dict[int, list[tuple[PodInfo, int]]] = {}  # by node, what was added (1) or taken away (-1)
-        self._ports: dict[int, set[HostPort]] = {}  # only of the nodes whose taken ports were changed
-        if isinstance(base, ForkedRows):
-            self._requested = base._requested.copy()
-            self._non_zero = base._non_zero.copy()
-            self._pod_count = base._pod_count.copy()
-            self._moves = {i: list(moves) for i, moves in base._moves.items()}
-            self._ports = {i: set(ports) for i, ports in base._ports.items()}
-
-    def requested(self, resource: str) -> NDArray[np.int64]:
-        index = self.table.resources.get(resource)
-        if index is None or index >= len(self._requested):
-            return np.zeros(len(self), np.int64)
-        row: NDArray[np.int64] = self._requested[index]
-        return row
-
-    def requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
-        indices = self.table.indices(resources)
-        for resource in resources:
-            self._widened(resource)
-        matrix: NDArray[np.int64] = self._requested[indices]
-        return matrix
-
-    def non_zero_requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
-        return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
-
-    def non_zero_requested(self, resource: str) -> NDArray[np.int64]:
-        if resource not in ("cpu", "memory"):
-            return self.requested(resource)
-        row: NDArray[np.int64] = self._non_zero[0 if resource == "cpu" else 1]
-        return row
-
-    @property
-    def pod_count(self) -> NDArray[np.int64]:
-        return self._pod_count
-
-    def pods(self, i: int) -> Iterable[PodInfo]:
-        pods: Iterable[PodInfo] = self.infos[i].pods.values()
-        moves = self._moves.get(i)
-        if moves is None:
-            return pods
-        left = {pod.uid: pod for pod in pods}
-        for pod, sign in moves:
-            if sign > 0:
-                left[pod.uid] = pod
-            else:
-                left.pop(pod.uid, None)
-        return left.values()
-
-    @property
-    def hypothetical(self) -> Iterable[int]:
-        return self._moves.keys()
-
-    def subset(self, positions: Rows) -> ForkedRows:
-        picked = ForkedRows(NodeRows(self.table, self.rows[positions]))
-        picked._requested = self._requested[:, positions]
-        picked._non_zero = self._non_zero[:, positions]
-        picked._pod_count = self._pod_count[positions]
-        moved = list(enumerate(positions.tolist()))
-        picked._moves = {new: list(self._moves[old]) for new, old in moved if old in self._moves}
-        picked._ports = {new: set(self._ports[old]) for new, old in moved if old in self._ports}
-        return picked
-
-    def port_conflicts(self, wanted: Iterable[HostPort]) -> Mask:
-        wanted = tuple(wanted)
-        conflict = NodeRows(self.table, self.index).port_conflicts(wanted)
-        for i, taken in self._ports.items():
-            conflict[i] = any(ports_clash(want, have) for want in wanted for have in taken)
-        return conflict
-
-    # ---- the hypothesis ----------------------------------------------------------------------------------------
-
-    def add_pod(self, i: int, pod: PodInfo) -> None:
-        self._move(i, pod, 1)
-        self._count(i, pod, 1)
-
-    def remove_pod(self, i: int, pod: PodInfo) -> None:
-        if all(other.uid != pod.uid for other in self.pods(i)):
-            raise KeyError(pod.uid)
-        self._move(i, pod, -1)
-        self._count(i, pod, -1)
-
-    def move_pods(self, moves: Iterable[tuple[int, PodInfo]], sign: int) -> None:
-        """Add (1) or take away (-1) many pods at once, counting those that ask for the same once for all nodes."""
-        alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
-        for i, pod in moves:
-            self._move(i, pod, sign)
-            known = alike.get(pod.shape.placement_id)
-            if known is None:
-                alike[pod.shape.placement_id] = pod, [i]
-            else:
-                known[1].append(i)
-        n = len(self)
-        for pod, positions in alike.values():
-            if len(positions) == 1:
-                self._count(positions[0], pod, sign)
-                continue
-            shape = pod.shape
-            many = sign * np.bincount(np.array(positions), minlength=n)
-            for name, amount in shape.requests.items():
-                index = self._widened(name)  # first: it may make room
-                self._requested[index] += many * amount
-            self._non_zero[0] += many * shape.non_zero_cpu
-            self._non_zero[1] += many * shape.non_zero_memory
-            self._pod_count += many
-
-    def _move(self, i: int, pod: PodInfo, sign: int) -> None:
-        moves = self._moves.get(i)
-        if moves is None:
-            moves = self._moves[i] = []
-        moves.append((pod, sign))
-        if pod.shape.host_ports:
-            taken = self._ports.setdefault(i, set(self.infos[i].host_ports))
-            if sign > 0:
-                taken.update(pod.shape.host_ports)
-            else:
-                taken.difference_update(pod.shape.host_ports)
-
-    def _count(self, i: int, pod: PodInfo, sign: int) -> None:
-        shape = pod.shape
-        for name, amount in shape.requests.items():
-            index = self._widened(name)  # first: it may make room
-            self._requested[index, i] += sign * amount
-        self._non_zero[0, i] += sign * shape.non_zero_cpu
-        self._non_zero[1, i] += sign * shape.non_zero_memory
-        self._pod_count[i] += sign
-
-    def _widened(self, resource: str) -> int:
-        """The resource's index; a hypothesis may bring one that no node or pod had."""
-        index = self.table.resource_index(resource)
-        if index >= len(self._requested):
-            missing = np.zeros((index + 1 - len(self._requested), len(self)), np.int64)
-            self._requested = np.concatenate((self._requested, missing))
-        return index
+    def fork(self) -> NodeRows:
+        """The same rows of a table of their own, for a hypothesis."""
+        return NodeRows(self.table.fork(), self.index)
 
 
 def _stacked(columns: list[NDArray[np.int64]], n: int) -> NDArray[np.int64]:

@@ -2,13 +2,15 @@
 
 Arrays are laid out ``[resource, node]`` so that a rule about one resource
 reads memory in a straight line. A pod that comes or goes touches one row; a
-node that comes or goes re-lays the table, once, when the next snapshot is
-taken.
+node that comes or goes re-lays the table, once, when the table is next read.
+
+``fork`` gives a table of its own for a hypothesis: it shares every column with
+this one, and each of the two copies a column before it writes to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,79 +18,34 @@ from numpy.typing import NDArray
 from mooring.api.core import Node, Taint
 from mooring.api.quantity import milli_value_of, value_of
 from mooring.errors import ParseError
+from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.images import ImageStates
+from mooring.state.label_column import MISSING, LabelColumn
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_tree import NodeTree
-from mooring.state.pod_info import HostPort, PodInfo
+from mooring.state.pod_info import HostPort, PodInfo, PodShape
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scalar_name
+from mooring.state.sharing import Forkable, stamps
 
-MAX_LOG = 100_000
-MISSING = -1  # the id of a label that a node does not have
 NOBODY = 2**31  # above every priority
 SLACK = 64  # label values and sets of taints that are kept although no node has them any more
 
+# Parts that a fork shares with its parent, each copied as a whole.
+POD_COLUMNS, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 16
+EVERY_PART = 31
 
-class LabelColumn:
-    """One label key over all nodes: an id per distinct value, -1 where the label is missing."""
-
-    __slots__ = ("_id_of", "_present", "ids", "values", "version")
-
-    def __init__(self) -> None:
-        self.ids: NDArray[np.int32] = np.empty(0, np.int32)  # [node]
-        self.values: list[str] = []
-        self.version = 0  # grows when a row's id changes, for those who keep something by id
-        self._id_of: dict[str, int] = {}
-        self._present: tuple[int, NDArray[np.bool_], bool] | None = None
-
-    def put(self, row: int, value: str | None) -> None:
-        """Write a row's value."""
-        new = self.intern(value)
-        if self.ids[row] != new:
-            self.ids[row] = new
-            self.version += 1
-
-    def renumber_rows(self, ids: NDArray[np.int32]) -> None:
-        """Take a column whose rows have moved."""
-        self.ids = ids
-        self.version += 1
-
-    def present(self) -> tuple[NDArray[np.bool_], bool]:
-        """Which values some node has ([id]), and whether every node has the label."""
-        known = self._present
-        if known is None or known[0] != self.version or len(known[1]) != len(self.values):
-            by_id = np.bincount(self.ids + 1, minlength=len(self.values) + 1)
-            known = self._present = (self.version, by_id[1:] > 0, not by_id[0])
-        return known[1], known[2]
-
-    def id_of(self, value: str) -> int:
-        """The id of a value; one that no node has gets an id that equals none."""
-        return self._id_of.get(value, -2)
-
-    def intern(self, value: str | None) -> int:
-        if value is None:
-            return MISSING
-        found = self._id_of.get(value)
-        if found is None:
-            found = self._id_of[value] = len(self.values)
-            self.values.append(value)
-        return found
-
-    def forget_unused(self) -> None:
-        """Keep the values that a node has, numbered anew: names of nodes that are gone would pile up for ever."""
-        used, ids = np.unique(self.ids[self.ids >= 0], return_inverse=True)
-        self.ids[self.ids >= 0] = ids
-        self.version += 1
-        self.values = [self.values[i] for i in used.tolist()]
-        self._id_of = {value: i for i, value in enumerate(self.values)}
+__all__ = ["MISSING", "NOBODY", "LabelColumn", "NodeTable"]
 
 
-class NodeTable:
-    """All columns, and the log of rows that changed."""
+class NodeTable(Forkable):
+    """All columns, and the logs of rows that changed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.nodes: dict[str, NodeInfo] = {}  # also those without a node object (ghosts)
-        self.infos: list[NodeInfo] = []  # by row
-        self.generation = 0  # grows when rows move
+        self.infos: list[NodeInfo] = []  # by row; never shared
+        self.generation = next(stamps)  # another number when rows move
+        self.node_version = next(stamps)  # another number when rows move or a node object changes
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}  # name -> index
         self.allocatable: NDArray[np.int64] = np.zeros((3, 0), np.int64)  # [resource, node], cpu in thousandths
         self.requested: NDArray[np.int64] = np.zeros((3, 0), np.int64)  # [resource, node]
@@ -102,21 +59,115 @@ class NodeTable:
         self.feature_set: NDArray[np.int32] = np.zeros(0, np.int32)  # [node], index into feature_sets
         self.feature_sets: list[frozenset[str]] = [frozenset()]
         self.images = ImageStates()
-        self.port_users: dict[tuple[str, int], set[NodeInfo]] = {}  # (protocol, port) -> nodes where it is taken
-        self.node_log: list[int] = []  # rows whose node object changed, in order; positions are what caches remember
-        self.pod_log: list[int] = []  # rows whose pods changed
-        self.start_log: list[int] = []  # rows where nothing changed but when a pod started
-        self.log_epoch = 0  # grows when the logs start anew: positions from before mean nothing then
+        self.port_users: dict[tuple[str, int], set[str]] = {}  # (protocol, port) -> nodes where it is taken
         self.problems: dict[str, str] = {}  # node name -> what could not be read in it
+        self.node_log: ChangeLog[int] = ChangeLog()  # rows whose node object changed
+        self.pod_log: ChangeLog[int] = ChangeLog()  # rows whose pods changed
+        self.start_log: ChangeLog[int] = ChangeLog()  # rows where nothing changed but when a pod started
+        self.base: NodeTable | None = None  # what this is a fork of
+        self.counts_pods = True  # False for nodes that came from an extender: nothing is known of pods there
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
         self._indices: dict[tuple[str, ...], NDArray[np.int64]] = {}  # an index never changes once given
         self._tree = NodeTree()
         self._stale = False
+        self._key = object()  # marks the node infos that this table made
+        self._epoch = 0  # node infos from before it are shared with a fork
 
     def __len__(self) -> int:
         return len(self.infos)
+
+    # ---- forks -------------------------------------------------------------------------------------------------
+
+    def fork(self) -> NodeTable:
+        """A table for a hypothesis. Neither of the two sees what happens to the other from now on."""
+        fork = NodeTable.__new__(NodeTable)
+        fork.__dict__.update(self.__dict__)
+        self.share_with(fork, EVERY_PART)
+        fork.infos = list(self.infos)
+        fork.resources = dict(self.resources)
+        fork.node_log, fork.pod_log, fork.start_log = ChangeLog(), ChangeLog(), ChangeLog()
+        fork.base = self
+        fork._labels = {key: column.fork() for key, column in self._labels.items()}
+        fork._indices = {}
+        fork._key, fork._epoch = object(), 0
+        self._epoch = next(stamps)
+        return fork
+
+    def _own(self, part: int) -> None:
+        """Make a part writable: copy it, unless everybody who shares it is gone."""
+        if self.is_alone():
+            self._epoch = 0
+            return
+        self.shared &= ~part
+        if part == POD_COLUMNS:
+            self.requested = self.requested.copy()
+            self.non_zero_requested = self.non_zero_requested.copy()
+            self.pod_count = self.pod_count.copy()
+            self.lowest_priority = self.lowest_priority.copy()
+        elif part == NODE_COLUMNS:
+            self.allocatable = self.allocatable.copy()
+            self.allowed_pods = self.allowed_pods.copy()
+            self.unschedulable = self.unschedulable.copy()
+            self.taint_set, self.taint_sets = self.taint_set.copy(), list(self.taint_sets)
+            self.feature_set, self.feature_sets = self.feature_set.copy(), list(self.feature_sets)
+            self._taint_ids, self._feature_ids = dict(self._taint_ids), dict(self._feature_ids)
+            self.problems = dict(self.problems)
+            self._tree = self._tree.copy()
+        elif part == NAMES:
+            self.nodes = dict(self.nodes)
+        elif part == PORTS:
+            self.port_users = {port: set(users) for port, users in self.port_users.items()}
+        else:
+            self.images = self.images.copy()
+
+    def _writable(self, info: NodeInfo) -> NodeInfo:
+        """The node info itself if this table may write to it, or a copy that takes its place."""
+        if info.owner is self._key and info.stamp >= self._epoch:
+            return info
+        if self.shared and self.is_alone():
+            self._epoch = 0
+            if info.owner is self._key:
+                return info
+        if self.shared & NAMES:
+            self._own(NAMES)
+        copy = info.copy()
+        copy.owner, copy.stamp = self._key, self._epoch
+        self.nodes[copy.name] = copy
+        if copy.row >= 0:
+            self.infos[copy.row] = copy
+        return copy
+
+    def _with_own_pods(self, info: NodeInfo) -> NodeInfo:
+        info = self._writable(info)
+        if not info.has_own_pods:
+            info.own_pods()
+        return info
+
+    def forget_pods_and_images(self) -> None:
+        """Keep the nodes alone, without what runs on them or lies there."""
+        self.counts_pods = False
+        self.requested = np.zeros_like(self.requested)
+        self.non_zero_requested = np.zeros_like(self.non_zero_requested)
+        self.pod_count = np.zeros_like(self.pod_count)
+        self.lowest_priority = np.full_like(self.lowest_priority, NOBODY)
+        self.port_users = {}
+        self.images = ImageStates()
+        self.shared &= ~(POD_COLUMNS | PORTS | IMAGES)
+
+    def moved_since(self, base: NodeTable) -> set[int] | None:
+        """The rows whose pods differ from those of the table that this is a fork of; None: rows have moved."""
+        rows: set[int] = set()
+        table: NodeTable | None = self
+        while table is not base:
+            assert table is not None, "not a fork of that table"
+            changes = table.pod_log.since(0)
+            if changes is EVERYTHING:
+                return None
+            rows.update(changes)
+            table = table.base
+        return rows
 
     # ---- nodes -------------------------------------------------------------------------------------------------
 
@@ -124,52 +175,63 @@ class NodeTable:
         """The node of that name, made as a ghost if it is not known yet."""
         info = self.nodes.get(name)
         if info is None:
-            info = self.nodes[name] = NodeInfo(name)
+            info = NodeInfo(name)
+            info.owner, info.stamp = self._key, self._epoch
+            if self.shared & NAMES:
+                self._own(NAMES)
+            self.nodes[name] = info
         return info
 
     def set_node(self, node: Node) -> None:
         """Add a node or take over its new version."""
-        info = self.info(node.metadata.name)
+        info = self._writable(self.info(node.metadata.name))
         is_new = info.node is None
         info.node = node
+        self._own_nodes()
         self._tree.add(info.name, node.metadata.labels)
-        self.images.set_node(info, node)
+        self.images.set_node(node)
         if is_new:
             self._stale = True
         elif info.row >= 0:
             self._write_node(info)
-            self.node_log.append(info.row)
+            self.node_version = next(stamps)
+            self.node_log.note(info.row)
 
     def remove_node(self, name: str) -> None:
         """Forget the node object; pods that are still counted on it wait for it as on a ghost."""
         info = self.nodes.get(name)
         if info is None or info.node is None:
             return
+        self._own_nodes()
+        info = self._writable(info)
         info.node = None
         self._tree.remove(name)
-        self.images.remove_node(info)
+        self.images.remove_node(name)
         self.problems.pop(name, None)
         self._stale = True
         info.row = -1  # at once: if the node comes back before the next snapshot, it is a new one to lay out
         if not info.pods:
             del self.nodes[name]
 
+    def _own_nodes(self) -> None:
+        for part in (NODE_COLUMNS, NAMES, IMAGES):
+            if self.shared & part:
+                self._own(part)
+
     def refresh(self) -> None:
-        """Bring the layout up to date before a snapshot is read."""
+        """Bring the layout up to date before columns are read."""
         if self._stale:
             self._lay_out()
-        elif len(self.pod_log) + len(self.node_log) + len(self.start_log) > MAX_LOG:
-            self._start_logs()
-        self.images.refresh()
-
-    def _start_logs(self) -> None:
-        self.log_epoch += 1
-        self.node_log.clear()
-        self.pod_log.clear()
-        self.start_log.clear()
+        if self.images.is_stale:
+            if self.shared & IMAGES:
+                self._own(IMAGES)
+            self.images.refresh()
 
     def _lay_out(self) -> None:
         """Put the rows into node-tree order, keeping what is known of the nodes that stay."""
+        self._own_nodes()
+        if self.shared & POD_COLUMNS:
+            self._own(POD_COLUMNS)
         infos = [self.nodes[name] for name in self._tree.names()]
         n, width = len(infos), len(self.resources)
         old_rows = np.fromiter((info.row for info in infos), np.int64, n)
@@ -194,19 +256,32 @@ class NodeTable:
             label.renumber_rows(moved(label.ids.astype(np.int64)).astype(np.int32))
         assert self.allocatable.shape == (width, n)
         self.infos = infos
-        self.generation += 1
-        self._start_logs()
+        self.generation = self.node_version = next(stamps)
+        for log in (self.node_log, self.pod_log, self.start_log):
+            log.restart()
         self._stale = False
         for row, info in enumerate(infos):
             is_new = info.row < 0
-            info.row, info.table_generation = row, self.generation
+            if info.row != row:
+                info = self._at_row(info, row)
             if is_new:
                 self._write_node(info)
                 self.lowest_priority[row] = NOBODY
                 for pod in info.pods.values():
                     self._count_pod(info, pod, 1)
 
+    def _at_row(self, info: NodeInfo, row: int) -> NodeInfo:
+        """Move a node info to its new row."""
+        if info.owner is not self._key or info.stamp < self._epoch:
+            info = info.copy()
+            info.owner, info.stamp = self._key, self._epoch
+            self.nodes[info.name] = info
+        info.row = row
+        self.infos[row] = info
+        return info
+
     def _write_node(self, info: NodeInfo) -> None:
+        """Read the node object into its row. The caller has made the node columns writable."""
         node, row = info.node, info.row
         assert node is not None
         self.allocatable[:, row] = 0
@@ -227,7 +302,7 @@ class NodeTable:
         most = 2 * len(self.nodes) + SLACK
         if len(self.taint_sets) > most:
             self._forget_unused_taints()
-        self.taint_set[row] = self.intern_taints(node.spec.taints)
+        self.taint_set[row] = self._intern_taints(node.spec.taints)
         features = frozenset(node.status.declared_features)
         if features not in self._feature_ids:
             self._feature_ids[features] = len(self.feature_sets)
@@ -239,13 +314,13 @@ class NodeTable:
                 column.forget_unused()
             column.put(row, labels.get(key))
 
-    def intern_taints(self, taints: list[Taint]) -> int:
+    def _intern_taints(self, taints: list[Taint]) -> int:
         key = _taint_key(taints)
-        found = self._taint_ids.get(key)
-        if found is None:
-            found = self._taint_ids[key] = len(self.taint_sets)
+        number = self._taint_ids.get(key)
+        if number is None:
+            number = self._taint_ids[key] = len(self.taint_sets)
             self.taint_sets.append(tuple(taints))
-        return found
+        return number
 
     def _forget_unused_taints(self) -> None:
         """Number the sets anew, those alone that a node has: autoscalers write the time into the taints they set."""
@@ -299,24 +374,97 @@ class NodeTable:
     # ---- pods --------------------------------------------------------------------------------------------------
 
     def add_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        """Count a pod on a node."""
+        if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
+            info = self._with_own_pods(info)
         info.pods[pod.uid] = pod
-        self.images.touch(info)
+        self._touch_images(info)
         if info.row >= 0:
             self._count_pod(info, pod, 1)
-            self.pod_log.append(info.row)
-        self.take_ports(info, pod.shape.host_ports)
+            self.pod_log.note(info.row)
+        if pod.shape.host_ports:
+            self._take_ports(info, pod.shape.host_ports)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
+        """Count a pod no more; KeyError if it is not there."""
+        if pod.uid not in info.pods:
+            raise KeyError(pod.uid)
+        if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
+            info = self._with_own_pods(info)
         del info.pods[pod.uid]
-        self.images.touch(info)
+        self._touch_images(info)
         if info.row >= 0:
             self._count_pod(info, pod, -1)
-            self.pod_log.append(info.row)
-        self.free_ports(info, pod.shape.host_ports)
+            self.pod_log.note(info.row)
+        if pod.shape.host_ports:
+            self._free_ports(info, pod.shape.host_ports)
         if info.node is None and not info.pods:
+            if self.shared & NAMES:
+                self._own(NAMES)
             self.nodes.pop(info.name, None)
 
+    def replace_pod(self, pod: PodInfo) -> None:
+        """Take over another object for a pod that counts as before."""
+        info = self._with_own_pods(self.nodes[pod.pod.spec.node_name])
+        info.pods[pod.uid] = pod
+
+    def move_pods(self, moves: Sequence[tuple[int, PodInfo]], sign: int) -> None:
+        """Add (1) or take away (-1) many pods by row, for a dry run on a fork.
+
+        Pods that ask for the same are counted once for all nodes. Images stay as they are: a dry run does not score.
+        """
+        if self.shared & POD_COLUMNS:
+            self._own(POD_COLUMNS)
+        alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
+        infos, key, epoch, note = self.infos, self._key, self._epoch, self.pod_log.note
+        for row, pod in moves:
+            info = infos[row]
+            if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
+                info = self._with_own_pods(info)
+            if sign > 0:
+                info.pods[pod.uid] = pod
+            else:
+                del info.pods[pod.uid]
+            note(row)
+            shape = pod.shape
+            if shape.host_ports:
+                (self._take_ports if sign > 0 else self._free_ports)(info, shape.host_ports)
+            known = alike.get(shape.placement_id)
+            if known is None:
+                alike[shape.placement_id] = pod, [row]
+            else:
+                known[1].append(row)
+        for pod, rows in alike.values():
+            self._count_alike(pod.shape, rows, sign)
+
+    def _count_alike(self, shape: PodShape, rows: list[int], sign: int) -> None:
+        """Count pods of one shape, one for every time that a row is listed."""
+        amount: NDArray[np.int64] | int
+        index: NDArray[np.int64] | int
+        if len(rows) == 1:
+            index, amount = rows[0], sign
+        else:
+            index, amount = np.unique(np.array(rows), return_counts=True)
+            amount = amount * sign
+        for name, request in shape.requests.items():
+            resource = self.resources.get(name)
+            if resource is None:
+                resource = self.resource_index(name)
+            self.requested[resource, index] += amount * request
+        self.non_zero_requested[0, index] += amount * shape.non_zero_cpu
+        self.non_zero_requested[1, index] += amount * shape.non_zero_memory
+        self.pod_count[index] += amount
+
+    def _touch_images(self, info: NodeInfo) -> None:
+        """Upstream copies a node's image numbers anew when its pods change."""
+        if self.images.has(info.name):
+            if self.shared & IMAGES:
+                self._own(IMAGES)
+            self.images.touch(info.name)
+
     def _count_pod(self, info: NodeInfo, pod: PodInfo, sign: int) -> None:
+        if self.shared & POD_COLUMNS:
+            self._own(POD_COLUMNS)
         shape, row = pod.shape, info.row
         for name, amount in shape.requests.items():
             index = self.resources.get(name)
@@ -338,25 +486,29 @@ class NodeTable:
 
         ``started`` says that its start time is another one now.
         """
-        self.images.touch(info)
+        self._touch_images(info)
         if started and info.row >= 0:
-            self.start_log.append(info.row)
+            self.start_log.note(info.row)
         if not info.host_ports.issuperset(ports):  # a pod that shared one has taken it away
-            self.take_ports(info, ports)
+            self._take_ports(self._with_own_pods(info), ports)
             if info.row >= 0:
-                self.pod_log.append(info.row)
+                self.pod_log.note(info.row)
 
-    def take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+    def _take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+        if self.shared & PORTS:
+            self._own(PORTS)
         for port in ports:
             info.host_ports.add(port)
-            self.port_users.setdefault(port[1:], set()).add(info)
+            self.port_users.setdefault(port[1:], set()).add(info.name)
 
-    def free_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+    def _free_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
+        if self.shared & PORTS:
+            self._own(PORTS)
         for port in ports:
             info.host_ports.discard(port)
             users = self.port_users.get(port[1:], set())
-            if info in users and not any(other[1:] == port[1:] for other in info.host_ports):
-                users.discard(info)
+            if info.name in users and not any(other[1:] == port[1:] for other in info.host_ports):
+                users.discard(info.name)
                 if not users:
                     del self.port_users[port[1:]]
 

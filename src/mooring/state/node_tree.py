@@ -23,6 +23,12 @@ class NodeTree:
         self._zones: dict[str, dict[str, None]] = {}
         self._zone_of: dict[str, str] = {}
 
+    def copy(self) -> NodeTree:
+        copy = NodeTree()
+        copy._zones = {zone: dict(names) for zone, names in self._zones.items()}
+        copy._zone_of = dict(self._zone_of)
+        return copy
+
     def __len__(self) -> int:
         return len(self._zone_of)
 

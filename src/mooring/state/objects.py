@@ -3,70 +3,86 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 from mooring.api.meta import Object
+from mooring.state.change_log import ChangeLog
+from mooring.state.sharing import Forkable
 
 T = TypeVar("T", bound=Object)
-MAX_LOG = 100_000
 
 
-class Objects:
+class Objects(Forkable):
     """A lister per kind, by ``namespace/name`` (or bare name). Reads are what an informer's lister would give."""
 
     def __init__(self) -> None:
-        self._by_kind: defaultdict[type[Object], dict[str, Any]] = defaultdict(dict)
-        self._by_namespace: defaultdict[tuple[type[Object], str], dict[str, Any]] = defaultdict(dict)
-        self._versions: defaultdict[type[Object], int] = defaultdict(int)
-        self._logs: defaultdict[type[Object], list[str]] = defaultdict(list)  # keys in the order in which they changed
+        super().__init__()
+        self._by_kind: dict[type[Object], dict[str, Any]] = {}
+        self._by_namespace: dict[tuple[type[Object], str], dict[str, Any]] = {}
+        self._logs: defaultdict[type[Object], ChangeLog[str]] = defaultdict(ChangeLog)
+        self._own_kinds: set[type[Object]] | None = None  # those that are not shared with a fork; None: all of them
+
+    def fork(self) -> Objects:
+        """The same objects; neither sees what happens to the other from now on."""
+        fork = Objects()
+        fork._by_kind, fork._by_namespace = self._by_kind, self._by_namespace
+        self.share_with(fork, 1)
+        return fork
 
     def put(self, obj: Object) -> Object | None:
         """Store a new or changed object; return the one it replaces."""
         kind, key = type(obj), obj.key
-        old = self._by_kind[kind].get(key)
-        self._by_kind[kind][key] = obj
-        self._by_namespace[kind, obj.metadata.namespace][key] = obj
-        self._record(kind, key)
+        of_kind = self._writable(kind)
+        old = of_kind.get(key)
+        of_kind[key] = obj
+        self._by_namespace.setdefault((kind, obj.metadata.namespace), {})[key] = obj
+        self._logs[kind].note(key)
         return cast("Object | None", old)
 
     def remove(self, kind: type[T], key: str) -> T | None:
-        old: T | None = self._by_kind[kind].pop(key, None)
-        if old is not None:
-            place = kind, old.metadata.namespace
-            self._by_namespace[place].pop(key, None)
-            if not self._by_namespace[place]:
-                del self._by_namespace[place]  # namespaces come and go
-            self._record(kind, key)
+        if key not in self._by_kind.get(kind, {}):
+            return None
+        old: T = self._writable(kind).pop(key)
+        place = kind, old.metadata.namespace
+        self._by_namespace[place].pop(key, None)
+        if not self._by_namespace[place]:
+            del self._by_namespace[place]  # namespaces come and go
+        self._logs[kind].note(key)
         return old
 
-    def _record(self, kind: type[Object], key: str) -> None:
-        log = self._logs[kind]
-        if len(log) >= MAX_LOG:
-            log.clear()
-        log.append(key)
-        self._versions[kind] += 1
+    def _writable(self, kind: type[Object]) -> dict[str, Any]:
+        """The objects of a kind, copied if a fork or its parent reads them, too."""
+        if self.shared:
+            if self.is_alone():
+                self._own_kinds = None
+            else:
+                self.shared = 0
+                self._by_kind, self._by_namespace = dict(self._by_kind), dict(self._by_namespace)
+                self._own_kinds = set()
+        if self._own_kinds is not None and kind not in self._own_kinds:
+            self._own_kinds.add(kind)
+            self._by_kind[kind] = dict(self._by_kind.get(kind, {}))
+            for place in [place for place in self._by_namespace if place[0] is kind]:
+                self._by_namespace[place] = dict(self._by_namespace[place])
+        return self._by_kind.setdefault(kind, {})
 
     def get(self, kind: type[T], key: str) -> T | None:
-        return self._by_kind[kind].get(key)
+        return self._by_kind.get(kind, {}).get(key)
 
     def all(self, kind: type[T]) -> Iterable[T]:
-        return self._by_kind[kind].values()
+        return self._by_kind.get(kind, {}).values()
 
     def in_namespace(self, kind: type[T], namespace: str) -> Iterable[T]:
-        found = self._by_namespace.get((kind, namespace))
-        return found.values() if found else ()
+        return self._by_namespace.get((kind, namespace), {}).values()
 
     def version(self, kind: type[Object]) -> int:
-        """A number that grows whenever an object of this kind comes, changes or goes: what caches compare."""
-        return self._versions[kind]
+        """A number that grows whenever an object of this kind comes, changes or goes."""
+        return self._logs[kind].end
 
-    def changes(self, kind: type[Object], since: int) -> Sequence[str] | None:
-        """Keys of what came, changed or went after that version; None when that is too long ago to know."""
-        log, behind = self._logs[kind], self._versions[kind] - since
-        if behind > len(log):
-            return None
-        return log[len(log) - behind :] if behind else ()
+    def log(self, kind: type[Object]) -> ChangeLog[str]:
+        """The keys of this kind that came, changed or went, in order."""
+        return self._logs[kind]
 
     def __iter__(self) -> Iterator[Object]:
         for objects in self._by_kind.values():

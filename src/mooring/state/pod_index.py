@@ -1,19 +1,20 @@
-"""How many pods that a selector means run on each node: columns kept in step with every pod that comes and goes."""
+"""How many pods that match a selector run on each node: columns kept in step with every pod that comes and goes."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.state.domains import sum_by_domain
+from mooring.state.label_column import LabelColumn
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodClass
-
-if TYPE_CHECKING:
-    from mooring.state.node_info import NodeInfo
-    from mooring.state.node_table import LabelColumn
+from mooring.state.sharing import Forkable
 
 Predicate = Callable[[PodClass], bool]
 Bucket = tuple[str, ...]
@@ -34,73 +35,77 @@ class _Tally:
 
 
 class CountColumn:
-    """A number per node, kept by node and, while somebody reads it, also in row order and by topology domain."""
+    """A number per node, kept by name and, once it has been read, also in the table's row order and by domain."""
 
-    __slots__ = ("_dense", "_generation", "_tallies", "counts", "total", "version")
+    __slots__ = ("_dense", "_generation", "_tallies", "counts", "table", "total")
 
-    def __init__(self) -> None:
-        self.counts: dict[NodeInfo, int] = {}
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        self.counts: dict[str, int] = {}  # by name of the node
         self.total = 0
-        self.version = 0  # grows with every change, for those who derive something from the column
         self._dense: NDArray[np.int64] | None = None  # [node]
         self._generation = -1
         self._tallies: dict[LabelColumn, _Tally] = {}
 
+    def copy(self, table: NodeTable) -> CountColumn:
+        """The same numbers over a fork of the table."""
+        copy = CountColumn(table)
+        copy.counts, copy.total = dict(self.counts), self.total
+        return copy
+
     def add(self, node: NodeInfo, amount: int) -> None:
-        count = self.counts.get(node, 0) + amount
+        count = self.counts.get(node.name, 0) + amount
         if count:
-            self.counts[node] = count
+            self.counts[node.name] = count
         else:
-            self.counts.pop(node, None)
+            self.counts.pop(node.name, None)
         self.total += amount
-        self.version += 1
-        if self._dense is not None and node.row >= 0 and self._generation == node.table_generation:
-            self._dense[node.row] += amount
+        row, generation = node.row, self.table.generation
+        if row < 0:
+            return
+        if self._dense is not None and self._generation == generation:
+            self._dense[row] += amount
         for label, tally in self._tallies.items():
-            # One that is behind stays behind and is counted anew when it is read: neither number ever goes back.
-            if tally.generation == node.table_generation and tally.label_version == label.version and node.row >= 0:
-                domain = label.ids[node.row]
+            # One that is behind stays behind and is counted anew when it is read: neither number ever comes again.
+            if tally.generation == generation and tally.label_version == label.version:
+                domain = label.ids[row]
                 if domain >= 0:
                     tally.by_domain[domain] += amount
 
-    def add_all(self, counts: Mapping[NodeInfo, int]) -> None:
-        """Add to a column that nobody has read yet."""
+    def add_all(self, counts: Mapping[str, int]) -> None:
+        """Add to a column that has not been read yet."""
         known = self.counts
-        for node, count in counts.items():
-            known[node] = known.get(node, 0) + count
+        for name, count in counts.items():
+            known[name] = known.get(name, 0) + count
         self.total += sum(counts.values())
-        self.version += 1
 
-    def dense(self, n: int, generation: int) -> NDArray[np.int64]:
-        """The column over the nodes in the snapshot; do not write to it."""
-        if self._dense is None or self._generation != generation:
-            dense = np.zeros(n, np.int64)
+    def dense(self) -> NDArray[np.int64]:
+        """The column over the table's rows; do not write to it."""
+        if self._dense is None or self._generation != self.table.generation:
+            dense = np.zeros(len(self.table), np.int64)
             rows, counts = self._by_row()
             dense[rows] = counts
-            self._dense, self._generation = dense, generation
+            self._dense, self._generation = dense, self.table.generation
         return self._dense
 
-    def by_domain(self, label: LabelColumn, generation: int) -> NDArray[np.int64]:
-        """The column summed over the domains of a label, in an array of the caller's own."""
-        size = len(label.values)
+    def by_domain(self, label: LabelColumn) -> NDArray[np.int64]:
+        """The column summed over the domains of a label of the same table, in an array of the caller's own."""
+        size, generation = len(label.values), self.table.generation
         tally = self._tallies.get(label)
         if tally is None or tally.generation != generation or tally.label_version != label.version:
-            tally = self._tallies[label] = _Tally(self._summed(label, size), generation, label.version)
+            rows, counts = self._by_row()
+            by_domain = sum_by_domain(label.ids[rows], counts, size)
+            tally = self._tallies[label] = _Tally(by_domain, generation, label.version)
         elif len(tally.by_domain) < size:  # values that no node has
             grown = np.zeros(size, np.int64)
             grown[: len(tally.by_domain)] = tally.by_domain
             tally.by_domain = grown
         return tally.by_domain.copy()
 
-    def _summed(self, label: LabelColumn, size: int) -> NDArray[np.int64]:
-        rows, counts = self._by_row()
-        # Shifted by one so that nodes without the label are in a bin of their own. Sums stay far below 2**53.
-        return np.bincount(label.ids[rows] + 1, weights=counts, minlength=size + 1)[1:].astype(np.int64)
-
     def _by_row(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The rows with a count, and their counts; not those of nodes that the table does not have."""
-        n = len(self.counts)
-        rows = np.fromiter((node.row for node in self.counts), np.int64, n)
+        n, nodes = len(self.counts), self.table.nodes
+        rows = np.fromiter((nodes[name].row for name in self.counts), np.int64, n)
         counts = np.fromiter(self.counts.values(), np.int64, n)
         known = rows >= 0
         return (rows, counts) if known.all() else (rows[known], counts[known])
@@ -112,7 +117,7 @@ class _Column(NamedTuple):
     buckets: tuple[Bucket, ...]
 
 
-class PodIndex:
+class PodIndex(Forkable):
     """Counts pods by class, and by any predicate over classes that somebody has asked about.
 
     A class and a column find each other through buckets (a namespace, or a
@@ -120,32 +125,64 @@ class PodIndex:
     to be compared with all of the others.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__()
+        self._table = table
+        self._nodes: dict[PodClass, dict[str, int]] = {}  # how many pods of a class run on which node
         self._classes: dict[Bucket, dict[int, PodClass]] = {}  # those with at least one pod on a node
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()  # least recently used first
         self._columns_in: dict[Bucket, dict[Hashable, _Column]] = {}
+        self._columns_of: dict[PodClass, list[CountColumn]] = {}  # those that count pods of the class
+        self._own_classes: set[PodClass] | None = None  # whose numbers are not shared with a fork; None: all of them
+
+    def fork(self, table: NodeTable) -> PodIndex:
+        """The same pods over a fork of the table. Columns are counted there when they are first asked for."""
+        fork = PodIndex(table)
+        fork._nodes, fork._classes = self._nodes, self._classes
+        self.share_with(fork, 1)
+        return fork
+
+    def _own(self) -> None:
+        if self.is_alone():
+            self._own_classes = None
+            return
+        self.shared = 0
+        self._nodes = dict(self._nodes)
+        self._classes = {bucket: dict(members) for bucket, members in self._classes.items()}
+        self._own_classes = set()
 
     def add(self, cls: PodClass, node: NodeInfo, amount: int = 1) -> None:
         """Count ``amount`` pods of this class on the node (negative to take them away)."""
-        if not cls.nodes and amount > 0:
+        if self.shared:
+            self._own()
+        nodes = self._nodes.get(cls)
+        if nodes is None:
+            nodes = self._nodes[cls] = {}
             self._enter(cls)
-        count = cls.nodes.get(node, 0) + amount
+        elif self._own_classes is not None and cls not in self._own_classes:
+            nodes = self._nodes[cls] = dict(nodes)
+            self._own_classes.add(cls)
+        count = nodes.get(node.name, 0) + amount
         if count > 0:
-            cls.nodes[node] = count
+            nodes[node.name] = count
         else:
-            cls.nodes.pop(node, None)
-        for column in cls.columns:
+            nodes.pop(node.name, None)
+        for column in self._columns_of.get(cls, ()):
             column.add(node, amount)
-        if not cls.nodes:
+        if not nodes:
             self._leave(cls)
 
     def _enter(self, cls: PodClass) -> None:
-        cls.columns = []
+        if self._own_classes is not None:
+            self._own_classes.add(cls)
+        columns = []
         for bucket in _buckets_of(cls):
             self._classes.setdefault(bucket, {})[cls.id] = cls
             for column in self._columns_in.get(bucket, {}).values():
                 if column.predicate(cls):
-                    cls.columns.append(column.counts)
+                    columns.append(column.counts)
+        if columns:
+            self._columns_of[cls] = columns
 
     def _leave(self, cls: PodClass) -> None:
         for bucket in _buckets_of(cls):
@@ -153,7 +190,10 @@ class PodIndex:
             del members[cls.id]
             if not members:
                 del self._classes[bucket]
-        cls.columns = []
+        del self._nodes[cls]
+        self._columns_of.pop(cls, None)
+        if self._own_classes is not None:
+            self._own_classes.discard(cls)
 
     def column(
         self,
@@ -170,13 +210,13 @@ class PodIndex:
         if known is not None:
             self._columns.move_to_end(key)
             return known.counts
-        column = _Column(CountColumn(), predicate, self._narrowest(namespaces, tuple(exact)))
+        column = _Column(CountColumn(self._table), predicate, self._narrowest(namespaces, tuple(exact)))
         for bucket in column.buckets:
             self._columns_in.setdefault(bucket, {})[key] = column
             for cls in self._classes.get(bucket, {}).values():
                 if predicate(cls):
-                    cls.columns.append(column.counts)
-                    column.counts.add_all(cls.nodes)
+                    self._columns_of.setdefault(cls, []).append(column.counts)
+                    column.counts.add_all(self._nodes[cls])
         self._columns[key] = column
         if len(self._columns) > MAX_COLUMNS:
             self._forget(*self._columns.popitem(last=False))
@@ -198,8 +238,9 @@ class PodIndex:
             if not self._columns_in[bucket]:
                 del self._columns_in[bucket]
             for cls in self._classes.get(bucket, {}).values():
-                if column.counts in cls.columns:
-                    cls.columns.remove(column.counts)
+                columns = self._columns_of.get(cls, [])
+                if column.counts in columns:
+                    columns.remove(column.counts)
 
 
 def _buckets_of(cls: PodClass) -> Iterator[Bucket]:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -31,10 +31,6 @@ from mooring.state.requests import (
     rounded,
     rounded_requests,
 )
-
-if TYPE_CHECKING:
-    from mooring.state.node_info import NodeInfo
-    from mooring.state.pod_index import CountColumn
 
 _encode = msgspec.json.Encoder().encode
 HostPort = tuple[str, str, int]  # ip, protocol, port
@@ -202,9 +198,9 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 class PodClass:
-    """A namespace and a set of labels: what selectors can tell apart. Knows on which nodes such pods run."""
+    """A namespace and a set of labels: what selectors can tell apart."""
 
-    __slots__ = ("__weakref__", "columns", "id", "labels", "namespace", "nodes", "terminating")
+    __slots__ = ("__weakref__", "id", "labels", "namespace", "terminating")
 
     _ids: ClassVar[itertools.count[int]] = itertools.count(1)
 
@@ -213,14 +209,12 @@ class PodClass:
         self.namespace = namespace
         self.labels = labels
         self.terminating = terminating
-        self.nodes: dict[NodeInfo, int] = {}
-        self.columns: list[CountColumn] = []  # those that count pods of this class
 
 
 class PodInfo:
-    """A pod with its shape and class; on a node it also knows where."""
+    """A pod with its shape and class."""
 
-    __slots__ = ("assumed", "cls", "node", "pod", "priority", "shape", "terms", "uid")
+    __slots__ = ("cls", "pod", "priority", "shape", "terms", "uid")
 
     def __init__(self, pod: Pod, shape: PodShape, cls: PodClass) -> None:
         self.pod = pod
@@ -228,8 +222,6 @@ class PodInfo:
         self.cls = cls
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
-        self.node: NodeInfo | None = None
-        self.assumed = False
         self.terms: AffinityTerms = NO_TERMS  # set when it is counted on a node
 
     def __repr__(self) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_table import NodeTable
 from mooring.state.pod_index import CountColumn
 from mooring.state.pod_info import AffinityTerm, PodClass, PodInfo
-
-if TYPE_CHECKING:
-    from mooring.state.node_info import NodeInfo
+from mooring.state.sharing import Forkable
 
 Bucket = tuple[str, ...]
 ANY_NAMESPACE = "*"  # not a valid namespace, so it cannot be mistaken for one
@@ -48,26 +47,52 @@ def terms_of(pod: PodInfo) -> Iterator[IndexedTerm]:
         yield IndexedTerm(TermKind.PREFERRED_ANTI_AFFINITY, weighted.term, weighted.weight)
 
 
-class TermIndex:
+class TermIndex(Forkable):
     """Distinct terms with their columns, found through a namespace and a label that a pod must carry to be meant."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__()
+        self._table = table
         self.version = 0  # grows when a term appears or disappears
         self._columns: dict[IndexedTerm, CountColumn] = {}
         self._buckets: dict[Bucket, dict[IndexedTerm, CountColumn]] = {}
+        self._is_fork = False  # and its columns are still over the table of its parent
         self._matches: dict[int, tuple[int, Mapping[str, str], Matches]] = {}  # by class: version, labels, answer
 
+    def fork(self, table: NodeTable) -> TermIndex:
+        """The same terms over a fork of the table."""
+        fork = TermIndex(table)
+        fork.version, fork._columns, fork._buckets = self.version, self._columns, self._buckets
+        fork._is_fork = True
+        self.share_with(fork, 1)
+        return fork
+
+    def _own(self) -> None:
+        """Copy what is shared. A fork does so before it reads, too: its columns are over another table."""
+        if self.is_alone() and not self._is_fork:
+            return
+        self.shared, self._is_fork = 0, False
+        self._columns = {term: column.copy(self._table) for term, column in self._columns.items()}
+        self._buckets = {
+            bucket: {term: self._columns[term] for term in members} for bucket, members in self._buckets.items()
+        }
+        self._matches = {}
+
     def add(self, pod: PodInfo, node: NodeInfo) -> None:
+        if self.shared:
+            self._own()
         for term in terms_of(pod):
             column = self._columns.get(term)
             if column is None:
-                column = self._columns[term] = CountColumn()
+                column = self._columns[term] = CountColumn(self._table)
                 for bucket in _buckets_of(term.term):
                     self._buckets.setdefault(bucket, {})[term] = column
                 self.version += 1
             column.add(node, 1)
 
     def remove(self, pod: PodInfo, node: NodeInfo) -> None:
+        if self.shared:
+            self._own()
         for term in terms_of(pod):
             column = self._columns[term]
             column.add(node, -1)
@@ -84,6 +109,8 @@ class TermIndex:
         """The terms of existing pods that mean a pod of this class; do not change the list."""
         if not self._columns:
             return []
+        if self._is_fork:
+            self._own()
         known = self._matches.get(cls.id)
         if known is not None and known[0] == self.version and known[1] == namespace_labels:
             return known[2]

@@ -6,7 +6,7 @@ attachment that its count has looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from mooring.api.core import Volume
 from mooring.api.meta import Object
 from mooring.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.errors import ParseError
+from mooring.state.change_log import EVERYTHING, Changes, Cursor
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import Mask
 from mooring.state.objects import Objects
@@ -153,7 +154,7 @@ class AttachedVolumes:
         self._users: dict[str, set[str]] = {}  # driver/handle -> nodes where a pod uses it
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # node -> name -> attachment
         self._attached_to: dict[str, str] = {}  # name of an attachment -> node
-        self._versions: dict[type[Object], int] = {}
+        self._cursors: dict[type[Object], Cursor[str]] = {}
         self._layout = -1
         self._counts: dict[str, NDArray[np.int64]] = {}  # driver -> [node]
         self._limits: dict[str, NDArray[np.int64]] = {}  # driver -> [node], NO_LIMIT where there is none
@@ -224,13 +225,14 @@ class AttachedVolumes:
             self._link(name, self._nodes.pop(name), present=False)
         stale |= self._take_attachments()
         claims, volumes = self._changed(PersistentVolumeClaim), self._changed(PersistentVolume)
-        if self._changed(StorageClass) != () or claims is None or volumes is None:
+        classes = self._changed(StorageClass)
+        if classes or claims is EVERYTHING or volumes is EVERYTHING:
             stale.update(info.name for info in self._table.infos)
         else:
             stale.update(*(self._claim_nodes.get(key, ()) for key in claims))
             stale.update(*(self._volume_nodes.get(key, ()) for key in volumes))
         csi_nodes = self._changed(CSINode)
-        if self._layout != self._table.generation or csi_nodes is None:
+        if self._layout != self._table.generation or csi_nodes is EVERYTHING:
             self._lay_out()
         else:
             for name in csi_nodes:
@@ -240,18 +242,17 @@ class AttachedVolumes:
             if info is not None and info.row >= 0:
                 self._set(name, self.tally(name, info.pods.values()))
 
-    def _changed(self, kind: type[Object]) -> Sequence[str] | None:
-        """Keys of this kind that changed since the last call; None: any may have."""
-        since, now = self._versions.get(kind, 0), self._objects.version(kind)
-        self._versions[kind] = now
-        if since == now:
-            return ()
-        return self._objects.changes(kind, since) if since else None
+    def _changed(self, kind: type[Object]) -> Changes[str]:
+        """Keys of this kind that changed since the last call."""
+        cursor = self._cursors.get(kind)
+        if cursor is None:
+            cursor = self._cursors[kind] = self._objects.log(kind).cursor()
+        return cursor.take()
 
     def _take_attachments(self) -> set[str]:
         """Take over changed attachments; return the nodes that they concern."""
         keys = self._changed(VolumeAttachment)
-        if keys is None:
+        if keys is EVERYTHING:
             keys = [*self._attached_to, *(attachment.key for attachment in self._objects.all(VolumeAttachment))]
         stale = set()
         for key in keys:

@@ -19,6 +19,7 @@ from mooring.api.quantity import parse_quantity
 from mooring.api.selectors import Selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.errors import ParseError
+from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
 from mooring.volumes.assume_cache import AssumeCache
 from mooring.volumes.claims import volume_class
@@ -214,7 +215,7 @@ class FreeVolumes:
         self._objects = cluster.objects
         self._cache = cache
         self._topology = topology
-        self._version = 0
+        self._changes = cluster.objects.log(PersistentVolume).cursor()
         self._classes: dict[str, ClassVolumes] = {}
         self._free: dict[str, str] = {}  # volume -> class, of those that are free
         self._claimed: dict[tuple[str, str, str], set[str]] = {}  # (class, namespace, claim) -> volumes meant for it
@@ -223,14 +224,11 @@ class FreeVolumes:
 
     def refresh(self) -> int:
         """Take over what has changed; the number tells whether earlier answers still hold."""
-        version = self._objects.version(PersistentVolume)
-        if version != self._version:
-            keys = self._objects.changes(PersistentVolume, self._version) if self._version else None
-            if keys is None:
-                known = [*self._free, *self._claims]
-                keys = [*known, *(volume.name for volume in self._objects.all(PersistentVolume))]
-            self._cache.touched.update(keys)
-            self._version = version
+        keys = self._changes.take()
+        if keys is EVERYTHING:
+            known = [*self._free, *self._claims]
+            keys = [*known, *(volume.name for volume in self._objects.all(PersistentVolume))]
+        self._cache.touched.update(keys)
         if self._cache.touched:
             for name in self._cache.touched:
                 self._place(name)

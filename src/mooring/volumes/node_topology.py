@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.selectors import Requirement, Selector
+from mooring.api.selectors import Requirement
 from mooring.api.storage import TopologySelectorTerm, VolumeNodeAffinity
+from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import Mask, NodeRows, Rows
 from mooring.state.node_selector import compile_term, requirement_mask
@@ -43,7 +44,7 @@ class NodeTopology:
 
     def __init__(self, cluster: Cluster) -> None:
         self._table = cluster.table
-        self._seen = (-1, -1, -1)  # layout, epoch of the log, position in it
+        self._changes = cluster.table.node_log.cursor()
         self._labels: list[dict[str, str]] = []
         self._rows: dict[Affinity, Rows] = {}
         self._by_value: dict[str, dict[str, Rows]] = {}
@@ -51,21 +52,13 @@ class NodeTopology:
 
     def refresh(self) -> int:
         """Notice what happened to the nodes; the stamp tells whether earlier answers still hold."""
-        table = self._table
-        now = (table.generation, table.log_epoch, len(table.node_log))
-        if now == self._seen:
-            return self.stamp
-        if now[:2] == self._seen[:2]:
-            rows = set(table.node_log[self._seen[2] :])
-            is_same = all(table.infos[row].labels == self._labels[row] for row in rows)
-        else:
-            is_same = now[0] == self._seen[0] and [info.labels for info in table.infos] == self._labels
-        if not is_same:
-            self._labels = [info.labels for info in table.infos]
-            self._rows.clear()
-            self._by_value.clear()
-            self.stamp += 1
-        self._seen = now
+        if self._changes.is_behind():
+            infos, rows = self._table.infos, self._changes.take()
+            if rows is EVERYTHING or any(infos[row].labels != self._labels[row] for row in set(rows)):
+                self._labels = [info.labels for info in infos]
+                self._rows.clear()
+                self._by_value.clear()
+                self.stamp += 1
         return self.stamp
 
     @property
@@ -84,10 +77,6 @@ class NodeTopology:
         for term in affinity:
             mask |= _all(term, nodes)
         return mask
-
-    def matching(self, selector: Selector) -> Mask:
-        nodes = NodeRows(self._table)
-        return np.zeros(len(nodes), np.bool_) if selector.matches_nothing else _all(selector.requirements, nodes)
 
     def rows(self, affinity: Affinity) -> Rows:
         """The rows where the affinity holds; remembered, for there may be thousands of volumes."""

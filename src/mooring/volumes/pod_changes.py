@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.state.change_log import EVERYTHING
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
@@ -12,23 +13,19 @@ class PodChanges:
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._seen = (-1, -1, 0)  # layout, epoch of the log, position in it
+        self._changes = table.pod_log.cursor()
         self._pods: dict[str, list[PodInfo]] = {}
 
     def take(self) -> tuple[list[NodeInfo], list[str]]:
         """Nodes whose pods are not what they were at the last call, and names of nodes that have gone."""
-        table = self._table
-        now = (table.generation, table.log_epoch, len(table.pod_log))
-        seen, self._seen = self._seen, now
-        if now == seen:
-            return [], []
-        if now[:2] == seen[:2]:
-            candidates = [table.infos[row] for row in dict.fromkeys(table.pod_log[seen[2] :])]
-            gone: list[str] = []
-        else:
+        table, rows = self._table, self._changes.take()
+        gone: list[str] = []
+        if rows is EVERYTHING:
             candidates = table.infos
             known = {info.name for info in table.infos}
             gone = [name for name in self._pods if name not in known]
+        else:
+            candidates = [table.infos[row] for row in dict.fromkeys(rows)]
         changed = []
         for info in candidates:
             pods = list(info.pods.values())
