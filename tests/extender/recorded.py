@@ -21,7 +21,7 @@ from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.engine.build import build
 from mooring.engine.decision import Decision, Outcome
-from mooring.extender.client import ask_together, build_extenders
+from mooring.extender.client import AskTogether, build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.sim.nominations import Nominations
 from mooring.sim.recording import bound, describe, latest_time, load_object
@@ -54,7 +54,7 @@ class Player:
             nominator=self.nominations,
             prepare=lambda handle: setattr(handle, "pick", pick),
             extenders=self.extenders,
-            ask_all=ask_together,
+            ask_all=AskTogether(),
         )
         for value in scenario["objects"]:
             self._put(value)

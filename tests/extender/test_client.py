@@ -7,7 +7,6 @@ import gc
 import gzip
 import logging
 import ssl
-import threading
 import time
 import weakref
 import zlib
@@ -24,11 +23,11 @@ from mooring.engine.extenders import Extenders
 from mooring.errors import ConfigError
 from mooring.extender import http_client
 from mooring.extender.breaker import CircuitBreaker
-from mooring.extender.client import HttpExtender, SerializedNodes, ask_together, build_extenders
+from mooring.extender.client import HttpExtender, SerializedNodes, build_extenders
 from mooring.extender.objects import RawObjects, without_type
 from mooring.extender.payload import Payload, deflate
 from mooring.extender.traffic import make_node, make_pod
-from mooring.framework.extender import ExtenderError, Prioritized
+from mooring.framework.extender import ExtenderError
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo
@@ -465,21 +464,6 @@ def test_errors_that_are_answers_do_not_open_the_breaker(server: Script) -> None
             made.filter(world.pod, world.infos)
     assert len(server.asked) == 8
     made.close()
-
-
-def test_scores_are_asked_for_at_the_same_time(server: Script) -> None:
-    world = World()
-    both = threading.Barrier(2, timeout=5)
-
-    class Waits:
-        name, is_prioritizer = "waits", True
-
-        def prioritize(self, pod: PodInfo, nodes: Any) -> Prioritized:
-            both.wait()  # passes only if the other one is asked meanwhile
-            return Prioritized([("a", 1)], 1)
-
-    answers = ask_together([Waits(), Waits()], world.pod, world.infos)  # type: ignore[list-item]
-    assert answers == [Prioritized([("a", 1)], 1)] * 2
 
 
 def test_extenders_that_may_be_ignored_come_last() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -41,6 +41,7 @@ from mooring.urls import without_password
 
 T = TypeVar("T")
 
+MOST_AT_ONCE = 64  # extenders that are asked for scores at the same time
 FILTER, PRIORITIZE, PREEMPT, BIND = "filter", "prioritize", "preempt", "bind"
 
 
@@ -343,20 +344,27 @@ def build_extenders(
     return sorted(made, key=lambda extender: extender.is_ignorable)
 
 
-def ask_together(
-    extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
-) -> list[Prioritized | ExtenderError]:
-    """Ask for scores all at the same time: a slow extender costs its own time only."""
-    calling = [extender for extender in extenders if extender.is_prioritizer]
-    if len(calling) < 2:
-        return ask_in_turn(extenders, pod, nodes)
-    with ThreadPoolExecutor(len(calling), thread_name_prefix="extender") as pool:
-        futures = {id(extender): pool.submit(extender.prioritize, pod, nodes) for extender in calling}
-        answers: list[Prioritized | ExtenderError] = []
-        for extender in extenders:
-            try:
-                future = futures.get(id(extender))
-                answers.append(extender.prioritize(pod, nodes) if future is None else future.result())
-            except ExtenderError as error:
-                answers.append(error)
-        return answers
+class AskTogether:
+    """Asks all extenders for scores at the same time: a slow one costs its own time only.
+
+    The threads are kept from one decision to the next. They end with this object, which belongs to the engine that
+    a configuration was made into.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="extender")
+
+    def __call__(
+        self, extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
+    ) -> list[Prioritized | ExtenderError]:
+        if sum(extender.is_prioritizer for extender in extenders) < 2:
+            return ask_in_turn(extenders, pod, nodes)
+        calls = [self._pool.submit(extender.prioritize, pod, nodes) for extender in extenders]
+        return [_outcome(call) for call in calls]
+
+
+def _outcome(call: Future[Prioritized]) -> Prioritized | ExtenderError:
+    try:
+        return call.result()
+    except ExtenderError as error:
+        return error

@@ -30,7 +30,7 @@ from mooring.devices.attempt import attempt_of
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.errors import ApiError, MooringError
-from mooring.extender.client import ask_together, build_extenders
+from mooring.extender.client import AskTogether, build_extenders
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import Extender
 from mooring.framework.handle import Handle
@@ -222,7 +222,7 @@ class Scheduler:
             features=self.options.features,
             prepare=prepare,
             extenders=self.options.extenders(config),
-            ask_all=ask_together,
+            ask_all=AskTogether(),
         )
         for name, profile in built.profiles.items():
             profile.observer = self.meters.profile(name)
