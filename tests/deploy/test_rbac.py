@@ -162,7 +162,7 @@ async def running(objects: list[Object], faults: Faults, folder: Any) -> AsyncIt
             f"--authorization-kubeconfig={kubeconfig}",
         ]
         settings = load_settings(parse_flags(flags))
-        process = SchedulerProcess(settings, settings.client_config())
+        process = SchedulerProcess(settings, settings.client_config)
         task = asyncio.create_task(process.run(signals=False))
         try:
             ready = asyncio.ensure_future(process.ready.wait())

@@ -49,7 +49,7 @@ async def test_the_pod_waits_until_a_node_is_labelled(manifests, tmp_path):
         }
         plane.api.create(PODS, "default", pod)
         settings = load_settings(parse_flags(arguments))
-        process = SchedulerProcess(settings, load_kubeconfig([str(kubeconfig)]))
+        process = SchedulerProcess(settings, lambda: load_kubeconfig([str(kubeconfig)]))
         task = asyncio.create_task(process.run(signals=False))
 
         async def until(check: Any) -> Any:

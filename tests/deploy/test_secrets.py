@@ -105,7 +105,7 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
             "--v=10",
         ]
         settings = load_settings(parse_flags(arguments))
-        process = SchedulerProcess(settings, load_kubeconfig([str(path)]))
+        process = SchedulerProcess(settings, lambda: load_kubeconfig([str(path)]))
         task = asyncio.create_task(process.run(signals=False))
         await asyncio.wait_for(process.ready.wait(), 30)
         # Pods that fit and that do not, bindings that fail in several ways, watches that break.

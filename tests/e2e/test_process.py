@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import socket
+import ssl
 import sys
 from collections import Counter
 
@@ -252,4 +253,92 @@ async def test_a_wrong_certificate_authority_is_said_in_one_line(world, tmp_path
     write_kubeconfig(path, world.plane.url, world.plane.token, self_signed("127.0.0.1")[0])
     async with running("--kubeconfig", str(path), "--secure-port=0", "--leader-elect=false") as run:
         await run.says("the server's certificate is not trusted")
+        assert "Traceback" not in run
+
+
+HANGING_PLUGIN = """
+import threading
+from mooring import sdk
+
+class Hangs(sdk.NodeFilter):
+    name = "Hangs"
+
+    def filter(self, state, pod, node):
+        if pod.metadata.labels.get("hangs"):
+            threading.Event().wait()
+        return sdk.SUCCESS
+"""
+UNREACHABLE = {"urlPrefix": "http://127.0.0.1:1/", "filterVerb": "filter", "ignorable": True}
+
+
+@pytest.fixture(params=[False, True], ids=["in the loop", "beside extenders"])
+def beside_extenders(request):
+    return request.param
+
+
+@pytest.fixture
+def hanging(beside_extenders, world, tmp_path):
+    """The flags of a scheduler with a plugin that hangs for pods that are labelled so."""
+    plugin, path = tmp_path / "hangs.py", tmp_path / "scheduler.yaml"
+    plugin.write_text(HANGING_PLUGIN)
+    profile = {"schedulerName": "default-scheduler", "plugins": {"multiPoint": {"enabled": [{"name": "Hangs"}]}}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": world.kubeconfig},
+        "profiles": [profile],
+        "extenders": [UNREACHABLE] if beside_extenders else [],
+    }
+    path.write_text(yaml.safe_dump(config))
+    return ("--config", str(path), "--plugin", str(plugin), "--plugin-timeout=0s", *ELECTION)
+
+
+async def status_of(port, path):
+    """The status of one of the scheduler's endpoints, whoever serves it with whatever certificate."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return int(answer.split()[1])
+
+
+async def test_a_decision_that_hangs_delays_neither_the_lease_nor_health(world, hanging, beside_extenders):
+    port = free_port()
+    await world.node("a")
+    async with running(*hanging, "--attempt-timeout=0s", f"--secure-port={port}") as run:
+        await run.says("Successfully acquired lease")
+        await world.pod("hangs", labels={"hangs": "true"})
+
+        async def lease():
+            return (await world.get("Lease", "kube-scheduler"))["spec"]
+
+        await world.pod("after")
+        renewed = set()
+        while len(renewed) < 8:  # at 500 ms each longer than the lease lasts
+            renewed.add((await lease())["renewTime"])
+            assert await status_of(port, "/healthz") == 200
+        assert (await lease())["holderIdentity"] and run.process.returncode is None
+        assert "nodeName" not in (await world.get("Pod", "after"))["spec"], "the plugin does not hang"
+        run.process.send_signal(signal.SIGTERM)
+        if beside_extenders:  # the loop is free, and nobody waits for the thread that hangs
+            assert await run.ends() == 0
+        else:
+            await run.says("Stopping")
+            run.process.send_signal(signal.SIGTERM)
+            assert await run.ends() == 1
+
+
+async def test_a_decision_that_hangs_costs_its_pod_an_attempt_and_no_other(world, hanging):
+    await world.node("a")
+    async with running(*hanging, "--attempt-timeout=500ms", "--secure-port=0") as run:
+        await run.says("Successfully acquired lease")
+        await world.pod("hangs", labels={"hangs": "true"})
+        condition = await world.condition("hangs", reason="SchedulerError")
+        assert condition["message"].startswith("the attempt to find a node did not end within 500ms")
+        await world.pod("ordinary")
+        assert await world.bound("ordinary") == "a"
+        run.process.send_signal(signal.SIGTERM)
+        assert await run.ends(30.0) == 0
         assert "Traceback" not in run

@@ -271,9 +271,7 @@ async def test_a_stolen_lease_ends_it_without_a_release(leases, time):
     notes = Notes()
     work = Work(candidate(leases, time, "first", recorder=notes))
     await time.run(1.5)
-    leases.version += 1
-    leases.lease["metadata"]["resourceVersion"] = str(leases.version)
-    leases.lease["spec"] |= {"holderIdentity": "thief", "leaseDurationSeconds": 60}
+    steal(leases)
     seen = len(leases.requests)
     await time.run(6)
     with pytest.raises(LeaseLost):
@@ -284,6 +282,67 @@ async def test_a_stolen_lease_ends_it_without_a_release(leases, time):
     assert set(methods[1:]) == {"GET"}
     assert leases.holder == "thief"
     assert notes.events[-1][2] == "first stopped leading"
+
+
+def steal(leases: Leases) -> None:
+    leases.version += 1
+    leases.lease["metadata"]["resourceVersion"] = str(leases.version)
+    leases.lease["spec"] |= {"holderIdentity": "thief", "leaseDurationSeconds": 60}
+
+
+async def test_a_leader_that_sees_another_holder_stops_at_once(leases, time):
+    """A leader that was stopped for longer than its lease must not go on until its renew deadline."""
+    work = Work(candidate(leases, time, "first"))
+    await time.run(1.5)
+    steal(leases)
+    await time.run(1)  # the next renewal; the deadline is four seconds away
+    assert work.task.done() and not work.leading
+    with pytest.raises(LeaseLost):
+        await work.task
+
+
+@pytest.mark.parametrize("is_stopping", [False, True], ids=["while leading", "while the last work is being done"])
+async def test_the_loss_of_the_lease_is_told_before_the_work_has_ended(leases, time, is_stopping):
+    finish, told = asyncio.Event(), []
+
+    async def lead() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await finish.wait()
+
+    task = asyncio.create_task(candidate(leases, time, "me").run(lead, lambda: told.append("lost")))
+    await time.run(1.5)
+    if is_stopping:
+        task.cancel()
+    steal(leases)
+    await time.run(1)
+    assert told == ["lost"] and not task.done()
+    finish.set()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_who_gives_the_lease_back_has_not_lost_it(leases, time):
+    told = []
+
+    async def lead() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(candidate(leases, time, "me").run(lead, lambda: told.append("lost")))
+    await time.run(1.5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert told == []
+
+
+async def test_a_lease_that_was_not_renewed_in_time_is_expired(leases, time):
+    elector = candidate(leases, time, "me")
+    assert elector.is_expired, "we never had it"
+    await elector.acquire()
+    time.clock.advance(5.9)
+    assert not elector.is_expired
+    time.clock.advance(0.1)
+    assert elector.is_expired
 
 
 async def test_another_machines_clock_does_not_matter(leases, time):

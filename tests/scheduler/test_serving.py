@@ -264,6 +264,20 @@ def test_a_check_that_raises_is_a_failed_check():
     assert health.run("livez").status == 500
 
 
+async def test_a_scheduler_that_is_busy_delays_no_endpoint_that_can_do_without_it(bench):
+    async def busy(question):
+        raise TimeoutError
+
+    bench.sources.ask = busy
+    bench.metrics.preemption_attempts.inc(4)
+    await bench.start()
+    status, _, body = await bench.ask("/metrics")
+    assert status == 200 and "scheduler_preemption_attempts_total 4" in body
+    assert (await bench.ask("/healthz"))[0] == 200
+    status, _, body = await bench.ask("/mooring/queue")
+    assert (status, body) == (503, "the scheduler is busy; try again\n")
+
+
 async def test_delete_resets_the_metrics(bench):
     bench.metrics.preemption_attempts.inc(4)
     await bench.start()

@@ -24,7 +24,7 @@ class Replica:
     async def run(self) -> None:
         """Be a replica until cancelled. Losing the lease (exit code 1) is part of the game."""
         while True:
-            self._process = process = SchedulerProcess(self._settings, self._settings.client_config())
+            self._process = process = SchedulerProcess(self._settings, self._settings.client_config)
             self._is_deposed = False
             task = asyncio.create_task(process.run(signals=False))
             try:

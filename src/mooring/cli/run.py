@@ -52,8 +52,8 @@ def run(arguments: tuple[str, ...]) -> int:
     from mooring.scheduler.process import SchedulerProcess, run_in_loop
 
     log.info("Starting mooring", version=__version__, kubernetes="v1.36.4")
-    client_config = settings.client_config()
-    return run_in_loop(lambda: SchedulerProcess(settings, client_config).run())
+    settings.client_config()  # what is wrong with it is said before anything begins
+    return run_in_loop(lambda: SchedulerProcess(settings, settings.client_config).run())
 
 
 def _write_config(path: str, settings: object) -> None:

@@ -283,11 +283,19 @@ class SchedulerMetrics:
         """Note whether this process leads; fits ``LeaderElector``'s observer."""
         self.leader_election_master_status.labels(name).set(float(is_leader))
 
-    def render(self) -> bytes:
-        """Write all metrics in Prometheus' text form."""
+    def refresh(self) -> None:
+        """Bring the gauges up to date, in the thread that they belong to."""
         for callback in self._before_render:
             callback()
+
+    def exposition(self) -> bytes:
+        """Write all metrics as they are in Prometheus' text form, in any thread."""
         return (self.registry.render() + process_metrics()).encode()
+
+    def render(self) -> bytes:
+        """Bring the gauges up to date and write all metrics."""
+        self.refresh()
+        return self.exposition()
 
     def reset(self) -> None:
         """Forget the scheduler's own counts, as DELETE /metrics does upstream."""

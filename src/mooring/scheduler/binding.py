@@ -64,6 +64,7 @@ class BindingCycle:
         nominate: Nominate,
         on_failure: Callable[[Placement, Status, bool], None],
         nominates_in_advance: bool = True,  # the gate NominatedNodeNameForExpectation
+        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
         self._queue = queue
         self._waiting_pods = waiting_pods
@@ -73,6 +74,7 @@ class BindingCycle:
         self._nominate = nominate
         self._on_failure = on_failure
         self._nominates_in_advance = nominates_in_advance
+        self._is_fenced = is_fenced
         self._pre_binding = pre_binding  # by uid
 
     async def run(self, placement: Placement) -> None:
@@ -109,6 +111,8 @@ class BindingCycle:
             self._time("PreBind", placement, status, started)
             if not status.is_success:
                 return status, False
+        if self._is_fenced():
+            return Status.error("the lease is lost: another replica may be binding this pod"), False
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         started = self._clock.monotonic()

@@ -120,6 +120,11 @@ class LeaderElector:
     def is_leader(self) -> bool:
         return self._observed.holder == self.identity
 
+    @property
+    def is_expired(self) -> bool:
+        """Report whether another candidate may have taken the lease since we last renewed it. Any thread may ask."""
+        return not self._is_valid()
+
     def check(self, tolerance_s: float = WATCHDOG_S) -> str | None:
         """Say what is wrong: a leader that has not renewed long after its lease expired should have died."""
         if not self.is_leader:
@@ -130,14 +135,19 @@ class LeaderElector:
 
     # The election
 
-    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def run(
+        self, lead: Callable[[], Coroutine[Any, Any, None]], on_lost: Callable[[], None] | None = None
+    ) -> None:
         """Campaign, run ``lead`` while leading, and raise ``LeaseLost`` when the lease is lost.
 
-        On cancellation ``lead`` is cancelled first and given time to finish; then the lease is given back.
+        ``on_lost`` is called the moment the lease is lost, before ``lead`` has had the time to notice anything. On
+        cancellation ``lead`` is cancelled first and given time to finish; then the lease is given back.
         """
         await self.acquire()
         work = asyncio.create_task(lead(), name="leading")
         renewal = asyncio.create_task(self.renew(), name="lease renewal")
+        if on_lost is not None:
+            renewal.add_done_callback(lambda renewal: None if renewal.cancelled() else on_lost())
         try:
             done, _ = await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
             if work in done:
@@ -168,11 +178,17 @@ class LeaderElector:
         log.info("Successfully acquired lease lock=%s", self._where)
 
     async def renew(self) -> None:
-        """Renew the lease; return once that has failed for the length of the renew deadline."""
+        """Renew the lease; return once somebody else has it, or renewing has failed for the renew deadline.
+
+        client-go goes on trying until the deadline although it can see the new holder.
+        """
         while True:
             deadline = self._clock.monotonic() + self.settings.renew_deadline_s
             while not await self._try_until(deadline):
                 self._report_transition()
+                if self._observed.holder not in ("", self.identity):
+                    log.info("Failed to renew lease lock=%s: it has another holder", self._where)
+                    return
                 if self._clock.monotonic() + self.settings.retry_period_s > deadline:
                     log.info("Failed to renew lease lock=%s", self._where)
                     return

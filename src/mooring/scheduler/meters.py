@@ -233,6 +233,14 @@ class Meters:
 
     # ---- what /metrics asks ------------------------------------------------------------------------------------
 
+    def refresh(self) -> None:
+        """Bring the gauges up to date."""
+        self.metrics.refresh()
+
+    def exposition(self) -> bytes:
+        """Write all metrics as they are, in any thread."""
+        return self.metrics.exposition()
+
     def render(self) -> bytes:
         return self.metrics.render()
 

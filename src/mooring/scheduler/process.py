@@ -5,70 +5,67 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
-import socket
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from mooring import __version__
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.features import GATES
-from mooring.config.wire import completed, to_wire
 from mooring.observe.decision_log import DecisionLog
-from mooring.observe.events import EventRecorder
 from mooring.observe.metrics import SchedulerMetrics
-from mooring.scheduler.dump import dump, queue_content
-from mooring.scheduler.leader_election import LeaderElector, LeaseLost
+from mooring.scheduler.control import Control
+from mooring.scheduler.dump import dump
+from mooring.scheduler.leader_election import LeaseLost
+from mooring.scheduler.lifeline import Lifeline, run_in
 from mooring.scheduler.live import COMPONENT, LiveScheduler
 from mooring.scheduler.reload import ConfigReloader
 from mooring.scheduler.scheduler import Options
-from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health
-from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
+from mooring.scheduler.serving import EndpointServer
 from mooring.scheduler.settings import Settings, load_configuration
 
 log = logging.getLogger("mooring.scheduler")
 
 DRAIN_S = 20.0
 """How long bindings under way may take after SIGTERM; after 30 seconds a kubelet would kill us."""
+ABORT_S = 5.0
+"""How long the scheduler has to stop after that, or after the lease is lost, before the process ends all the same."""
 OK, FAILED = 0, 1
 
 
-@dataclass(slots=True)
-class _Clients:
-    """Connections to the API server; those for reviews are None where nobody is to be asked."""
-
-    main: RestClient
-    authentication: RestClient | None
-    authorization: RestClient | None
-
-    async def close(self) -> None:
-        for client in (self.main, self.authentication, self.authorization):
-            if client is not None:
-                await client.close()
-
-
 class SchedulerProcess:
-    """One process. ``run`` returns its exit code."""
+    """One process. ``run`` returns its exit code.
 
-    def __init__(self, settings: Settings, client_config: ClientConfig) -> None:
+    The scheduler works in the loop that calls ``run``. The lease and the endpoints live in a thread of their own.
+    """
+
+    def __init__(self, settings: Settings, client_config: Callable[[], ClientConfig]) -> None:
+        """``client_config`` is called once for each thread: credentials belong to one loop."""
         self._settings = settings
         self._client_config = client_config
         self._is_stopping = False
         self._is_leading = False
+        self._has_lost_lease = False
+        self._ends_hard = False
         self._main: asyncio.Task[None] | None = None
+        self._lifeline: Lifeline | None = None
+        self._control: Control | None = None
         self.ready = asyncio.Event()  # decisions are being made
-        self.server: EndpointServer | None = None
         self.live: LiveScheduler | None = None
-        self._lease_events: EventRecorder | None = None
         self._reloader: ConfigReloader | None = None
 
     async def run(self, *, signals: bool = True) -> int:
-        """Schedule until a signal comes (0) or the lease is lost (1); what cannot be begun raises UsageError."""
+        """Schedule until a signal comes (0) or the lease is lost (1); what cannot be begun raises UsageError.
+
+        With ``signals`` this is the whole process: what hangs cannot keep it from ending.
+        """
+        self._ends_hard = signals
         settings = self._settings
         metrics = self._metrics()
-        clients = self._connect(metrics)
+        client = self._connect(metrics)
         decision_log = self._decision_log()
         options = Options(
             features=settings.features,
@@ -77,15 +74,24 @@ class SchedulerProcess:
             decision_log=decision_log,
             plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
             attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
+            is_fenced=self._is_fenced,
             metrics=metrics,
         )
-        live = self.live = LiveScheduler(clients.main, settings.config, options, tune_gc=True)
-        elector = self._elector(clients.main, metrics)
+        live = self.live = LiveScheduler(client, settings.config, options, tune_gc=True)
+        self._lifeline = lifeline = Lifeline()
+        self._control = control = Control(
+            settings,
+            live,
+            metrics,
+            asyncio.get_running_loop(),
+            is_stopping=lambda: self._is_stopping,
+            is_leading=lambda: self._is_leading,
+        )
         try:
-            self.server = await self._serve(clients, live, elector)
+            await lifeline.run(control.start(self._client_config(), self._give_up if signals else None))
             if decision_log is not None:
                 decision_log.start()
-            self._main = asyncio.create_task(self._schedule(live, elector), name="scheduler")
+            self._main = asyncio.create_task(self._schedule(live, control), name="scheduler")
             with self._signals(live) if signals else contextlib.nullcontext():
                 return await self._outcome(self._main)
         finally:
@@ -93,11 +99,16 @@ class SchedulerProcess:
                 self._main.cancel()
                 await asyncio.gather(self._main, return_exceptions=True)
             await live.stop(drain_s=DRAIN_S if self._is_stopping else 0.0)
-            if self.server is not None:
-                await self.server.stop()
+            await lifeline.run(control.stop())
+            lifeline.close()
             if decision_log is not None:
                 await decision_log.close()
-            await clients.close()
+            await client.close()
+
+    @property
+    def server(self) -> EndpointServer | None:
+        """The endpoints, once they are served."""
+        return None if self._control is None else self._control.server
 
     def stop(self) -> None:
         """End cleanly: no new decisions, bindings under way finish, the lease is given back."""
@@ -119,20 +130,18 @@ class SchedulerProcess:
 
     # ---- the way to the loop -----------------------------------------------------------------------------------
 
-    async def _schedule(self, live: LiveScheduler, elector: LeaderElector | None) -> None:
+    async def _schedule(self, live: LiveScheduler, control: Control) -> None:
+        assert self._lifeline is not None
+        here = asyncio.get_running_loop()
         watcher = self._watch_config(live)
         try:
-            if elector is None or not self._settings.config.delay_cache_until_active:
+            if control.elector is None or not self._settings.config.delay_cache_until_active:
                 await self._sync(live)
-            if elector is None:
+            if control.elector is None:
                 await self._lead(live)
             else:
-                if self._lease_events is not None:
-                    await self._lease_events.start()
-                await elector.run(lambda: self._lead(live))
+                await self._lifeline.run(control.lead(lambda: run_in(here, self._lead(live)), self._on_lease_lost))
         finally:
-            if self._lease_events is not None:
-                await self._lease_events.stop(drain_s=1.0)
             if watcher is not None:
                 watcher.cancel()
 
@@ -170,9 +179,48 @@ class SchedulerProcess:
         )
         return asyncio.create_task(self._reloader.run(), name="configuration file")
 
+    # ---- the end -----------------------------------------------------------------------------------------------
+
+    def _is_fenced(self) -> bool:
+        """Report whether somebody else may be leading: no pod may be bound then, however late we notice."""
+        elector = None if self._control is None else self._control.elector
+        return self._has_lost_lease or (elector is not None and elector.is_expired)
+
+    def _on_lease_lost(self) -> None:
+        """Called in the lifeline's thread; a scheduler that hangs would not notice by itself."""
+        self._has_lost_lease = True
+        self._end_within(ABORT_S, "The scheduler did not stop after the lease was lost")
+
+    async def _give_up(self) -> None:
+        """The scheduler's loop is beyond help: let another replica, or the next process, take over."""
+        self._has_lost_lease = True
+        assert self._control is not None
+        await self._control.release()
+        self._end_now("The scheduling loop hangs and cannot be interrupted")
+
+    def _end_within(self, seconds: float, why: str) -> None:
+        """End the process if it has not ended by itself by then; called in any thread."""
+        if self._ends_hard and self._lifeline is not None:
+            loop = self._lifeline.loop
+            loop.call_soon_threadsafe(loop.call_later, seconds, self._end_now, why)
+
+    def _end_now(self, why: str) -> None:
+        log.error("%s; ending the process", why)
+        logging.shutdown()
+        os._exit(FAILED)
+
     @contextlib.contextmanager
     def _signals(self, live: LiveScheduler) -> Any:
         loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            # A handler of Python's own also runs in the middle of a decision; the loop's would wait for its end.
+            if self._is_stopping:
+                self._end_now("A second signal came")
+            self._is_stopping = True
+            log.info("Stopping: a signal came")
+            loop.call_soon_threadsafe(self.stop)
+            self._end_within(DRAIN_S + ABORT_S, "Stopping took too long")
 
         def hang_up() -> None:
             if self._reloader is not None:
@@ -180,9 +228,8 @@ class SchedulerProcess:
             else:
                 log.info("SIGHUP: there is no configuration file to read again")
 
+        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         handlers: dict[signal.Signals, Callable[[], None]] = {
-            signal.SIGTERM: self.stop,
-            signal.SIGINT: self.stop,
             signal.SIGHUP: hang_up,
             signal.SIGUSR2: lambda: dump(live.scheduler, live.informers),
         }
@@ -193,6 +240,8 @@ class SchedulerProcess:
         finally:
             for number in handlers:
                 loop.remove_signal_handler(number)
+            for number, previous in before.items():
+                signal.signal(number, previous)
 
     # ---- the parts ---------------------------------------------------------------------------------------------
 
@@ -205,22 +254,15 @@ class SchedulerProcess:
             log.warning("--disabled-metrics: there is no metric %s", name)
         return metrics
 
-    def _connect(self, metrics: SchedulerMetrics) -> _Clients:
+    def _connect(self, metrics: SchedulerMetrics) -> RestClient:
         connection = self._settings.config.client_connection
-        main = RestClient(
-            self._client_config,
+        return RestClient(
+            self._client_config(),
             agent=user_agent(COMPONENT, "scheduler"),
             qps=connection.qps,
             burst=connection.burst,
             observer=metrics.observe_request,
         )
-        return _Clients(
-            main, self._review_client("authentication-kubeconfig"), self._review_client("authorization-kubeconfig")
-        )
-
-    def _review_client(self, flag: str) -> RestClient | None:
-        config = self._settings.review_config(flag)
-        return None if config is None else RestClient(config, agent=user_agent(COMPONENT), timeout_s=10.0)
 
     def _decision_log(self) -> DecisionLog | None:
         flags = self._settings.flags
@@ -231,64 +273,6 @@ class SchedulerProcess:
             sample_rate=flags.fraction("decision-log-sample"),
             max_bytes=flags.number("decision-log-max-size") << 20,
         )
-
-    def _elector(self, client: RestClient, metrics: SchedulerMetrics) -> LeaderElector | None:
-        wanted = self._settings.leader_election
-        if wanted is None:
-            return None
-        lease_client = client.sibling(agent=user_agent(COMPONENT, "leader-election"))
-        # Events about leases go to the core API, as upstream's do.
-        self._lease_events = EventRecorder(lease_client, hostname=socket.gethostname(), legacy=True, workers=1)
-        return LeaderElector(lease_client, wanted, recorder=self._lease_events, observer=metrics.observe_leadership)
-
-    async def _serve(
-        self, clients: _Clients, live: LiveScheduler, elector: LeaderElector | None
-    ) -> EndpointServer | None:
-        flags = self._settings.flags
-        if not flags.number("secure-port"):
-            return None
-        scheduler = live.scheduler
-        health = default_health()
-        if elector is not None:
-            health.add("leaderElection", elector.check, "healthz", "readyz")
-        health.add("shutdown", lambda: "process is shutting down" if self._is_stopping else None, "readyz")
-        health.add("sched-handler-sync", lambda: _unsynced(live), "readyz")
-        client_ca = None
-        if clients.authentication is not None and not flags.switch("authentication-skip-lookup"):
-            client_ca = await client_ca_of_cluster(clients.authentication)
-        sources = Sources(
-            metrics=scheduler.meters,
-            health=health,
-            config=lambda: to_wire(completed(scheduler.config, list(self._settings.registry)), redact=True),
-            flags=flags.shown,
-            pods=lambda: list(scheduler.pods.values()) if self._is_leading else [],
-            json_endpoints={"/debug/queue": lambda: queue_content(scheduler)},
-        )
-        auth = DelegatedAuth(
-            clients.authentication,
-            clients.authorization,
-            always_allow_paths=tuple(flags.words("authorization-always-allow-paths")),
-            token_ttl_s=flags.seconds("authentication-token-webhook-cache-ttl"),
-            allowed_ttl_s=flags.seconds("authorization-webhook-cache-authorized-ttl"),
-            denied_ttl_s=flags.seconds("authorization-webhook-cache-unauthorized-ttl"),
-        )
-        server = EndpointServer(
-            ServingSettings(
-                bind_address=flags.text("bind-address"),
-                port=flags.number("secure-port"),
-                tls=self._settings.tls_files(),
-                client_ca=client_ca,
-                profiling=self._settings.config.enable_profiling,
-            ),
-            sources,
-            auth,
-        )
-        await server.start()
-        return server
-
-
-def _unsynced(live: LiveScheduler) -> str | None:
-    return None if live.informers.has_synced else "handlers are not fully synchronized"
 
 
 def run_in_loop(main: Callable[[], Coroutine[Any, Any, int]]) -> int:

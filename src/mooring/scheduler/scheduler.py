@@ -91,6 +91,7 @@ class Options:
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
     limits: TimeLimits = field(default_factory=TimeLimits)
+    is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether the lease is somebody else's
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
@@ -162,6 +163,7 @@ class Scheduler:
             nominate=self._nominate,
             on_failure=lambda *failure: self._turnstile(self._binding_failed, *failure),
             nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
+            is_fenced=options.is_fenced,
         )
         self.queue.on_ready = self._wake.set
         self.handlers = EventHandlers(

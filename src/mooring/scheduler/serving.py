@@ -7,6 +7,7 @@ only authentication and authorisation ask the API server.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import platform
@@ -42,9 +43,19 @@ RELOAD_S = 10.0
 class MetricsSource(Protocol):
     """Where /metrics comes from."""
 
-    def render(self) -> bytes: ...
+    def refresh(self) -> None:
+        """Bring gauges up to date; called by way of ``Sources.ask``."""
 
-    def reset(self) -> None: ...
+    def exposition(self) -> bytes:
+        """Write what is known; called in the server's thread."""
+
+    def reset(self) -> None:
+        """Forget all counts; called by way of ``Sources.ask``."""
+
+
+async def ask_here(question: Callable[[], Any]) -> Any:
+    """Ask in the same thread."""
+    return question()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,9 @@ class Sources:
     pods: Callable[[], Sequence[Pod]] = lambda: ()
     """All pods that /metrics/resources counts; none while not leading."""
     json_endpoints: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
-    """Further paths with a JSON body, such as the queue's content."""
+    """Further paths with a JSON body, such as the queue's content; called by way of ``ask``."""
+    ask: Callable[[Callable[[], Any]], Awaitable[Any]] = ask_here
+    """Calls a function in the scheduler's thread; raises TimeoutError while that is busy."""
     component: str = "kube-scheduler"
     version: str = "1.36.4"
     emulation_version: str = "1.36"
@@ -155,6 +168,8 @@ class EndpointServer:
         try:
             refusal = await self._admit(request, path)
             answer = refusal if refusal is not None else await self._route(request, path)
+        except TimeoutError:
+            answer = _text("the scheduler is busy; try again\n", 503)
         except Exception:
             log.exception("an endpoint failed: %s", path)
             answer = web.Response(status=500, text="internal server error\n")
@@ -189,7 +204,7 @@ class EndpointServer:
             return self._health(request, top, name)
         make = self._sources.json_endpoints.get(path)
         if make is not None and request.method == "GET":
-            return _json_bytes(make())
+            return _json_bytes(await self._sources.ask(make))
         return _not_found()
 
     # Health
@@ -209,9 +224,11 @@ class EndpointServer:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         if request.method == "DELETE":
-            self._sources.metrics.reset()
+            await self._sources.ask(self._sources.metrics.reset)
             return _text("metrics reset\n")
-        return self._exposition(self._sources.metrics.render())
+        with contextlib.suppress(TimeoutError):  # the gauges of a moment ago will do
+            await self._sources.ask(self._sources.metrics.refresh)
+        return self._exposition(self._sources.metrics.exposition())
 
     async def _resources(self, request: web.Request) -> web.Response:
         # Tens of thousands of pods take a while to write; others get their turn meanwhile.
