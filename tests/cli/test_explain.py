@@ -132,6 +132,69 @@ def test_the_same_pod_from_a_file_replaces_the_one_in_the_dump(files: Path, caps
     assert run(["explain", "--cluster", "cluster.yaml", "--pod", "running.yaml"]) == 0
 
 
+WORKLOAD = """
+apiVersion: %s
+kind: %s
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: a, resources: {requests: {cpu: %s}}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "name"),
+    [
+        pytest.param("apps/v1", "Deployment", "web-xxxxx", id="Deployment"),
+        pytest.param("apps/v1", "StatefulSet", "web-0", id="StatefulSet"),
+        pytest.param("apps/v1", "DaemonSet", "web-xxxxx", id="DaemonSet"),
+        pytest.param("apps/v1", "ReplicaSet", "web-xxxxx", id="ReplicaSet"),
+        pytest.param("batch/v1", "Job", "web-xxxxx", id="Job"),
+    ],
+)
+def test_a_workload_is_explained_by_its_first_pod(
+    version: str, kind: str, name: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files / "web.yaml").write_text(WORKLOAD % (version, kind, "500m"))
+    assert run(["explain", "--cluster", "cluster.yaml", "--pod", "web.yaml"]) == 0
+    assert capsys.readouterr().out.startswith(f"default/{name} goes to node-3\n")
+    (files / "web.yaml").write_text(WORKLOAD % (version, kind, "20"))
+    assert run(["explain", "--cluster", "cluster.yaml", "--pod", "web.yaml"]) == 1
+
+
+def test_what_a_manifest_brings_along_is_created_with_its_pod(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    priority = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 7\n---"
+    job = (WORKLOAD % ("batch/v1", "Job", "2100m")).replace(
+        "spec: {containers", "spec: {priorityClassName: high, containers"
+    )
+    (files / "job.yaml").write_text(priority + job)
+    assert run(["explain", "--cluster", "cluster.yaml", "--pod", "job.yaml"]) == 1
+    out = capsys.readouterr().out
+    assert "Room can be made on node-1 by evicting:\n  shop/running (priority 0)" in out
+
+
+def test_a_daemon_set_has_a_note(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "web.yaml").write_text(WORKLOAD % ("apps/v1", "DaemonSet", "500m"))
+    run(["explain", "--cluster", "cluster.yaml", "--pod", "web.yaml", "-o", "json"])
+    assert "every node" in json.loads(capsys.readouterr().out)["notes"][0]
+
+
+def test_a_misspelt_field_of_a_workload_is_told_with_its_own_path(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (WORKLOAD % ("apps/v1", "Deployment", "1")).replace(
+        "spec: {containers", "spec: {tolerationz: [], containers"
+    )
+    (files / "web.yaml").write_text(text)
+    run(["explain", "--cluster", "cluster.yaml", "--pod", "web.yaml"])
+    assert (
+        'warning: web.yaml: Deployment web: unknown field "spec.template.spec.tolerationz"; did you mean tolerations?'
+        in capsys.readouterr().err
+    )
+
+
 BAD_QUANTITY = POD % "lots"
 TWO_NODES = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
 
@@ -151,6 +214,18 @@ TWO_NODES = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
             ["--cluster", "cluster.yaml", "--pod", "extra.yaml"],
             "extra.yaml: Pod web: spec.tolerations[0].operator: 'Maybe' is not known; use one of Equal, Exists, Lt, Gt",
             id="a bad operator",
+        ),
+        pytest.param(
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}",
+            ["--cluster", "cluster.yaml", "--pod", "extra.yaml"],
+            "extra.yaml: Deployment: spec.template: missing; a controller cannot make a pod without it",
+            id="a workload without a template",
+        ),
+        pytest.param(
+            (WORKLOAD % ("apps/v1", "Deployment", "1")) + "---" + (WORKLOAD % ("batch/v1", "Job", "1")),
+            ["--cluster", "cluster.yaml", "--pod", "extra.yaml"],
+            "extra.yaml: expected one Pod or one workload that makes pods, found Deployment web, Job web",
+            id="two workloads",
         ),
         pytest.param(
             TWO_NODES,
@@ -181,7 +256,7 @@ TWO_NODES = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
         pytest.param(
             "",
             ["--cluster", "cluster.yaml", "--pod", "extra.yaml"],
-            "extra.yaml: expected one Pod, found no objects at all",
+            "extra.yaml: expected one Pod or one workload that makes pods, found no objects at all",
             id="a pod file without a pod",
         ),
         pytest.param(

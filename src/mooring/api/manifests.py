@@ -13,6 +13,7 @@ from mooring.api.checks import problems_in
 from mooring.api.codec import KINDS, from_plain
 from mooring.api.defaults import is_stored, set_default_meta, set_defaults
 from mooring.api.meta import Object
+from mooring.api.pod_templates import is_workload
 from mooring.api.runtime_class import RuntimeClass
 from mooring.api.unknown_fields import unknown_fields
 from mooring.errors import InputError
@@ -48,6 +49,7 @@ class Manifests:
     places: list[str] = field(default_factory=list)  # the file and document of each object
     ignored: Counter[str] = field(default_factory=Counter)
     other: list[Mapping[str, Any]] = field(default_factory=list)  # the ignored ones as they stand
+    workloads: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)  # those that make pods, and where
     unknown: list[str] = field(default_factory=list)  # fields that Kubernetes does not know, a line for each
 
     def of(self, kind: type[T]) -> Iterator[T]:
@@ -167,6 +169,8 @@ def _add(value: Any, where: str, found: Manifests) -> None:
     if kind.endswith("List") and "items" in value:
         _add_items(value, kind.removesuffix("List"), where, found)
         return
+    if is_workload(kind):
+        found.workloads.append((where, value))
     struct = READ_KINDS.get(kind)
     group = (version or "").rpartition("/")[0]
     if struct is None or (version and group not in GROUPS[kind]):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +9,7 @@ import click
 from mooring.cli.output import emit, output_option
 from mooring.cli.plugins import plugin_option, registry_with
 from mooring.cli.uncalled import warn_uncalled
-from mooring.errors import InputError, UsageError
+from mooring.errors import UsageError
 
 if TYPE_CHECKING:
     from mooring.api.core import Pod
@@ -32,7 +29,12 @@ if TYPE_CHECKING:
     help="Objects of the cluster: a YAML or JSON file, a directory, or what kubectl get -o yaml|json prints. "
     "May be given repeatedly. Without it, the cluster that kubectl would talk to is asked.",
 )
-@click.option("--pod", "pod_option", metavar="POD", help="A manifest, or namespace/name of a pod of the cluster.")
+@click.option(
+    "--pod",
+    "pod_option",
+    metavar="POD",
+    help="A manifest of a pod or of a workload that makes pods (Deployment, Job …), or namespace/name of a pod.",
+)
 @click.option("--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from.")
 @click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
 @click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration; without it the default.")
@@ -52,18 +54,19 @@ def explain(
 ) -> int:
     """Say why a pod goes where it goes, or nowhere, and what would help.
 
-    A pod that runs already is explained as if it were to be placed anew. Exit code 0: there is a node for it;
-    1: there is none; 2: the input cannot be used.
+    A workload is explained by the first pod that its controller makes. A pod that runs already is explained as if it
+    were placed anew. Exit code 0: there is a node for it; 1: there is none; 2: the input cannot be used.
 
     \b
     Example:
-      kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json
+      kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json
       mooring explain --cluster dump.json --pod web.yaml
       mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json
       mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
     """
     from mooring.api.manifests import load_manifests
     from mooring.cli.explanation import draw
+    from mooring.cli.pod_argument import find_pod, warn_unknown
     from mooring.engine.explain import explain_pod
 
     pod_name = pod_option or pod_argument
@@ -75,13 +78,16 @@ def explain(
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
     warn_unknown(manifests)
-    pod = find_pod(pod_name, manifests)
+    asked = find_pod(pod_name, manifests)
+    pod = asked.pod
+    manifests.objects += asked.others
     built = build_cluster(manifests, pod, load_configuration(config_path), registry_with(plugins))
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
         theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
         click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)
         pod.spec.scheduler_name = ours
     found = explain_pod(built, pod)
+    found.notes += asked.notes
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_schedulable else 1
 
@@ -117,46 +123,6 @@ def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
         click.echo(f"warning: {warning}", err=True)
     warn_uncalled((extender.url_prefix for extender in loaded.config.extenders), path)
     return loaded.config
-
-
-def warn_unknown(manifests: Manifests) -> None:
-    """Say which fields have no effect because Kubernetes does not know them."""
-    for note in manifests.unknown_notes:
-        click.echo(f"warning: {note}", err=True)
-
-
-def find_pod(name: str, manifests: Manifests) -> Pod:
-    """The pod that is meant: out of a file, or one of the cluster's, as it was before it was placed."""
-    from mooring.api.core import Pod
-    from mooring.api.manifests import load_manifests
-    from mooring.engine.explain import as_new
-
-    if name.endswith((".yaml", ".yml", ".json")) or os.path.exists(name):
-        found = load_manifests([name], manifests)
-        warn_unknown(found)
-        pods = list(found.of(Pod))
-        if len(pods) != 1:
-            there = ", ".join(pod.key for pod in pods) if pods else found.ignored_note or "no objects at all"
-            raise InputError(f"{name}: expected one Pod, found {there}")
-        return as_new(pods[0])
-    known = {pod.key: pod for pod in manifests.of(Pod)}
-    key = name if "/" in name else f"default/{name}"
-    if key in known:
-        return as_new(known[key])
-    near = _nearest(key, known)
-    hint = f"did you mean {near}?" if near else "expected a manifest file, or namespace/name of a pod of the cluster"
-    raise UsageError(f"--pod {name}: no such file, and no such pod among the {len(known)} of the cluster; {hint}")
-
-
-def _nearest(key: str, known: Iterable[str]) -> str:
-    """The pod that was probably meant: of the same name in another namespace, or of a similar name."""
-    space, _, name = key.partition("/")
-    keys = sorted(known, key=lambda each: (each.partition("/")[0] != space, each))
-    by_name: dict[str, str] = {}
-    for each in keys:
-        by_name.setdefault(each.partition("/")[2], each)
-    near = get_close_matches(name, by_name, n=1)
-    return by_name[near[0]] if near else ""
 
 
 def build_cluster(

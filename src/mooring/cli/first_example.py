@@ -26,5 +26,5 @@ def show_first_example() -> None:
         to.print()
         draw(to, found, top=5, suggestions=4)
     to.print()
-    to.print("Your own cluster: kubectl get nodes,pods,pvc,pv,sc,pdb -A -o json > dump.json")
+    to.print("Your own cluster: kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json")
     to.print("                  mooring explain --cluster dump.json --pod web.yaml")
