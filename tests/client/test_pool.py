@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.client import pool as pool_module
-from mooring.client.errors import ConnectionFailed, RequestTimeout
+from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
 from mooring.client.pool import ConnectionPool
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
@@ -255,7 +255,7 @@ async def test_a_request_that_found_nobody_was_not_sent():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         pool = ConnectionPool("127.0.0.1", free.getsockname()[1])
-        with pytest.raises(ConnectionFailed, match="cannot connect") as caught:
+        with pytest.raises(Unreachable, match="cannot connect") as caught:
             await send(pool)
     assert caught.value.was_sent is False
 
@@ -264,7 +264,7 @@ async def test_a_request_that_found_nobody_was_not_sent():
     ("script", "error", "text"),
     [
         pytest.param(lambda peer: None, RequestTimeout, "no answer in time", id="the handshake never ends"),
-        pytest.param(lambda peer: peer.abort(), ConnectionFailed, "cannot connect", id="the handshake is cut"),
+        pytest.param(lambda peer: peer.abort(), Unreachable, "cannot connect", id="the handshake is cut"),
         pytest.param(lambda peer: peer.write(OK), ConnectionFailed, "cannot connect", id="the server has no TLS"),
     ],
 )

@@ -23,6 +23,7 @@ from mooring.client.errors import (
     ServerError,
     TooManyRequests,
     Unauthorized,
+    Unreachable,
     resource_of,
     verb_of,
 )
@@ -277,7 +278,7 @@ def free_port() -> int:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_nobody_home(method):
     async with client_for(f"http://127.0.0.1:{free_port()}") as client:
-        with pytest.raises(ConnectionFailed, match="cannot connect to") as caught:
+        with pytest.raises(Unreachable, match="cannot connect to") as caught:
             await client.request(method, PODS)
     assert caught.value.was_sent is False
 

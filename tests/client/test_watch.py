@@ -59,6 +59,12 @@ class Diary:
         self.lines.append(f"-{item.metadata.name}")
 
 
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
 class Watched:
     def __init__(self, api, informer: Informer[Thing], diary: Diary, naps: list[float]) -> None:
         self.api, self.informer, self.diary, self.naps = api, informer, diary, naps
@@ -288,8 +294,53 @@ async def test_410_lists_anew_and_tells_what_was_missed(watching, fake_api, even
     again = fake_api.watches()[-1]
     assert again["sendInitialEvents"] == "true"
     assert again["resourceVersion"] == "4"
-    assert len(it.naps) == 1
-    assert 0.8 <= it.naps[0] <= 1.6
+    assert it.naps == [], "the list is asked for at once"
+
+
+async def test_a_server_that_answers_410_again_and_again_gets_longer_pauses(watching, fake_api, eventually):
+    async def gone(_: web.Request) -> web.Response:
+        return fake_api.status(410, "Expired")
+
+    fake_api.put("a", size=1)
+    fake_api.faults.extend([gone] * 5)
+    it = await watching(clock=VirtualClock())
+    await it.informer.wait_synced()
+    assert [round(nap, 1) for nap in it.naps] == [pytest.approx(1.2 * 2**n, abs=0.4 * 2**n) for n in range(4)]
+
+
+async def test_a_410_long_after_the_last_one_lists_at_once_again(watching, fake_api, eventually):
+    clock = VirtualClock()
+    fake_api.put("a", size=1)
+    it = await watching(clock=clock)
+    await it.informer.wait_synced()
+    for size in (2, 3):
+        watchers, fake_api.watchers = fake_api.watchers, []
+        fake_api.put("a", size=size)
+        fake_api.forget()
+        clock.advance(31)
+        watchers[0].put_nowait(None)
+        await eventually(it.is_current)
+        await eventually(lambda: fake_api.watchers)
+    assert it.naps == []
+
+
+async def test_a_restarted_server_is_found_soon(watching, serve, fake_api, eventually, caplog):
+    """It is away for a while, and then has lost its history: no pause grows, and nobody is told twice."""
+    caplog.set_level(logging.INFO, "mooring.client.watch")
+    port = free_port()
+    await serve(fake_api.handle, port=port)
+    fake_api.put("a", size=1)
+    it = await watching(f"http://127.0.0.1:{port}", clock=VirtualClock())
+    await it.informer.wait_synced()
+    fake_api.cut()
+    await serve.stop()
+    await eventually(lambda: len(it.naps) >= 12)
+    fake_api.put("a", size=2)
+    fake_api.forget()
+    await serve(fake_api.handle, port=port)
+    await eventually(it.is_current)
+    assert max(it.naps) <= 1.6
+    assert sum("cannot connect" in record.message for record in caplog.records) == 1
 
 
 async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, eventually):
@@ -394,9 +445,7 @@ async def test_forbidden_is_tried_again_and_named(watching, fake_api, caplog):
 
 
 async def test_a_server_that_is_down_for_a_while(watching, serve, fake_api, eventually):
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     fake_api.put("a", size=1)
     it = await watching(url)

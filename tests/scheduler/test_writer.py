@@ -18,6 +18,7 @@ from mooring.client.errors import (
     RequestTimeout,
     ServerError,
     TooManyRequests,
+    Unreachable,
 )
 from mooring.client.pool import Answer
 from mooring.scheduler.writer import ApiWriter
@@ -62,7 +63,8 @@ def make_writer(client, known=None):
     return ApiWriter(client, SimpleNamespace(record=None), pods, sleep=_no_sleep)
 
 
-NOBODY = ConnectionFailed("cannot connect to server: refused", was_sent=False)
+NOBODY = Unreachable("cannot connect to server: refused")
+DISTRUSTED = ConnectionFailed("the server's certificate is not trusted", was_sent=False)
 NOT_IN_TIME = RequestTimeout("cannot connect to server: no answer in time", was_sent=False)
 BROKEN = ConnectionFailed("POST to server: the server closed the connection", was_sent=True)
 SILENT = RequestTimeout("no answer from server in time", was_sent=True)
@@ -82,6 +84,7 @@ OPEN = {
 # A Binding that was certainly not carried out: each of these is the result.
 CLEAR = {
     "nobody listens": NOBODY,
+    "the server is not trusted": DISTRUSTED,
     "no connection came about in time": NOT_IN_TIME,
     "the server refuses it": REFUSED,
     "the server is busy": BUSY,
@@ -162,6 +165,7 @@ async def test_a_status_patch_is_repeated(failures, tries):
         pytest.param([NotFound("x", code=404)], 1, id="a pod that is gone is not patched again"),
         pytest.param([BROKEN], 1, id="nor one that may have been patched"),
         pytest.param([SILENT], 1, id="nor one whose answer did not come in time"),
+        pytest.param([DISTRUSTED], 1, id="nor when the server is not trusted"),
         pytest.param([NOT_IN_TIME], 1, id="nor after a connection did not come about in time"),
         pytest.param([BUSY], 1, id="nor when the server is busy"),
     ],

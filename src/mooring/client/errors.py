@@ -5,7 +5,8 @@ ApiError
 ├── Conflict 409 (AlreadyExists where the Status says so), Gone 410, Invalid 422, TooManyRequests 429
 ├── ServerError 5xx
 └── ConnectionFailed      no answer at all; ``was_sent`` says whether the server may have seen the request
-    └── RequestTimeout    no answer in time
+    ├── RequestTimeout    no answer in time
+    └── Unreachable       nobody listens there, or there is no way there; nothing was sent
 """
 
 from __future__ import annotations
@@ -81,6 +82,13 @@ class ConnectionFailed(ApiError):
 
 class RequestTimeout(ConnectionFailed):
     """No answer within the time that was given."""
+
+
+class Unreachable(ConnectionFailed):
+    """Nobody listens there, or there is no way there: trying again soon costs nobody anything."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, was_sent=False)
 
 
 _BY_CODE: dict[int, type[ApiError]] = {

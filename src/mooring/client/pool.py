@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from mooring.client.errors import ConnectionFailed, RequestTimeout
+from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
 from mooring.http1 import BadMessage, Message, MessageReader
 
 MAX_ANSWER_BYTES = 64 << 20
@@ -273,8 +273,10 @@ class ConnectionPool:
             raise ConnectionFailed(
                 f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
             ) from None
-        except (OSError, ssl.SSLError) as error:
+        except ssl.SSLError as error:
             raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
+        except OSError as error:
+            raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
         self._open.add(connection)
         return connection
 

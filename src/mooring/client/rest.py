@@ -23,7 +23,7 @@ import aiohttp
 import yarl
 
 from mooring import __version__
-from mooring.client.errors import ConnectionFailed, RequestTimeout, error_of_answer, parse_retry_after
+from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable, error_of_answer, parse_retry_after
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import Answer, ConnectionPool
@@ -122,8 +122,10 @@ class Transport:
             text = f"{self._server}: the server's certificate is not trusted: {why}"
             raise ConnectionFailed(text, was_sent=False) from None
         except aiohttp.ClientConnectorError as error:
-            why = error.os_error.strerror or str(error.os_error)
-            raise ConnectionFailed(f"cannot connect to {self._server}: {why}", was_sent=False) from None
+            text = f"cannot connect to {self._server}: {error.os_error.strerror or error.os_error}"
+            if isinstance(error, aiohttp.ClientSSLError):
+                raise ConnectionFailed(text, was_sent=False) from None
+            raise Unreachable(text) from None
         except aiohttp.ClientHttpProxyError as error:
             text = f"cannot connect to {self._server}: the proxy answered {error.status} {error.message}"
             raise ConnectionFailed(text, was_sent=False) from None

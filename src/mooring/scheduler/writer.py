@@ -24,7 +24,7 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.client.errors import Conflict, ConnectionFailed, NotFound, RequestTimeout, ServerError
+from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError, Unreachable
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.errors import ApiError, InputError
 from mooring.observe.events import EventRecorder, ObjectReference
@@ -230,6 +230,4 @@ def _may_be_bound(error: ApiError) -> bool:
 
 def _is_worth_repeating(error: ApiError) -> bool:
     """Say whether a status patch is sent again at once; upstream's rule."""
-    if isinstance(error, ConnectionFailed):
-        return not error.was_sent and not isinstance(error, RequestTimeout)
-    return error.code in (409, 500, 503)
+    return isinstance(error, Unreachable) or error.code in (409, 500, 503)
