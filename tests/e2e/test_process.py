@@ -245,7 +245,7 @@ async def test_missing_rights_are_named_and_tried_again(tmp_path):
 
 
 async def test_a_wrong_certificate_authority_is_said_in_one_line(world, tmp_path):
-    from mooring.controlplane.serving.tls import self_signed
+    from mooring.tls import self_signed
 
     if world.plane is None:
         pytest.skip("the embedded server is needed")

@@ -28,7 +28,8 @@ from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler.health import HealthChecks, ping
 from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health, negotiate
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster, user_of_certificate
-from mooring.scheduler.serving_tls import ServerTls, TlsFiles, self_signed
+from mooring.scheduler.serving_tls import ServerTls, TlsFiles
+from mooring.tls import self_signed
 
 WIRE = Path(__file__).parent / "wire"
 POD = {
@@ -356,7 +357,7 @@ async def test_yaml(bench):
 
 
 def write_pair(folder: Path, name: str) -> tuple[str, str, bytes]:
-    certificate, key = self_signed(("localhost", "127.0.0.1"))
+    certificate, key = self_signed("localhost", "127.0.0.1")
     (folder / f"{name}.crt").write_bytes(certificate)
     (folder / f"{name}.key").write_bytes(key)
     return str(folder / f"{name}.crt"), str(folder / f"{name}.key"), certificate

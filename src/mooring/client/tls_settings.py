@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mooring.client.credentials import ClientCertificate
 from mooring.errors import InputError
+from mooring.tls import file_stamp, load_identity
 
 
 @dataclass(slots=True)
@@ -28,7 +27,7 @@ class TlsSettings:
 
     def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
         """Give the context for a new connection; it is made again when a file or the plugin's certificate changed."""
-        made_from = (override, _stamp(self.ca_file), _stamp(self.certificate_file), _stamp(self.key_file))
+        made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
         if self._context is None or made_from != self._made_from:
             self._context, self._made_from = self._make(override), made_from
         return self._context
@@ -59,24 +58,10 @@ class TlsSettings:
         chosen = override or self.certificate
         try:
             if chosen is not None:
-                # The ssl module reads identities from files only; this one lives for the length of the call.
-                with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
-                    file.write(chosen.certificate + b"\n" + chosen.key)
-                    file.flush()
-                    context.load_cert_chain(file.name)
+                load_identity(context, chosen.certificate, chosen.key)
             elif self.certificate_file:
                 context.load_cert_chain(self.certificate_file, self.key_file or None)
         except OSError as error:
             source = self.certificate_file or "client-certificate-data"
             why = "certificate and key do not fit together or are not PEM" if isinstance(error, ssl.SSLError) else error
             raise InputError(f"{source}: cannot use the client certificate: {why}") from None
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    if not path:
-        return None
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

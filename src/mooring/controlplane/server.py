@@ -19,7 +19,6 @@ from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.registry.catalog import NAMESPACES, STORED
 from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
-from mooring.controlplane.serving import tls
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.http import MAX_BODY_BYTES, Server
@@ -27,6 +26,7 @@ from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.persistence import SqliteJournal
 from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
+from mooring.tls import load_identity, self_signed
 
 log = logging.getLogger(__name__)
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -122,8 +122,11 @@ class ControlPlane:
         """Listen; afterwards ``url`` is set and the kubeconfig file is written."""
         context = None
         if self._use_tls:
-            self._certificate, key = tls.self_signed(self._host)
-            context = tls.server_context(self._certificate, key)
+            identity = self_signed("localhost", "kubernetes.default.svc", self._host, common_name="mooring")
+            self._certificate = identity.certificate
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            load_identity(context, *identity)
         handler = web.Server(
             self.server.handle,
             request_factory=_request,

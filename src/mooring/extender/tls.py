@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 
 from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError, UsageError
+from mooring.tls import load_identity
 
 
 def tls_context(config: Extender) -> ssl.SSLContext | None:
@@ -68,11 +68,7 @@ def _identify(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
     if not certificate or not key:
         return  # upstream needs both to show one
     try:
-        # The ssl module reads certificates from files only; these live for the length of the call.
-        with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
-            file.write(certificate.rstrip() + b"\n" + key)
-            file.flush()
-            context.load_cert_chain(file.name)
+        load_identity(context, certificate, key)
     except (ssl.SSLError, OSError):
         raise ConfigError("tlsConfig: certificate and key do not fit together or are not PEM") from None
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import ipaddress
 import logging
-import os
 import ssl
-import tempfile
 from dataclasses import dataclass
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from mooring.errors import UsageError
+from mooring.tls import file_stamp, load_identity, self_signed
 
 log = logging.getLogger("mooring.scheduler.serving")
 
@@ -31,36 +23,6 @@ class TlsFiles:
     client_ca_file: str = ""
     min_version: str = ""
     ciphers: str = ""
-
-
-def self_signed(hosts: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """Make a certificate for ``hosts``, good for a year, and its key; both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{hosts[0]}@{os.getpid()}")])
-    names: list[x509.GeneralName] = []
-    for host in dict.fromkeys(hosts):
-        try:
-            names.append(x509.IPAddress(ipaddress.ip_address(host)))
-        except ValueError:
-            names.append(x509.DNSName(host))
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=365))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return (
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
 
 
 class ServerTls:
@@ -84,12 +46,7 @@ class ServerTls:
         if files.certificate_file:
             self._load()
         else:
-            certificate, key = self_signed(hosts)
-            # The ssl module reads certificates from files only; this one lives for the length of the call.
-            with tempfile.NamedTemporaryFile(prefix="mooring-", suffix=".pem") as file:
-                file.write(certificate + key)
-                file.flush()
-                self.context.load_cert_chain(file.name)
+            load_identity(self.context, *self_signed(*hosts))
         self._trust_clients(client_ca)
 
     def _trust_clients(self, client_ca: bytes | None) -> None:
@@ -107,7 +64,7 @@ class ServerTls:
 
     def _load(self) -> None:
         files = self._files
-        stamp = _stamp(files.certificate_file), _stamp(files.key_file)
+        stamp = file_stamp(files.certificate_file), file_stamp(files.key_file)
         try:
             self.context.load_cert_chain(files.certificate_file, files.key_file)
         except ssl.SSLError as error:
@@ -122,7 +79,10 @@ class ServerTls:
     def reload(self) -> bool:
         """Take up new files, if there are any; a pair that does not fit is reported and the old one stays in force."""
         files = self._files
-        if not files.certificate_file or (_stamp(files.certificate_file), _stamp(files.key_file)) == self._stamp:
+        if (
+            not files.certificate_file
+            or (file_stamp(files.certificate_file), file_stamp(files.key_file)) == self._stamp
+        ):
             return False
         try:
             # A pair that does not fit would leave the context without a key: it is tried on another one first.
@@ -133,11 +93,3 @@ class ServerTls:
             return False
         log.info("the serving certificate was replaced")
         return True
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -19,7 +19,8 @@ from mooring.framework.registry import Registry
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.flags import Flags, openssl_ciphers
 from mooring.scheduler.leader_election import LeaderElectionSettings
-from mooring.scheduler.serving_tls import TlsFiles, self_signed
+from mooring.scheduler.serving_tls import TlsFiles
+from mooring.tls import self_signed
 
 PAIR_NAME = "kube-scheduler"
 
@@ -155,7 +156,7 @@ def _pair_in(directory: str, address: str) -> tuple[str, str]:
     if os.path.exists(certificate) and os.path.exists(key):
         return certificate, key
     hosts = ["localhost", "127.0.0.1"] + ([address] if address not in ("0.0.0.0", "::", "127.0.0.1") else [])
-    made = self_signed(tuple(hosts))
+    made = self_signed(*hosts)
     try:
         os.makedirs(directory, exist_ok=True)
         for path, content, mode in ((certificate, made[0], 0o644), (key, made[1], 0o600)):
