@@ -55,7 +55,7 @@ CONTENT = {
 async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """An API server that shows a queue, as that of ``mooring start`` does."""
     async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig") as running:
-        running.server.pages["/debug/queue"] = lambda: CONTENT
+        running.handlers.pages["/debug/queue"] = lambda: CONTENT
         yield running
 
 
@@ -128,7 +128,7 @@ async def test_a_pod_that_does_not_wait(name: str, says: str, ask: Ask, capsys: 
 
 
 async def test_what_is_no_queue_is_told(plane: ControlPlane, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
-    plane.server.pages["/debug/queue"] = lambda: {"pods": []}
+    plane.handlers.pages["/debug/queue"] = lambda: {"pods": []}
     assert await ask() == 2
     assert "/debug/queue: the answer is no queue; is it a mooring scheduler?" in capsys.readouterr().err
 

@@ -21,7 +21,8 @@ from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
-from mooring.controlplane.serving.http import MAX_BODY_BYTES, Server
+from mooring.controlplane.serving.handlers import Handlers
+from mooring.controlplane.serving.http import MAX_BODY_BYTES, HttpServer
 from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.persistence import SqliteJournal
 from mooring.controlplane.storage.store import Store
@@ -81,7 +82,7 @@ class ControlPlane:
             self.access.add(read_token_file(token_file))
         if authorizer is not None:
             self.access.authorizer = authorizer(self.api)
-        self.server = Server(
+        self.handlers = Handlers(
             self.api,
             self.hub,
             self.access,
@@ -89,6 +90,7 @@ class ControlPlane:
             durable=self._journal.durable if self._journal else None,
             watch_limit=watch_limit,
         )
+        self.server = HttpServer(self.handlers)
         self.garbage = GarbageCollector(self.api) if garbage_collection else None
         self._event_ttl_s = event_ttl_s
         self._runner: web.ServerRunner | None = None
@@ -172,8 +174,7 @@ class ControlPlane:
 
     async def stop(self) -> None:
         """Stop listening, end watches, and bring everything that is kept to disk."""
-        self.server.is_closing = True
-        self.hub.close_all()
+        self.hub.close()
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

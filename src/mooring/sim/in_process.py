@@ -9,10 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, cast
-
-import msgspec
-from aiohttp import web
+from typing import Any
 
 from mooring.client.credentials import StaticCredentials
 from mooring.client.errors import error_of_answer
@@ -20,62 +17,16 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
 from mooring.controlplane.server import ControlPlane
-from mooring.controlplane.serving import routes
-from mooring.controlplane.serving.http import BOOKMARK_INTERVAL_S, MAX_WATCH_S, Reply
-from mooring.controlplane.serving.listing import selection, watch_options
-from mooring.controlplane.storage.hub import Watcher, plain
-from mooring.controlplane.types.kind import Kind
-from mooring.controlplane.types.status import StatusError
-
-
-class _Body:
-    @staticmethod
-    def is_eof() -> bool:
-        return True
-
-
-class _LocalRequest:
-    """As much of an HTTP request as the server looks at."""
-
-    content = _Body()
-    transport = None
-
-    def __init__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        self.method, self.raw_path, self.headers = method, target, headers
-        self.path = target.partition("?")[0]
-        self._body = body
-
-    @property
-    def can_read_body(self) -> bool:
-        return bool(self._body)
-
-    async def read(self) -> bytes:
-        return self._body
+from mooring.controlplane.serving.requests import Reply, Request
+from mooring.controlplane.serving.watching import WatchStream
+from mooring.errors import ApiError
 
 
 class _LocalStream:
-    """The body of a watch, read as it comes."""
+    """The body of a watch, under the name that a client's stream has."""
 
-    def __init__(self, plane: ControlPlane, stored: Kind, watcher: Watcher, timeout_s: float) -> None:
-        self._plane, self._stored, self._watcher = plane, stored, watcher
-        self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + timeout_s
-        self._next_bookmark = self._loop.time() + BOOKMARK_INTERVAL_S
-
-    async def readany(self) -> bytes:
-        """The next lines; nothing at the end of the watch."""
-        while not self._watcher.is_overrun and not self._plane.server.is_closing:
-            now = self._loop.time()
-            if now >= self._deadline:
-                break
-            if now >= self._next_bookmark:
-                self._next_bookmark = now + BOOKMARK_INTERVAL_S
-                self._plane.hub.refresh(self._stored, self._watcher)
-                self._watcher.bookmark()
-            lines = await self._watcher.take(max(0.0, min(self._deadline, self._next_bookmark) - now))
-            if lines:
-                return lines
-        return b""
+    def __init__(self, stream: WatchStream) -> None:
+        self.readany = stream.read
 
 
 class InProcessClient(RestClient):
@@ -103,14 +54,9 @@ class InProcessClient(RestClient):
     ) -> Answer:
         await asyncio.sleep(0)  # as with a socket, nobody gets an answer within their own turn
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
-        request = cast(web.BaseRequest, _LocalRequest(method, path, headers, body))
-        reply = cast(Reply, await self._plane.server.reply(request))
-        found = {"content-type": reply.content_type}
-        for name, value in reply.headers:
-            found.setdefault(name.lower(), value)
-        if not 200 <= reply.code < 300:
-            raise error_of_answer(reply.code, reply.body, found, method=method, path=path)
-        return Answer(reply.code, found, reply.body)
+        reply = await self._plane.handlers.answer(Request(method, path, headers, body))
+        assert isinstance(reply, Reply)
+        return _answer(reply, method, path)
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -121,26 +67,23 @@ class InProcessClient(RestClient):
         timeout_s: float,
         start_timeout_s: float | None = None,
     ) -> AsyncIterator[Any]:
-        plane = self._plane
         target = with_query(path, query)
         await asyncio.sleep(0)
+        stream = await self._plane.handlers.answer(Request("GET", target, self._sent_headers))
+        if isinstance(stream, Reply):
+            _answer(stream, "GET", target)
+            raise ApiError(f"GET {target}: not a watch")
         try:
-            bare, parameters = routes.split(target)
-            route = routes.parse(bare)
-            chosen, options = selection(route, parameters), watch_options(parameters)
-            stored = route.kind.storage
-            watcher = plane.hub.open(
-                route.kind,
-                stored,
-                chosen.match,
-                since=options.since,
-                render=plain,
-                initial_end=options.wants_initial_end,
-            )
-        except StatusError as error:
-            body = error.to_status()
-            raise error_of_answer(error.code, msgspec.json.encode(body), {}, method="GET", path=target) from None
-        try:
-            yield _LocalStream(plane, stored, watcher, min(options.timeout_s, timeout_s, MAX_WATCH_S))
+            yield _LocalStream(stream)
         finally:
-            plane.hub.forget(stored, watcher)
+            stream.close()
+
+
+def _answer(reply: Reply, method: str, path: str) -> Answer:
+    """A reply as a client sees it; refusals are raised."""
+    headers = {"content-type": reply.content_type}
+    for name, value in reply.headers:
+        headers.setdefault(name.lower(), value)
+    if not 200 <= reply.code < 300:
+        raise error_of_answer(reply.code, reply.body, headers, method=method, path=path)
+    return Answer(reply.code, headers, reply.body)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import random
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from mooring.api.times import format_time
 from mooring.client.rest import JSON, RestClient
 from mooring.client.watch import Reflector, ResourceKind
 from mooring.clock import Clock
-from mooring.controlplane.registry.catalog import by_path
-from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.registry.meta import generated_name
 from mooring.controlplane.storage.store import Entry, Store, key_of
 from mooring.controlplane.types import status
 from mooring.controlplane.types.kind import Kind
@@ -67,16 +68,18 @@ class _Sink:
                 self._mirror.put(self._kind, held.obj)
 
 
-class RemoteApi(Api):
-    """The verbs that kubelets and controllers use, on another server; see the module."""
+class RemoteApi:
+    """A :class:`mooring.controlplane.cluster.api.ClusterApi` on another server; see the module."""
 
     def __init__(self, client: RestClient, clock: Clock, kinds: Iterable[Kind]) -> None:
-        super().__init__(Store(), clock)
+        self.store = Store()
+        self.clock = clock
         self._client = client
+        self._rng = random.Random()
         self._kinds = tuple(dict.fromkeys(kinds))
         self._versions: dict[tuple[Kind, str], str] = {}
         self._writes: set[asyncio.Task[None]] = set()
-        self._pending: list[asyncio.Task[None]] = []
+        self._sent: list[asyncio.Task[None]] | None = None  # by the work that is being carried out
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, timeout_s: float) -> None:
@@ -103,10 +106,14 @@ class RemoteApi(Api):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def take_pending(self) -> list[asyncio.Task[None]]:
-        """The writes since the last call; a controller waits for them before it looks at the same key again."""
-        pending, self._pending = self._pending, []
-        return pending
+    def timestamp(self) -> str:
+        return format_time(self.clock.now())
+
+    def carry_out(self, work: Callable[[], None]) -> asyncio.Future[None] | None:
+        sent = self._sent = []
+        work()
+        self._sent = None
+        return self._started(_all(sent)) if sent else None
 
     # The copy
 
@@ -133,74 +140,54 @@ class RemoteApi(Api):
 
     # The verbs
 
-    def create(self, kind: Kind, namespace: str, obj: Object, options: Options | None = None) -> Entry:
+    def _known(self, kind: Kind, namespace: str, name: str) -> Entry:
+        entry = self.store.get(kind, namespace, name)
+        if entry is None:
+            raise status.not_found(kind.plural, kind.group, name)
+        return entry
+
+    def create(self, kind: Kind, namespace: str, obj: Object) -> Entry:
         metadata: Object = {**obj["metadata"]}
         if kind.is_namespaced:
             metadata["namespace"] = namespace
         if not metadata.get("name"):
-            self._generate_name(kind, metadata)
-            metadata.pop("generateName", None)
+            metadata["name"] = generated_name(metadata.pop("generateName", ""), self._rng)
         made = {**obj, "metadata": metadata}
         self._send("POST", Ref(kind, "", namespace).collection, made, kind)
         shown = {**made, "metadata": {"uid": "", "creationTimestamp": self.timestamp(), **metadata}}
         return Entry(kind, key_of(metadata.get("namespace", ""), metadata["name"]), 0, shown)
 
     def modify(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        change: Callable[[Object], object],
-        options: Options | None = None,
-        *,
-        subresource: str = "",
+        self, kind: Kind, namespace: str, name: str, change: Callable[[Object], object], *, subresource: str = ""
     ) -> Entry:
-        entry = self.get(kind, namespace, name)
-        obj = entry.object()
-        change(obj)
-        return self.write(kind, entry, entry.object(), obj, subresource=subresource)
-
-    def write(
-        self,
-        stored: Kind,
-        entry: Entry,
-        old: Object,
-        new: Object,
-        dry_run: bool = False,
-        *,
-        subresource: str = "",
-    ) -> Entry:
-        if new == old:
+        entry = self._known(kind, namespace, name)
+        new = entry.object()
+        change(new)
+        if new == entry.object():
             return entry
-        new["metadata"]["resourceVersion"] = self._versions[stored, entry.key]
-        ref = Ref(stored, entry.name, entry.namespace)
-        path = ref.path
-        if subresource:
-            path += f"/{subresource}"
-        elif stored.plural == "namespaces" and (new.get("spec") or {}) != (old.get("spec") or {}):
-            path += "/finalize"
-        self._send("PUT", path, new, stored)
-        return Entry(stored, entry.key, entry.rv, {**new, "metadata": {**new["metadata"]}})
+        new["metadata"]["resourceVersion"] = self._versions[kind, entry.key]
+        path = Ref(kind, name, namespace).path
+        self._send("PUT", f"{path}/{subresource}" if subresource else path, new, kind)
+        return Entry(kind, entry.key, entry.rv, {**new, "metadata": {**new["metadata"]}})
 
     def delete(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        delete_options: Mapping[str, Any] | None = None,
-        *,
-        dry_run: bool = False,
+        self, kind: Kind, namespace: str, name: str, delete_options: Mapping[str, Any] | None = None
     ) -> tuple[Entry, bool]:
-        entry = self.get(kind, namespace, name)
+        entry = self._known(kind, namespace, name)
         options = {"kind": "DeleteOptions", "apiVersion": "v1", **(delete_options or {})}
         self._send("DELETE", Ref(kind, name, namespace).path, options, kind, entry)
         return entry, False
 
     def _send(self, method: str, path: str, obj: Object, kind: Kind, deleted: Entry | None = None) -> None:
-        task = asyncio.ensure_future(self._request(method, path, msgspec.json.encode(obj), kind, deleted))
+        task = self._started(self._request(method, path, msgspec.json.encode(obj), kind, deleted))
+        if self._sent is not None:
+            self._sent.append(task)
+
+    def _started(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
-        self._pending.append(task)
+        return task
 
     async def _request(self, method: str, path: str, body: bytes, kind: Kind, deleted: Entry | None) -> None:
         try:
@@ -232,13 +219,5 @@ def _watched(kind: Kind) -> ResourceKind[_Held]:
     return ResourceKind(kind.plural, kind.api_version, decode)
 
 
-def kinds_of(resources: Iterable[str]) -> list[Kind]:
-    """Kinds by ``pods``, ``deployments.apps``."""
-    found = []
-    for resource in resources:
-        plural, _, group = resource.partition(".")
-        kind = by_path(group, "v1", plural)
-        if kind is None:
-            raise status.path_not_found()
-        found.append(kind)
-    return found
+async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

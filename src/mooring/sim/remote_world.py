@@ -11,15 +11,17 @@ from typing import Any
 from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
-from mooring.controlplane.cluster.controllers.manager import ALL, ControllerManager
+from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import FAKE_NODE, Kubelets
-from mooring.controlplane.registry.catalog import STORED
+from mooring.controlplane.registry.catalog import NODES, PODS, STORED
+from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.registry.groups.core import EVENTS
 from mooring.errors import ApiError
 from mooring.sim.backend import Backend, Object, Ref, kind_of
 from mooring.sim.narrated import NarratedScheduler
 from mooring.sim.real_control_plane import RealControlPlane
-from mooring.sim.remote_api import RemoteApi, kinds_of
+from mooring.sim.remote_api import RemoteApi
 from mooring.sim.runner import SYNC_TIMEOUT_S, Settings, World, feed_by_watching
 from mooring.sim.scenario import Scenario
 
@@ -27,7 +29,6 @@ DEFAULT_NAME = "default-scheduler"
 OUR_NAME = "mooring-scenario"
 """Under this name the scheduler works beside a cluster's own."""
 ANSWER_WITHIN_S = 10.0
-_KUBELETS_READ = ("nodes", "pods", "leases.coordination.k8s.io")
 
 
 class KubernetesWorld(World):
@@ -44,9 +45,7 @@ class KubernetesWorld(World):
     async def _connect(self, config: ClientConfig) -> RestClient:
         client = RestClient(config, agent="mooring-scenario", qps=-1)
         self._stack.push_async_callback(client.close)
-        kinds = kinds_of(name for controller in ALL for name in controller.watches)
-        events = kinds_of(["events"])
-        mirror = RemoteApi(client, self.clock, [*kinds, *(kind for kind in STORED if kind not in events)])
+        mirror = RemoteApi(client, self.clock, [kind for kind in STORED if kind is not EVENTS])  # events own nothing
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)
         garbage = GarbageCollector(mirror)
@@ -102,7 +101,7 @@ class ExistingWorld(World):
         client = RestClient(self._config, agent="mooring-scenario", qps=-1)
         self._stack.push_async_callback(client.close)
         await client.get("/version", timeout_s=ANSWER_WITHIN_S)  # a wrong address is told at once, in one line
-        mirror = RemoteApi(client, self.clock, kinds_of(_KUBELETS_READ))
+        mirror = RemoteApi(client, self.clock, (NODES, PODS, LEASES))
         self._stack.push_async_callback(mirror.stop)
         await mirror.start(SYNC_TIMEOUT_S)
         kubelets = Kubelets(mirror, asyncio.get_running_loop(), only_marked=True)

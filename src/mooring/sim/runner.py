@@ -243,7 +243,7 @@ class EmbeddedWorld(World):
         self._stack.push_async_callback(stop)
 
     async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
-        self.plane.server.pages["/debug/queue"] = lambda: queue_content(scheduler)  # for ``mooring queue``
+        self.plane.handlers.pages["/debug/queue"] = lambda: queue_content(scheduler)  # for ``mooring queue``
         if self.is_virtual:
             feed = StoreFeed(self.plane.store, scheduler.handlers, self.narrator)
             feed.start()

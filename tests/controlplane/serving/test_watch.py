@@ -191,15 +191,15 @@ async def test_a_slow_watcher_is_closed_and_others_go_on() -> None:
     plane = ControlPlane(use_tls=False)
     hub = Hub(plane.store)
     cut = []
-    slow = hub.open(PODS, PODS, Match(), limit=3)
+    slow = hub.open(PODS, Match(), limit=3)
     slow.on_overrun = lambda: cut.append("slow")
-    fast = hub.open(PODS, PODS, Match(), limit=3)
+    fast = hub.open(PODS, Match(), limit=3)
     for i in range(8):
         plane.api.create(PODS, "default", make_pod(f"p{i}"))
         assert b"ADDED" in await fast.take(1)
-    assert slow.is_overrun and cut == ["slow"]
+    assert slow.is_closed and cut == ["slow"]
     assert await slow.take(0) == b""
-    assert not fast.is_overrun
+    assert not fast.is_closed
 
 
 async def test_a_client_that_stops_reading_is_cut_off_and_the_server_goes_on() -> None:
@@ -226,7 +226,7 @@ async def test_a_client_that_stops_reading_is_cut_off_and_the_server_goes_on() -
 
 
 async def test_watchers_share_the_bytes_of_an_event(plane: ControlPlane) -> None:
-    one, two = (plane.hub.open(PODS, PODS, Match(), since=plane.store.rv) for _ in range(2))
+    one, two = (plane.hub.open(PODS, Match(), since=plane.store.rv) for _ in range(2))
     plane.api.create(PODS, "default", make_pod("a"))
     assert one._lines[0] is two._lines[0]
 

@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from mooring.api.times import format_time
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.registry import deletion
 from mooring.controlplane.registry.catalog import STORED
 from mooring.controlplane.registry.groups.core import EVENTS, NAMESPACES
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import ADDED, DELETED, Entry, Event
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -28,7 +29,7 @@ _Item = tuple[Kind, str]
 class GarbageCollector:
     """Watches the store and tidies up after deletions."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ClusterApi) -> None:
         self._api = api
         self._store = api.store
         self._queue: deque[_Item] = deque()
@@ -124,7 +125,7 @@ class GarbageCollector:
                 alive.append(reference)
         if alive:
             if gone:
-                self._keep_references(entry, [ref for ref in references if ref not in gone])
+                self._drop_references(entry, {reference.get("uid", "") for reference in gone})
         elif waiting:
             blocks = bool(self._store.dependents(entry.uid))
             self._delete(entry, "Foreground" if blocks else "Background")
@@ -143,18 +144,17 @@ class GarbageCollector:
             options["propagationPolicy"] = policy
         self._api.delete(entry.kind, entry.namespace, entry.name, options)
 
-    def _keep_references(self, entry: Entry, references: list[Object]) -> None:
-        old, new = entry.object(), entry.object()
-        if references:
-            new["metadata"]["ownerReferences"] = references
-        else:
-            new["metadata"].pop("ownerReferences", None)
-        self._api.write(entry.kind, entry, old, new)
+    def _drop_references(self, entry: Entry, uids: set[str]) -> None:
+        def change(obj: Object) -> None:
+            metadata = obj["metadata"]
+            left = [ref for ref in metadata.get("ownerReferences") or () if ref.get("uid", "") not in uids]
+            _set_or_drop(metadata, "ownerReferences", left)
+
+        self._api.modify(entry.kind, entry.namespace, entry.name, change)
 
     def _orphan_dependents(self, owner: Entry) -> None:
         for dependent in self._store.dependents(owner.uid):
-            references = dependent.object()["metadata"].get("ownerReferences") or []
-            self._keep_references(dependent, [ref for ref in references if ref.get("uid") != owner.uid])
+            self._drop_references(dependent, {owner.uid})
 
     def _delete_dependents(self, owner: Entry) -> None:
         blocking = False
@@ -172,13 +172,12 @@ class GarbageCollector:
         current = self._store.entry(entry.kind, entry.key)
         if current is None or current.uid != entry.uid:
             return
-        old, new = current.object(), current.object()
-        rest = [finalizer for finalizer in new["metadata"].get("finalizers") or () if finalizer != name]
-        if rest:
-            new["metadata"]["finalizers"] = rest
-        else:
-            new["metadata"].pop("finalizers", None)
-        self._api.write(entry.kind, current, old, new)
+
+        def change(obj: Object) -> None:
+            metadata = obj["metadata"]
+            _set_or_drop(metadata, "finalizers", [each for each in metadata.get("finalizers") or () if each != name])
+
+        self._api.modify(entry.kind, entry.namespace, entry.name, change)
 
     def _empty_namespace(self, namespace: Entry) -> None:
         """Delete what is in a terminating namespace; when it is empty, let it go."""
@@ -192,16 +191,24 @@ class GarbageCollector:
                 remaining = remaining or self._store.entry(kind, entry.key) is not None
         if remaining:
             return
-        current = self._store.entry(NAMESPACES, namespace.key)
-        if current is None:
+        if self._store.entry(NAMESPACES, namespace.key) is None:
             return
-        old, new = current.object(), current.object()
-        rest = [name for name in (new.get("spec") or {}).get("finalizers") or () if name != "kubernetes"]
-        new["spec"] = {"finalizers": rest} if rest else {}
-        self._api.write(NAMESPACES, current, old, new)
+
+        def change(obj: Object) -> None:
+            spec = obj.setdefault("spec", {})
+            _set_or_drop(spec, "finalizers", [each for each in spec.get("finalizers") or () if each != "kubernetes"])
+
+        self._api.modify(NAMESPACES, "", namespace.name, change, subresource="finalize")
 
 
-def expire_events(api: Api, older_than_s: float) -> int:
+def _set_or_drop(obj: Object, name: str, values: list[Any]) -> None:
+    if values:
+        obj[name] = values
+    else:
+        obj.pop(name, None)
+
+
+def expire_events(api: ClusterApi, older_than_s: float) -> int:
     """Delete Events whose time is over, as etcd's leases do upstream; returns how many."""
     limit = format_time(api.clock.now() - older_than_s)
     expired = [entry for entry in api.store.iterate(EVENTS) if _last_change(entry.object()) < limit]

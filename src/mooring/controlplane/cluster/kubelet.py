@@ -25,11 +25,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.api.times import format_micro_time
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Entry, Event
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
@@ -74,7 +74,7 @@ class Kubelets:
     """The kubelets of all nodes (or only of those marked as fake). ``start`` takes over what is there."""
 
     def __init__(
-        self, api: Api, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False
+        self, api: ClusterApi, timers: Timers, options: KubeletOptions | None = None, *, only_marked: bool = False
     ) -> None:
         self._only_marked = only_marked
         self.api, self.store, self.timers = api, api.store, timers

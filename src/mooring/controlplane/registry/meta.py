@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from datetime import datetime
 from typing import Any
@@ -42,6 +43,11 @@ def parse_time(text: str) -> float | None:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     except ValueError:
         return None
+
+
+def generated_name(base: str, rng: random.Random) -> str:
+    """A name for ``generateName``: the base, and five letters and digits that make no words."""
+    return base[:58] + "".join(rng.choices(SUFFIX_ALPHABET, k=5))
 
 
 def is_label(name: str) -> bool:

@@ -7,8 +7,7 @@ controllers use it directly; ``http`` only translates.
 from __future__ import annotations
 
 import random
-from asyncio import Future
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,9 +85,9 @@ class Api:
     def timestamp(self) -> str:
         return format_time(self.clock.now())
 
-    def take_pending(self) -> Sequence[Future[None]]:
-        """Writes that are still under way: none here, where a write is done when the call returns."""
-        return ()
+    def carry_out(self, work: Callable[[], None]) -> None:
+        """Do some work; a write is answered here when its call returns."""
+        work()
 
     def has_default_tolerations(self) -> bool:
         return self._default_tolerations
@@ -240,15 +239,15 @@ class Api:
         return metadata
 
     def _generate_name(self, kind: Kind, metadata: Object) -> None:
-        base = metadata["generateName"][:58]
+        base = metadata["generateName"]
         for _ in range(MAX_NAME_RETRIES):
-            name = base + "".join(self._rng.choices(meta.SUFFIX_ALPHABET, k=5))
+            name = meta.generated_name(base, self._rng)
             if self.store.get(kind, metadata.get("namespace", ""), name) is None:
                 rest = {key: value for key, value in metadata.items() if key != "name"}
                 metadata.clear()
                 metadata.update({"name": name, **rest})
                 return
-        raise status.already_exists(kind.plural, kind.group, base)
+        raise status.already_exists(kind.plural, kind.group, base[:58])
 
     # Updating
 

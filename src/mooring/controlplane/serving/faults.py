@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aiohttp import web
-
+from mooring.controlplane.serving.requests import Request
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError, gone, too_many_requests
 
@@ -62,15 +61,14 @@ class Faults:
         candidates: Sequence[Rule] = [rule for rule in self.rules if rule.on_watch is on_watch]
         return next((rule for rule in candidates if rule.takes(method, path)), None)
 
-    async def before(self, request: web.BaseRequest, path: str) -> None:
+    async def before(self, request: Request, path: str) -> None:
         """Called before a request is looked at."""
         rule = self._taken(request.method, path, on_watch=False)
         if rule is None:
             return
         match rule.action:
             case "drop":
-                if request.transport is not None:
-                    request.transport.abort()
+                request.cut()
                 raise ConnectionResetError("dropped on purpose")
             case "delay":
                 await asyncio.sleep(rule.seconds)
@@ -81,22 +79,20 @@ class Faults:
             case "error":
                 raise StatusError(rule.code, "InternalError" if rule.code >= 500 else "Conflict", "fault injected")
 
-    async def on_watch(self, kind: Kind, lines: bytes, response: web.StreamResponse) -> bool:
-        """Called before watch lines are sent; True ends the watch instead of sending them."""
+    async def on_watch(self, kind: Kind, lines: bytes) -> tuple[bytes, bool]:
+        """Called before watch lines are sent: what to send instead, and whether the watch ends with that."""
         rule = self._taken("GET", f"/{kind.resource}", on_watch=True)
-        if rule is None:
-            return False
-        match rule.action:
+        match rule.action if rule is not None else "":
             case "drop":
-                return True
+                return b"", True
             case "delay":
+                assert rule is not None
                 await asyncio.sleep(rule.seconds)
             case "duplicate":
-                await response.write(lines)
+                return lines + lines, False
             case "gone":
-                await response.write(_GONE_EVENT)
-                return True
-        return False
+                return _GONE_EVENT, True
+        return lines, False
 
 
 _GONE_EVENT = (

@@ -143,15 +143,15 @@ def list_metadata(page: Page, chosen: Selection) -> Object:
     return metadata
 
 
+def partial(obj: Object) -> Object:
+    """An object's metadata alone, for clients that ask for no more."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
+
+
 def list_body(kind: Kind, page: Page, chosen: Selection, form: str = "") -> bytes:
     """The bytes of a list, made of the objects' own bytes."""
     if form == "partial":
-        items = [
-            _encode(
-                {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": e.object()["metadata"]}
-            )
-            for e in page.entries
-        ]
+        items = [_encode(partial(e.object())) for e in page.entries]
         head: Object = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     else:
         items = (

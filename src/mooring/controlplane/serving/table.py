@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from mooring.controlplane.registry.columns import columns_of
-from mooring.controlplane.serving.listing import Selection, list_metadata
+from mooring.controlplane.serving.listing import Selection, list_metadata, partial
 from mooring.controlplane.storage.hub import Render
 from mooring.controlplane.storage.store import Entry, Page
 from mooring.controlplane.types.kind import Column, Kind
@@ -38,11 +38,7 @@ def _rows(kind: Kind, entries: Sequence[Entry], include: str, now: float, rv: in
         if include == "Object":
             row["object"] = kind.shown(obj)
         elif include != "None":
-            row["object"] = {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": obj["metadata"],
-            }
+            row["object"] = partial(obj)
         rows.append(row)
     return rows
 

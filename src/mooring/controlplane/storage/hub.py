@@ -67,7 +67,7 @@ class Watcher:
     def __init__(self, kind: Kind, match: Match, render: Render, view: str | None, limit: int = 20_000) -> None:
         self.kind = kind
         self.match = match
-        self.is_overrun = False
+        self.is_closed = False
         self.on_overrun: Callable[[], None] | None = None
         """Called once when the queue is full: the connection may be stuck and has to be cut from outside."""
         self.rv = 0
@@ -98,7 +98,7 @@ class Watcher:
         return made
 
     def push(self, line: bytes) -> None:
-        if self.is_overrun:
+        if self.is_closed:
             return
         if len(self._lines) >= self._limit:
             self.close()
@@ -122,8 +122,8 @@ class Watcher:
         self._wake.set()
 
     async def take(self, timeout_s: float) -> bytes:
-        """Queued lines, about a megabyte at most; empty after ``timeout_s`` without any, or when overrun."""
-        if not self._lines and not self.is_overrun:
+        """Queued lines, about a megabyte at most; empty after ``timeout_s`` without any, or when closed."""
+        if not self._lines and not self.is_closed:
             self._wake.clear()
             try:
                 async with asyncio.timeout(timeout_s):
@@ -139,7 +139,7 @@ class Watcher:
 
     def close(self) -> None:
         """Make a waiting ``take`` return at once, with nothing."""
-        self.is_overrun = True
+        self.is_closed = True
         self._lines.clear()
         self._wake.set()
 
@@ -150,11 +150,11 @@ class Hub:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._watchers: dict[Kind, list[Watcher]] = {}
+        self._is_closed = False
 
     def open(
         self,
         kind: Kind,
-        stored: Kind,
         match: Match,
         *,
         since: int | None = None,
@@ -169,6 +169,7 @@ class Hub:
         Nothing can be missed between the state and the first event, because writes do not interleave with this.
         """
         watcher = Watcher(kind, match, render, view, limit)
+        stored = kind.storage
         if since is None:
             for entry in self._store.iterate(stored, match.namespace):
                 if match(entry):
@@ -184,6 +185,8 @@ class Hub:
             for event in events:
                 watcher.offer(event)
             watcher.rv = self._store.rv
+        if self._is_closed:
+            watcher.close()
         self._watchers_of(stored).append(watcher)
         return watcher
 
@@ -198,13 +201,20 @@ class Hub:
         for watcher in self._watchers[event.kind]:
             watcher.offer(event)
 
-    def forget(self, stored: Kind, watcher: Watcher) -> None:
-        if watcher in self._watchers.get(stored, ()):
-            self._watchers[stored].remove(watcher)
+    def forget(self, watcher: Watcher) -> None:
+        watchers = self._watchers.get(watcher.kind.storage, [])
+        if watcher in watchers:
+            watchers.remove(watcher)
 
-    def refresh(self, stored: Kind, watcher: Watcher) -> None:
-        """A bookmark may promise the store's present version: everything before it has been offered."""
+    def bookmark(self, watcher: Watcher) -> None:
+        """Promise the store's present version: everything before it has been offered."""
         watcher.rv = self._store.rv
+        watcher.bookmark()
+
+    def close(self) -> None:
+        """End all watches, and at once those that are still opened."""
+        self._is_closed = True
+        self.close_all()
 
     def close_all(self, kind: Kind | None = None) -> None:
         for stored, watchers in self._watchers.items():

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry.catalog import by_resource
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import Entry, Event
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -33,14 +33,14 @@ class Controller(ABC):
     watches: ClassVar[tuple[str, ...]]
     """The resources whose events are passed to ``noted``; the first one is the controller's own."""
 
-    def __init__(self, api: Api, timers: Timers) -> None:
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
         self.api, self.store, self.timers = api, api.store, timers
         self._queue: deque[str] = deque()
         self._queued: set[str] = set()
         self._later: dict[str, tuple[float, Timer]] = {}
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
-        self._under_way: dict[str, int] = {}  # writes that are not answered yet
+        self._under_way: set[str] = set()  # keys with writes that are not answered yet
         self._postponed: set[str] = set()
         self._stops: list[Callable[[], None]] = []
         self._turn: Timer | None = None
@@ -124,7 +124,12 @@ class Controller(ABC):
             self._turn = self.timers.call_soon(self._work)
 
     def _look_at(self, key: str) -> None:
-        self.api.take_pending()
+        answered = self.api.carry_out(lambda: self._reconcile(key))
+        if answered is not None:
+            self._under_way.add(key)
+            answered.add_done_callback(lambda _: self._written(key))
+
+    def _reconcile(self, key: str) -> None:
         try:
             self.reconcile(key)
         except StatusError as error:
@@ -134,20 +139,13 @@ class Controller(ABC):
             self._try_again(key, "a mistake in the controller")
         else:
             self._failures.pop(key, None)
-        pending = self.api.take_pending()
-        if pending:
-            self._under_way[key] = len(pending)
-            for write in pending:
-                write.add_done_callback(lambda _: self._written(key))
 
     def _written(self, key: str) -> None:
-        """A write that was sent over the network is answered; after the last one the key may be looked at again."""
-        self._under_way[key] -= 1
-        if not self._under_way[key]:
-            del self._under_way[key]
-            if key in self._postponed:
-                self._postponed.discard(key)
-                self.enqueue(key)
+        """All writes that went over the network are answered: the key may be looked at again."""
+        self._under_way.discard(key)
+        if key in self._postponed:
+            self._postponed.discard(key)
+            self.enqueue(key)
 
     def _try_again(self, key: str, why: str) -> None:
         count = self._failures[key] = self._failures.get(key, 0) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import Controller
 from mooring.controlplane.cluster.controllers.budgets import DisruptionController
 from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetController
@@ -14,7 +15,6 @@ from mooring.controlplane.cluster.controllers.stateful_sets import StatefulSetCo
 from mooring.controlplane.cluster.controllers.taint_eviction import TaintEvictionController
 from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
 from mooring.controlplane.cluster.timers import Timers
-from mooring.controlplane.registry.verbs import Api
 
 ALL: tuple[type[Controller], ...] = (
     DeploymentController,
@@ -35,7 +35,7 @@ ALL: tuple[type[Controller], ...] = (
 class ControllerManager:
     """Runs the controllers of a cluster, as kube-controller-manager does."""
 
-    def __init__(self, api: Api, timers: Timers, kinds: tuple[type[Controller], ...] = ALL) -> None:
+    def __init__(self, api: ClusterApi, timers: Timers, kinds: tuple[type[Controller], ...] = ALL) -> None:
         self.controllers = [kind(api, timers) for kind in kinds]
 
     def start(self) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from mooring.api.times import format_time
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import Controller, condition
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.objects import Object
 
@@ -35,7 +35,7 @@ class NodeLifecycleController(Controller):
 
     watches: ClassVar[tuple[str, ...]] = ("nodes", "leases.coordination.k8s.io")
 
-    def __init__(self, api: Api, timers: Timers) -> None:
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._heard: dict[str, float] = {}  # node -> when, by our own clock
         self._monitor: Timer | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     condition,
@@ -19,7 +20,6 @@ from mooring.controlplane.cluster.controllers.base import (
 from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS, by_resource
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Entry, Event
 from mooring.controlplane.types.objects import Object
@@ -95,7 +95,7 @@ class ReplicaSetController(Controller):
     watches: ClassVar[tuple[str, ...]] = ("replicasets.apps", "pods")
     kind_name: ClassVar[str] = "ReplicaSet"
 
-    def __init__(self, api: Api, timers: Timers) -> None:
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._views: dict[str, _PodView] = {}  # by uid
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod, Taint
 from mooring.api.taints import tolerates
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, set_condition
 from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.objects import Object
 
@@ -22,7 +22,7 @@ class TaintEvictionController(Controller):
 
     watches: ClassVar[tuple[str, ...]] = ("pods", "nodes")
 
-    def __init__(self, api: Api, timers: Timers) -> None:
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._since: dict[str, dict[str, float]] = {}  # node -> taint -> when it was first seen
 

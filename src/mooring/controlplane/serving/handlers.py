@@ -1,0 +1,418 @@
+"""What requests mean: each is authenticated, allowed, and turned into calls of the Api. No decisions are made here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from mooring.controlplane.registry import subresources as sub
+from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.serving import discovery, openapi, reviews, routes, table
+from mooring.controlplane.serving.access import ANONYMOUS, OPEN_PATHS, Access, Attributes, User
+from mooring.controlplane.serving.faults import Faults
+from mooring.controlplane.serving.listing import list_body, partial, selection, watch_options
+from mooring.controlplane.serving.media import Accept, accept
+from mooring.controlplane.serving.requests import JSON, Reply, Request, delete_options
+from mooring.controlplane.serving.routes import Route
+from mooring.controlplane.serving.watching import WatchStream
+from mooring.controlplane.storage import hub as watching
+from mooring.controlplane.storage.store import Entry
+from mooring.controlplane.types import patch, schema, status
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import StatusError
+
+log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+MAX_WARNINGS = 16
+
+
+class Call:
+    """One request, decoded as far as every handler needs it."""
+
+    __slots__ = ("accept", "body", "method", "options", "parameters", "path", "request", "user")
+
+    def __init__(self, request: Request, path: str, parameters: dict[str, str], user: User) -> None:
+        self.request = request
+        self.method = request.method
+        self.path = path
+        self.parameters = parameters
+        self.user = user
+        self.accept: Accept = accept(request.headers.get("Accept", ""))
+        self.body = b""
+        self.options: Options
+
+
+class Handlers:
+    """Answers requests, whatever carried them."""
+
+    def __init__(
+        self,
+        api: Api,
+        hub: watching.Hub,
+        access: Access,
+        *,
+        faults: Faults | None = None,
+        durable: Callable[[], Awaitable[None]] | None = None,
+        watch_limit: int = 20_000,
+    ) -> None:
+        self.api = api
+        self.hub = hub
+        self.access = access
+        self.faults = faults
+        self.pages: dict[str, Callable[[], Any]] = {}  # further paths with a JSON body, for a user who may get them
+        self._durable = durable
+        self._watch_limit = watch_limit
+
+    async def answer(self, request: Request) -> Reply | WatchStream:
+        """Answer one request; whatever goes wrong is a Status, and only a bug is a 500."""
+        try:
+            return await self._answer(request)
+        except StatusError as error:
+            return Reply.failure(error)
+        except (asyncio.CancelledError, ConnectionResetError):
+            raise
+        except Exception:
+            log.exception("unexpected error while serving %s %s", request.method, request.target[:200])
+            return Reply.failure(StatusError(500, "InternalError", "Internal error occurred: see the server's log"))
+
+    async def _answer(self, request: Request) -> Reply | WatchStream:
+        path, parameters = routes.split(request.target)
+        authorization = request.headers.get("Authorization", "")
+        if path in OPEN_PATHS and not authorization:
+            user = ANONYMOUS
+        else:
+            user = self.access.authenticate(authorization)
+        if self.faults is not None:
+            await self.faults.before(request, path)
+        call = Call(request, path, parameters, user)
+        depth = path.count("/")
+        if depth <= 2 or not path.startswith(("/api/", "/apis/")):
+            return self._static(call)
+        if depth > 3 and path[-1] != "/":  # too deep for discovery
+            return await self._resource(call)
+        special = self._discovery(call)
+        return special if special is not None else await self._resource(call)
+
+    # Everything that is not a resource
+
+    def _static(self, call: Call) -> Reply:
+        path = call.path.rstrip("/") or "/"
+        if call.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed()
+        if path not in OPEN_PATHS:
+            self.access.authorize(Attributes(call.user.name, call.user.groups, "get", path=path))
+        if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/healthz/", "/livez/", "/readyz/")):
+            return Reply(b"ok", content_type="text/plain; charset=utf-8")
+        if path == "/version":
+            return Reply.json(discovery.version())
+        if path in self.pages:
+            return Reply.json(self.pages[path]())
+        if path.startswith("/openapi/v3"):
+            found = openapi.document(path)
+            if found is None:
+                raise status.path_not_found()
+            return Reply(found)
+        if (found_discovery := self._discovery(call)) is not None:
+            return found_discovery
+        if path == "/":
+            return Reply.json(
+                {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+            )
+        raise status.path_not_found()
+
+    def _discovery(self, call: Call) -> Reply | None:
+        path = call.path.rstrip("/")
+        parts = path.strip("/").split("/")
+        found: Object | None = None
+        if path in ("/api", "/apis") and call.accept.form == "APIGroupDiscoveryList":
+            body = _encode(discovery.aggregated(core=path == "/api"))
+            kind = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            reply = Reply(body, content_type=kind)
+            reply.headers.append(("Vary", "Accept"))
+            return reply
+        if path == "/api":
+            found = discovery.core_versions(call.request.headers.get("Host", ""))
+        elif path == "/apis":
+            found = discovery.groups()
+        elif parts[0] == "api" and len(parts) == 2:
+            found = discovery.resources("", parts[1])
+        elif parts[0] == "apis" and len(parts) == 2:
+            found = discovery.group(parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            found = discovery.resources(parts[1], parts[2])
+        else:
+            return None
+        if found is None:
+            raise status.path_not_found()
+        if call.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed()
+        return Reply.json(found)
+
+    # Resources
+
+    async def _resource(self, call: Call) -> Reply | WatchStream:
+        route = routes.parse(call.path)
+        verb = self._verb(call, route)
+        kind = route.kind
+        if self.access.authorizer is not None:
+            self.access.authorize(
+                Attributes(
+                    call.user.name,
+                    call.user.groups,
+                    verb,
+                    kind.group,
+                    kind.plural,
+                    route.subresource,
+                    route.namespace,
+                    route.name,
+                    call.path,
+                )
+            )
+        if verb == "watch":
+            return self._watch(call, route)
+        if call.method != "GET":
+            call.body = await call.request.body()
+            call.options = _options(call, verb)
+        else:
+            call.options = Options()
+        reply = self._dispatch(call, route, verb)
+        if self._durable is not None and call.method != "GET":
+            await self._durable()
+        for warning in call.options.warnings[:MAX_WARNINGS]:
+            reply.warn(warning)
+        return reply
+
+    @staticmethod
+    def _verb(call: Call, route: Route) -> str:
+        method = call.method
+        if method in ("GET", "HEAD"):
+            if route.subresource:
+                verb = "get"
+            elif route.is_watch_path or call.parameters.get("watch") in ("true", "1"):
+                return "watch"
+            else:
+                verb = "get" if route.name else "list"
+        elif method == "POST" and (not route.name or route.subresource):
+            verb = "create"
+        elif method == "PUT" and route.name:
+            verb = "update"
+        elif method == "PATCH" and route.name:
+            verb = "patch"
+        elif method == "DELETE" and not route.subresource:
+            verb = "delete" if route.name else "deletecollection"
+        else:
+            raise status.method_not_allowed()
+        if not route.subresource and verb not in route.kind.verbs:
+            raise status.method_not_allowed()
+        return verb
+
+    def _dispatch(self, call: Call, route: Route, verb: str) -> Reply:
+        if route.subresource not in ("", "status"):
+            return self._subresource(call, route, verb)
+        kind = route.kind
+        if verb == "get":
+            return self._show(call, kind, self.api.get(kind, route.namespace, route.name))
+        if verb == "list":
+            return self._list(call, route)
+        if verb == "create":
+            if kind.verbs == ("create",):
+                obj = self.api.decode(kind, call.body, call.options)
+                return Reply.json(reviews.answer(kind, obj, self.access, call.user, route.namespace), 201)
+            namespace = self._create_namespace(kind, route)
+            created = self.api.create(kind, namespace, self.api.decode(kind, call.body, call.options), call.options)
+            return self._show(call, kind, created, 201)
+        if verb == "update":
+            obj = self.api.decode(kind, call.body, call.options)
+            entry, is_new = self.api.update(
+                kind, route.namespace, route.name, obj, call.options, subresource=route.subresource
+            )
+            return self._show(call, kind, entry, 201 if is_new else 200)
+        if verb == "patch":
+            entry, is_new = self.api.patch(
+                kind,
+                route.namespace,
+                route.name,
+                call.request.patch_type,
+                call.body,
+                call.options,
+                subresource=route.subresource,
+            )
+            return self._show(call, kind, entry, 201 if is_new else 200)
+        if verb == "delete":
+            entry, is_gone = self.api.delete(
+                kind, route.namespace, route.name, _delete_options(call), dry_run=call.options.dry_run
+            )
+            return self._deleted(call, kind, entry, is_gone)
+        return self._delete_collection(call, route)
+
+    @staticmethod
+    def _create_namespace(kind: Kind, route: Route) -> str:
+        if kind.is_namespaced and not route.namespace:
+            raise status.method_not_allowed()
+        return route.namespace
+
+    def _show(self, call: Call, kind: Kind, entry: Entry, code: int = 200) -> Reply:
+        if call.accept.form == "Table":
+            body = table.of_entries(kind, [entry], call.parameters, str(entry.rv), now=self.api.clock.now())
+        elif call.accept.form == "PartialObjectMetadata":
+            body = _encode(partial(entry.object()))
+        else:
+            body = _body(kind, entry)
+        return Reply(body, code)
+
+    def _deleted(self, call: Call, kind: Kind, entry: Entry, is_gone: bool) -> Reply:
+        if is_gone and not kind.storage.strategy.returns_deleted:
+            details = {"name": entry.name, "group": kind.group, "kind": kind.plural, "uid": entry.uid}
+            return Reply.json(
+                {
+                    "kind": "Status",
+                    "apiVersion": "v1",
+                    "metadata": {},
+                    "status": "Success",
+                    "details": {key: value for key, value in details.items() if value},
+                }
+            )
+        return self._show(call, kind, entry)
+
+    def _list(self, call: Call, route: Route) -> Reply:
+        chosen = selection(route, call.parameters)
+        page = chosen.page(self.api.store)
+        if call.accept.form == "Table":
+            body = table.of_page(route.kind, page, chosen, call.parameters, now=self.api.clock.now())
+        else:
+            form = "partial" if call.accept.form == "PartialObjectMetadata" else ""
+            body = list_body(route.kind, page, chosen, form)
+        return Reply(body)
+
+    def _delete_collection(self, call: Call, route: Route) -> Reply:
+        if route.kind.is_namespaced and not route.namespace:
+            raise status.method_not_allowed()
+        chosen = selection(route, call.parameters)
+        options = _delete_options(call)
+        page = chosen.page(self.api.store)
+        if not call.options.dry_run:
+            for entry in page.entries:
+                if self.api.store.entry(route.kind.storage, entry.key) is not None:
+                    self.api.delete(route.kind, entry.namespace, entry.name, options)
+        return Reply(list_body(route.kind, page, chosen))
+
+    def _subresource(self, call: Call, route: Route, verb: str) -> Reply:
+        api, kind, ns, name, body = self.api, route.kind, route.namespace, route.name, call.body
+        match route.subresource, verb:
+            case "binding", "create":
+                return Reply.json(sub.bind(api, ns, name, body, call.options), 201)
+            case "eviction", "create":
+                return Reply.json(sub.evict(api, ns, name, body, call.options), 201)
+            case "scale", "get":
+                return Reply.json(sub.scale_of(api.get(kind, ns, name).object()))
+            case "scale", "update":
+                scale, _ = schema.decode("autoscaling.v1.Scale", body, "Scale", "v1")
+                return Reply.json(sub.set_scale(api, kind, ns, name, scale, call.options))
+            case "scale", "patch":
+                return Reply.json(sub.patch_scale(api, kind, ns, name, call.request.patch_type, body, call.options))
+            case "finalize", "update":
+                obj = api.decode(kind, body, call.options)
+                return self._show(call, kind, sub.finalize(api, name, obj, call.options))
+            case "token", "create":
+                api.get(kind, ns, name)
+                token = self.access.issue(User(f"system:serviceaccount:{ns}:{name}", groups=_account_groups(ns)))
+                return Reply.json(sub.request_token(api, ns, name, body, token), 201)
+            case (("ephemeralcontainers" | "resize"), "get"):
+                return self._show(call, kind, api.get(kind, ns, name))
+            case (("ephemeralcontainers" | "resize"), ("update" | "patch")):
+                if verb == "update":
+                    entry, _ = api.update(
+                        kind,
+                        ns,
+                        name,
+                        api.decode(kind, body, call.options),
+                        call.options,
+                        subresource=route.subresource,
+                    )
+                else:
+                    entry, _ = api.patch(
+                        kind, ns, name, call.request.patch_type, body, call.options, subresource=route.subresource
+                    )
+                return self._show(call, kind, entry)
+        raise status.method_not_allowed()
+
+    # Watching
+
+    def _watch(self, call: Call, route: Route) -> WatchStream:
+        chosen = selection(route, call.parameters)
+        options = watch_options(call.parameters)
+        if options.since is None and chosen.not_older_than > self.api.store.rv:
+            raise status.too_large(chosen.not_older_than, self.api.store.rv)
+        render, view = self._renderer(call, route.kind)
+        watcher = self.hub.open(
+            route.kind,
+            chosen.match,
+            since=options.since,
+            render=render,
+            view=view,
+            initial_end=options.wants_initial_end,
+            limit=self._watch_limit,
+        )
+        faults, stored = self.faults, route.kind.storage
+        return WatchStream(
+            self.hub,
+            watcher,
+            timeout_s=options.timeout_s,
+            has_bookmarks=options.bookmarks,
+            disturb=None if faults is None else lambda lines: faults.on_watch(stored, lines),
+        )
+
+    def _renderer(self, call: Call, kind: Kind) -> tuple[watching.Render, str | None]:
+        if call.accept.form == "Table":
+            return table.renderer(kind, call.parameters, self.api.clock.now), None
+        if call.accept.form == "PartialObjectMetadata":
+            return (lambda t, e, rv: _encode(partial(_at(e, rv)))), "partial"
+        if kind.view is not None:
+            return (lambda t, e, rv: _encode(kind.shown(_at(e, rv)))), kind.api_version
+        return watching.plain, ""
+
+
+def _at(entry: Entry, rv: int) -> Object:
+    obj = entry.object()
+    obj["metadata"]["resourceVersion"] = str(rv)
+    return obj
+
+
+def _body(kind: Kind, entry: Entry) -> bytes:
+    return entry.raw if kind.view is None else _encode(kind.shown(entry.object()))
+
+
+def _account_groups(namespace: str) -> tuple[str, ...]:
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+
+
+def _options(call: Call, verb: str) -> Options:
+    parameters = call.parameters
+    if not parameters and verb != "patch":
+        return Options(manager=call.request.agent)
+    dry_run = parameters.get("dryRun", "")
+    kind = f"{verb.capitalize()}Options" if verb in ("create", "update", "patch") else "DeleteOptions"
+    if dry_run not in ("", "All"):
+        raise status.invalid(kind, "meta.k8s.io", "", [status.unsupported("dryRun", dry_run, ["All"])])
+    validation = parameters.get("fieldValidation", "") or "Warn"
+    if validation not in ("Strict", "Warn", "Ignore"):
+        causes = [status.unsupported("fieldValidation", validation, ["Ignore", "Strict", "Warn"])]
+        raise status.invalid(kind, "meta.k8s.io", "", causes)
+    manager = parameters.get("fieldManager", "")
+    if len(manager) > 128:
+        causes = [status.too_long("fieldManager", 128)]
+        raise status.invalid(kind, "meta.k8s.io", "", causes)
+    if not manager and call.request.content_type != patch.APPLY:
+        manager = call.request.agent
+    return Options(dry_run == "All", validation, manager, parameters.get("force") in ("true", "1"))
+
+
+def _delete_options(call: Call) -> Object:
+    options = delete_options(call.body, call.parameters)
+    call.options.dry_run = call.options.dry_run or bool(options.get("dryRun"))
+    return options
