@@ -269,6 +269,27 @@ async def test_a_wrong_authority_is_one_clear_line(serve, authority, other_autho
         assert (await client.request(method, PODS)).status == 200
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_ca_file_that_becomes_useless_is_like_a_server_that_is_away(
+    serve, tmp_path, authority, server_certificate, method
+):
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    url = await serve(handler, tls=authority.server_context(server_certificate))
+    file = tmp_path / "ca.crt"
+    file.write_bytes(authority.pem)
+    config = ClientConfig(server=url, tls=TlsSettings(ca_file=str(file)))
+    async with client_for(url, config=config) as client:
+        assert (await client.request(method, PODS)).status == 200
+        file.write_text("half a certifi")
+        with pytest.raises(ConnectionFailed, match="no PEM certificate in it") as caught:
+            await client.request(method, PODS)
+        assert caught.value.was_sent is False
+        file.write_bytes(authority.pem)
+        assert (await client.request(method, PODS)).status == 200
+
+
 def free_port() -> int:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

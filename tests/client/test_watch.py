@@ -433,6 +433,44 @@ async def test_a_kind_that_is_not_served_is_skipped_with_one_line(watching, fake
     ]
 
 
+async def test_a_set_names_the_kinds_that_are_not_served(serve, fake_api, eventually):
+    """An older server has no resource.k8s.io/v1; what depends on it can say so."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if "resource.k8s.io" in request.path:
+            return web.Response(status=404, text="404 page not found")
+        return await fake_api.handle(request)
+
+    claims = typed_kind("resourceclaims", "resource.k8s.io/v1", Thing)
+    async with RestClient(ClientConfig(server=await serve(handler))) as client:
+        informers = InformerSet(client)
+        for kind in (THINGS, claims):
+            informers.add(kind)
+        assert informers.not_served() == []
+        informers.start()
+        await informers.wait_for_sync()
+        assert informers.not_served() == ["resourceclaims.resource.k8s.io"]
+        await informers.stop()
+
+
+async def test_an_unexpected_error_does_not_end_the_watch(watching, fake_api, eventually, caplog, monkeypatch):
+    fake_api.put("a", size=1)
+    it = await watching()
+    await it.informer.wait_synced()
+    apply, failures = it.informer.apply, [ZeroDivisionError("a mistake")]
+
+    async def broken(events) -> None:
+        if failures:
+            raise failures.pop()
+        await apply(events)
+
+    monkeypatch.setattr(it.informer, "apply", broken)
+    fake_api.put("a", size=2)
+    await eventually(it.is_current)
+    assert "things.example.io: an unexpected error; listing anew" in caplog.text
+    assert "ZeroDivisionError: a mistake" in caplog.text
+
+
 async def test_forbidden_is_tried_again_and_named(watching, fake_api, caplog):
     async def refuse(_: web.Request) -> web.Response:
         return fake_api.status(403, "Forbidden", "no")

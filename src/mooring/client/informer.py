@@ -75,6 +75,7 @@ class Informer(Generic[T]):
 
     @property
     def is_served(self) -> bool:
+        """Say whether the API server serves this kind, as far as is known: true until it answers 404."""
         return self.reflector.is_served
 
     async def wait_synced(self) -> None:
@@ -220,6 +221,13 @@ class InformerSet:
     def missing(self) -> list[str]:
         """Name the kinds whose first list has not come yet."""
         return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
+
+    def not_served(self) -> list[str]:
+        """Name the kinds that this API server does not serve: too old for them, or told not to.
+
+        They count as synchronised, without objects, and are asked for again every few minutes.
+        """
+        return [informer.kind.name for informer in self._informers.values() if not informer.is_served]
 
     async def wait_for_sync(self, timeout_s: float | None = None) -> bool:
         """Wait until every informer has its first list; false if that takes too long.

@@ -83,7 +83,11 @@ class Transport:
             )
 
     def tls_context(self) -> ssl.SSLContext:
-        return self.config.tls.context(self.config.credentials.certificate)
+        """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
+        try:
+            return self.config.tls.context(self.config.credentials.certificate)
+        except InputError as error:
+            raise ConnectionFailed(str(error), was_sent=False) from error
 
     def session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -282,7 +282,12 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """List and watch for ever."""
         while True:
-            pause_s = await self._round()
+            try:
+                pause_s = await self._round()
+            except Exception:
+                # A mistake of ours must not end the watch for good.
+                log.exception("%s: an unexpected error; listing anew", self.kind.name)
+                pause_s = self._backoff.next()
             if pause_s > 0:
                 await self._sleep(pause_s)
 
