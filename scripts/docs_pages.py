@@ -167,7 +167,7 @@ def _default(field: Any, hint: Any) -> str:
 def plugins() -> str:
     from mooring.config.load import default_config
     from mooring.config.types import EXTENSION_POINTS, plugin_set
-    from mooring.framework.registry import points_of
+    from mooring.framework.extension_points import points_of
     from mooring.plugins.in_tree import IN_TREE, OPTIONAL
 
     (profile,) = default_config().profiles

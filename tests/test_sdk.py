@@ -16,7 +16,6 @@ from mooring.config.load import config_from_dict
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision, Outcome
 from mooring.errors import ConfigError
-from mooring.framework.plugin_loading import register
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
 
@@ -48,7 +47,7 @@ def built_with(
 ) -> Built:
     """A cluster whose profile also has these plugins, wherever they can run."""
     registry = in_tree_registry()
-    names = [register(plugin, registry, "test") for plugin in plugins]
+    names = [registry.register(plugin, "test") for plugin in plugins]
     profile: dict[str, Any] = {"plugins": {"multiPoint": {"enabled": [{"name": name} for name in (*names, *points)]}}}
     if args is not None:
         profile["pluginConfig"] = [{"name": names[0], "args": args}]
@@ -142,7 +141,7 @@ def test_scores_can_be_normalised_by_name() -> None:
     class Scaled(Alphabetical):
         name = "Scaled"
 
-        def normalize_scores(self, state: sdk.CycleState, pod: sdk.Pod, scores: dict[str, int]) -> dict[str, int]:
+        def normalize(self, state: sdk.CycleState, pod: sdk.Pod, scores: dict[str, int]) -> dict[str, int]:
             return sdk.scaled(scores, reverse=True)
 
     decision = decide(built_with(Scaled, nodes=[node("a"), node("z")]), pod())
@@ -272,7 +271,7 @@ class NoArgs(CpuLabelled):
 )
 def test_arguments_arrive_typed(args: Any, want: KeyArgs) -> None:
     built = built_with(Keyed, nodes=[node("a")], args=args)
-    assert built.profiles["default-scheduler"].plugins["Keyed"].args == want
+    assert built.profiles["default-scheduler"].plugins["Keyed"].plugin.args == want
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ class CpuLabelled(sdk.NodeFilter):
     """
 
     name = "CpuLabelled"
-    filter_reads = sdk.Reads.NODE  # the node object alone decides
+    traits = sdk.Traits(filter_reads=sdk.Reads.NODE)  # the node object alone decides
 
     def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
         if node.labels.get("cpu") == "true":

@@ -20,8 +20,7 @@ class QuietNodes(sdk.NodeFilter, sdk.NodeScore):
 
     name = "QuietNodes"
     args = QuietNodesArgs
-    filter_reads = sdk.Reads.NODE
-    score_reads = sdk.Reads.NODE
+    traits = sdk.Traits(filter_reads=sdk.Reads.NODE, score_reads=sdk.Reads.NODE)
 
     def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
         hours = self.hours(node)

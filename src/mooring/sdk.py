@@ -23,33 +23,38 @@ KubeSchedulerConfiguration. Arguments from ``pluginConfig`` arrive as
         name = "QuietHours"
         args = QuietArgs
 
-Methods are called with the engine's own values and answer with columns; when
-called with a :class:`NodeView` (in your tests) they are what you wrote.
+A method is what its author wrote. In a test, call it with a pod and a node view::
+
+    from mooring.testing import make_node_view, make_pod
+
+    node = make_node_view("a", labels={"cpu": "true"})
+    assert CpuLabelled().filter(sdk.CycleState(), make_pod(), node).is_success
+
+A class may say what its answers depend on, so that they are computed less often:
+``traits = sdk.Traits(filter_reads=sdk.Reads.NODE)``. Registration refuses what is misspelt.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import msgspec
-import numpy as np
 
-from mooring.api.core import Node, Pod, Taint
-from mooring.errors import ConfigError, PluginError
+from mooring.api.core import Pod
+from mooring.errors import ConfigError
 from mooring.extender import sdk as extender
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, PreFlight
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.node_view import NodeView, NodeViews
+from mooring.framework.per_node import PerNodePlugin, Preemption
 from mooring.framework.status import SKIP, SUCCESS, Code, Status
-from mooring.framework.verdict import Verdict
-from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.framework.traits import Reads, Traits
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -60,6 +65,7 @@ __all__ = [
     "SUCCESS",
     "ActionType",
     "Args",
+    "Bind",
     "ClusterEvent",
     "Code",
     "CycleState",
@@ -69,23 +75,31 @@ __all__ = [
     "Hint",
     "NodeFilter",
     "NodeScore",
+    "NodeStatuses",
     "NodeView",
     "NodeViews",
     "Permit",
     "Plugin",
     "Pod",
     "PostBind",
+    "PostFilter",
+    "PreBind",
     "PreEnqueue",
     "PreFilter",
     "PreFilterResult",
+    "PreFlight",
     "PreScore",
+    "Preemption",
+    "QueueSort",
     "Reads",
     "Reserve",
     "Status",
+    "Traits",
     "error",
     "extender",
     "on",
     "only_nodes",
+    "pending",
     "scaled",
     "unresolvable",
     "unschedulable",
@@ -94,6 +108,7 @@ __all__ = [
 
 unschedulable = Status.unschedulable  # no, but removing pods might change it: preemption may try
 unresolvable = Status.unresolvable  # no, and removing pods cannot change it
+pending = Status.pending  # no, until something outside the scheduler has happened
 error = Status.error  # something broke: the attempt fails and is tried again
 wait = Status.wait  # Permit only
 
@@ -111,251 +126,19 @@ class Args(msgspec.Struct, rename="camel", frozen=True, forbid_unknown_fields=Tr
     """Base for a plugin's arguments: snake_case here, camelCase in the configuration."""
 
 
-# ---- what a plugin sees of nodes ---------------------------------------------------------------------------------
+# ---- bases: who calls them, and where each status leads, is said in mooring.framework.interfaces -----------------
 
 
-class _Columns:
-    """Resource columns of some rows, read once for all views of them."""
-
-    __slots__ = ("_allocatable", "_requested", "rows")
-
-    def __init__(self, rows: NodeRows) -> None:
-        self.rows = rows
-        self._allocatable: dict[str, Any] = {}
-        self._requested: dict[str, Any] = {}
-
-    def allocatable(self, resource: str, i: int) -> int:
-        column = self._allocatable.get(resource)
-        if column is None:
-            column = self._allocatable[resource] = self.rows.allocatable(resource)
-        return int(column[i])
-
-    def requested(self, resource: str, i: int) -> int:
-        column = self._requested.get(resource)
-        if column is None:
-            column = self._requested[resource] = self.rows.requested(resource)
-        return int(column[i])
-
-
-class NodeView:
-    """One node as it is, or as a hypothesis has it. Everything is read when it is asked for."""
-
-    __slots__ = ("_columns", "_i")
-
-    def __init__(self, columns: _Columns, i: int) -> None:
-        self._columns = columns
-        self._i = i
-
-    @property
-    def node(self) -> Node:
-        """The object behind the view."""
-        node = self._columns.rows.infos[self._i].node
-        assert node is not None, "rows are nodes that exist"
-        return node
-
-    @property
-    def name(self) -> str:
-        return self._columns.rows.infos[self._i].name
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return self.node.metadata.labels
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        return self.node.metadata.annotations
-
-    @property
-    def taints(self) -> Sequence[Taint]:
-        return self.node.spec.taints
-
-    @property
-    def unschedulable(self) -> bool:
-        """Whether the node is cordoned."""
-        return self.node.spec.unschedulable
-
-    @property
-    def allocatable(self) -> Mapping[str, int]:
-        """By resource: cpu in thousandths, everything else in whole units."""
-        return _Amounts(self._columns.rows.table.resources, self._columns.allocatable, self._i)
-
-    @property
-    def requested(self) -> Mapping[str, int]:
-        """What the pods on the node ask for together, in the same units."""
-        return _Amounts(self._columns.rows.table.resources, self._columns.requested, self._i)
-
-    def free(self, resource: str) -> int:
-        return self._columns.allocatable(resource, self._i) - self._columns.requested(resource, self._i)
-
-    @property
-    def pods(self) -> list[Pod]:
-        """The pods that are counted on the node, also those that are only assumed to be there."""
-        return [info.pod for info in self._columns.rows.pods(self._i)]
-
-    @property
-    def allowed_pods(self) -> int:
-        return int(self._columns.rows.allowed_pods[self._i])
-
-    @property
-    def images(self) -> frozenset[str]:
-        """Names of the images that the node has."""
-        return frozenset(name for image in self.node.status.images for name in image.names)
-
-    def __repr__(self) -> str:
-        return f"NodeView({self.name})"
-
-
-class _Amounts(Mapping[str, int]):
-    """A node's amounts by resource; a resource that nobody has is 0 nowhere and missing everywhere."""
-
-    __slots__ = ("_i", "_names", "_read")
-
-    def __init__(self, names: Mapping[str, int], read: Callable[[str, int], int], i: int) -> None:
-        self._names = names
-        self._read = read
-        self._i = i
-
-    def __getitem__(self, resource: str) -> int:
-        if resource not in self._names:
-            raise KeyError(resource)
-        return self._read(resource, self._i)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-class NodeViews(Sequence[NodeView]):
-    """Some nodes, in the scheduler's order."""
-
-    __slots__ = ("_columns",)
-
-    def __init__(self, rows: NodeRows) -> None:
-        self._columns = _Columns(rows)
-
-    @overload
-    def __getitem__(self, i: int) -> NodeView: ...
-
-    @overload
-    def __getitem__(self, i: slice) -> list[NodeView]: ...
-
-    def __getitem__(self, i: int | slice) -> NodeView | list[NodeView]:
-        if isinstance(i, slice):
-            return [NodeView(self._columns, position) for position in range(*i.indices(len(self)))]
-        if not -len(self) <= i < len(self):
-            raise IndexError(i)
-        return NodeView(self._columns, i % len(self))
-
-    def __len__(self) -> int:
-        return len(self._columns.rows)
-
-
-# ---- the adapter -------------------------------------------------------------------------------------------------
-
-
-def _pod(pod: PodInfo | Pod) -> Pod:
-    return pod.pod if isinstance(pod, PodInfo) else pod
-
-
-def _filter_column(per_node: Callable[..., Status]) -> Callable[..., Any]:
-    @functools.wraps(per_node)
-    def filter(self: Any, state: CycleState, pod: Any, nodes: Any) -> Any:
-        if not isinstance(nodes, NodeRows):
-            return per_node(self, state, pod, nodes)
-        numbers: dict[Status, int] = {}
-        ids = np.zeros(len(nodes), np.int64)
-        inner = _pod(pod)
-        for i, view in enumerate(NodeViews(nodes)):
-            status = per_node(self, state, inner, view)
-            if not isinstance(status, Status):
-                raise PluginError(f"filter returned {status!r} where a Status such as sdk.SUCCESS would be right")
-            if not status.is_success:
-                ids[i] = numbers.setdefault(status, len(numbers) + 1)
-        return Verdict.choose(ids, list(numbers)) if numbers else None
-
-    return filter
-
-
-def _score_column(per_node: Callable[..., int]) -> Callable[..., Any]:
-    @functools.wraps(per_node)
-    def score(self: Any, state: CycleState, pod: Any, nodes: Any) -> Any:
-        if not isinstance(nodes, NodeRows):
-            return per_node(self, state, pod, nodes)
-        scores = np.zeros(len(nodes), np.int64)
-        inner = _pod(pod)
-        for i, view in enumerate(NodeViews(nodes)):
-            value = per_node(self, state, inner, view)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise PluginError(f"score returned {value!r} for {view.name} where a whole number would be right")
-            scores[i] = value
-        return scores
-
-    return score
-
-
-def _with_views(function: Callable[..., Any]) -> Callable[..., Any]:
-    """pre_filter and pre_score: the plain pod, and nodes as views."""
-
-    @functools.wraps(function)
-    def adapted(self: Any, state: CycleState, pod: Any, nodes: Any) -> Any:
-        return function(self, state, _pod(pod), NodeViews(nodes) if isinstance(nodes, NodeRows) else nodes)
-
-    return adapted
-
-
-def _with_pod(function: Callable[..., Any]) -> Callable[..., Any]:
-    """reserve, permit and what follows: the plain pod and the node's name."""
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def adapted_async(self: Any, state: CycleState, pod: Any, node_name: str) -> Any:
-            return await function(self, state, _pod(pod), node_name)
-
-        return adapted_async
-
-    @functools.wraps(function)
-    def adapted(self: Any, state: CycleState, pod: Any, node_name: str) -> Any:
-        return function(self, state, _pod(pod), node_name)
-
-    return adapted
-
-
-_ADAPTERS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
-    "filter": _filter_column,
-    "score": _score_column,
-    "pre_filter": _with_views,
-    "pre_score": _with_views,
-    "reserve": _with_pod,
-    "unreserve": _with_pod,
-    "permit": _with_pod,
-    "pre_bind": _with_pod,
-    "bind": _with_pod,
-    "post_bind": _with_pod,
-}
-
-
-# ---- bases -------------------------------------------------------------------------------------------------------
-
-
-class Plugin(ABC):  # noqa: B024 - which methods there are is what the bases below say
-    """Every plugin: its name, its arguments, and the handle to the cluster."""
+class Plugin(PerNodePlugin, ABC):
+    """Every plugin: its name, its arguments, its traits, and the handle to the cluster."""
 
     name: ClassVar[str] = ""
     args: Any = None  # on the class: the type of the arguments; on the plugin itself: their values
-    per_node: ClassVar[bool] = True
+    traits: Traits = Traits()
 
     def __init__(self, args: Any = None, handle: Handle | None = None) -> None:
         self.handle = handle
         self.args = _typed_args(type(self), args)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for method, adapt in _ADAPTERS.items():
-            function = cls.__dict__.get(method)
-            if inspect.isfunction(function) and not getattr(function, "__isabstractmethod__", False):
-                setattr(cls, method, adapt(function))
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         """What could make a pod schedulable that this plugin refused; anything at all, unless overridden."""
@@ -367,7 +150,15 @@ class PreEnqueue(Plugin):
 
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Success lets the pod into the queue."""
+        """SUCCESS lets the pod into the queue."""
+
+
+class QueueSort(Plugin):
+    """Decides which pod is tried next; a scheduler has exactly one such plugin, so disable PrioritySort."""
+
+    @abstractmethod
+    def sort_key(self, priority: int, timestamp: float) -> Any:
+        """The pod with the smallest key is next. ``timestamp`` is when it entered the queue."""
 
 
 class PreFilter(Plugin):
@@ -381,11 +172,20 @@ class PreFilter(Plugin):
 class NodeFilter(Plugin):
     """Says of one node whether the pod can run there. Only nodes that passed the filters before are shown."""
 
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER  # promise less and preemption can try many nodes at once
-
     @abstractmethod
     def filter(self, state: CycleState, pod: Pod, node: NodeView) -> Status:
         """SUCCESS, ``unschedulable(reason)`` or ``unresolvable(reason)``."""
+
+
+class PostFilter(Plugin):
+    """Makes room for a pod that fits nowhere."""
+
+    @abstractmethod
+    def post_filter(self, state: CycleState, pod: Pod, nodes: NodeViews, statuses: NodeStatuses) -> Status | Preemption:
+        """``unschedulable(reason)`` lets the next plugin try; ``Preemption(node_name, victims)`` makes room.
+
+        ``statuses.get(node_name)`` says why a node was refused. Do not look at nodes that were refused unresolvably.
+        """
 
 
 class PreScore(Plugin):
@@ -397,32 +197,22 @@ class PreScore(Plugin):
 
 
 class NodeScore(Plugin):
-    """Says how good a feasible node is: 0 to 100, or any number if ``normalize_scores`` brings it there."""
+    """Says how good a feasible node is: 0 to 100, or any number if the class also defines ``normalize``.
 
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "normalize_scores" in cls.__dict__:
-            cls.normalize = _normalize  # type: ignore[attr-defined]
+    ``normalize(state, pod, scores)`` is given the scores by node name and returns them from 0 to 100: see ``scaled``.
+    """
 
     @abstractmethod
     def score(self, state: CycleState, pod: Pod, node: NodeView) -> int:
         """Larger is better."""
 
 
-def _normalize(self: Any, state: CycleState, pod: Any, scores: Scores, nodes: NodeRows) -> Scores:
-    """Hand the scores by node name to ``normalize_scores`` and take them back as a column."""
-    names = [info.name for info in nodes.infos]
-    answer = self.normalize_scores(state, _pod(pod), dict(zip(names, scores.tolist(), strict=True)))
-    return np.array([answer[name] for name in names], np.int64)
-
-
 class Reserve(Plugin):
     """Keeps something for the pod once its node is chosen, and gives it back if binding fails."""
 
     @abstractmethod
-    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status: ...
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Anything but SUCCESS ends the attempt."""
 
     @abstractmethod
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -437,11 +227,32 @@ class Permit(Plugin):
         """(SUCCESS, 0), (unschedulable(…), 0), or (wait(), seconds to wait at most)."""
 
 
+class PreBind(Plugin):
+    """Does what must be done before the pod is bound: it may wait, while other pods are tried.
+
+    A class that has nothing to do for many pods also defines ``pre_bind_pre_flight(state, pod, node_name)`` and
+    returns ``PreFlight(SKIP)`` for these.
+    """
+
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """Anything but SUCCESS ends the binding."""
+
+
+class Bind(Plugin):
+    """Binds pods in its own way; put it before DefaultBinder."""
+
+    @abstractmethod
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        """SKIP leaves the pod to the next Bind plugin."""
+
+
 class PostBind(Plugin):
     """Hears of pods that are bound."""
 
     @abstractmethod
-    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None: ...
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Clean up; nothing depends on it any more."""
 
 
 def scaled(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:

@@ -36,6 +36,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.registry import Registry
+from mooring.framework.resolved import resolve
 from mooring.framework.runtime import Profile
 from mooring.framework.status import SUCCESS, Status
 from mooring.plugins.in_tree import in_tree_registry
@@ -275,8 +276,9 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
     info, nodes, state = cluster.info(pod), cluster.nodes(), CycleState()
     names = [node.name for node in nodes.infos]
     allowed: frozenset[str] | None = None
-    if hasattr(plugin, "pre_filter"):
-        answer = plugin.pre_filter(state, info, nodes)
+    asked = resolve(plugin)
+    if "preFilter" in asked.points:
+        answer = asked.pre_filter(state, info, nodes)
         if isinstance(answer, PreFilterResult):
             allowed = answer.node_names
         elif answer.is_skip:
@@ -284,12 +286,12 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
         elif not answer.is_success:
             return dict.fromkeys(names, answer)
     found = dict.fromkeys(names, SUCCESS)
-    if hasattr(plugin, "filter"):
-        verdict = plugin.filter(state, info, nodes)
+    if "filter" in asked.points:
+        verdict = asked.filter(state, info, nodes)
         if verdict is not None:
             found = {name: verdict.status_of(int(number)) for name, number in zip(names, verdict.ids, strict=True)}
     if allowed is not None:
-        outside = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
+        outside = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{asked.name}]")
         found = {name: status if name in allowed else outside for name, status in found.items()}
     return found
 
@@ -301,17 +303,18 @@ def scores(
     everywhere = cluster.nodes()
     info, state = cluster.info(pod), CycleState()
     nodes = everywhere if feasible is None else _named(everywhere, feasible)
-    if hasattr(plugin, "pre_score"):
-        status = plugin.pre_score(state, info, nodes)
+    asked = resolve(plugin)
+    if "preScore" in asked.points:
+        status = asked.pre_score(state, info, nodes)
         if status.is_skip:
             return None
         if not status.is_success:
             raise ValueError(status.message)
-    found = plugin.score(state, info, nodes)
+    found = asked.score(state, info, nodes)
     if found is None:  # 0 everywhere
         found = np.zeros(len(nodes), np.int64)
-    if normalized and hasattr(plugin, "normalize"):
-        found = plugin.normalize(state, info, np.array(found), nodes)
+    if normalized and asked.normalize is not None:
+        found = asked.normalize(state, info, np.array(found), nodes)
     return {node.name: int(score) for node, score in zip(nodes.infos, found, strict=True)}
 
 

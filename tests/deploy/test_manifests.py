@@ -153,9 +153,7 @@ def test_the_kinds_that_a_plugin_adds_can_be_allowed(manifests, render_chart):
     from mooring.client.kinds import EXTRA_KINDS
 
     needed = {
-        ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural)
-        for kinds in EXTRA_KINDS.values()
-        for kind in kinds
+        ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural) for kind in EXTRA_KINDS.values()
     }
     chart = render_chart(values={"coscheduling": {"enabled": True}})
     for objects in (manifests("components/coscheduling/cluster-role.yaml"), chart):

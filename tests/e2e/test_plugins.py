@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from mooring.framework.interfaces import PreFilterResult, PreFlight, Reads
+from mooring.framework.interfaces import PreFilterResult, PreFlight
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS, Status
 from mooring.plugins.in_tree import in_tree_registry
@@ -143,8 +143,6 @@ class Clumsy:
 
     name: ClassVar[str] = "Clumsy"
     point: ClassVar[str] = ""
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args, handle):
         pass

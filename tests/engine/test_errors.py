@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from mooring.engine.decision import Decision, Outcome
-from mooring.framework.interfaces import PostFilterResult, Reads
+from mooring.framework.interfaces import PostFilterResult
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.testing import Scheduler, make_node, make_pod
 
@@ -18,8 +19,6 @@ class Moody:
     """Succeeds at everything, except where ``fails_at`` says; then it raises, or answers with ``answer``."""
 
     name: ClassVar[str] = "Moody"
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
     fails_at: ClassVar[str] = ""
     answer: ClassVar[Status | None] = None
 
@@ -71,7 +70,7 @@ CONFIG = {
 
 
 def scheduler(fails_at: str = "", answer: Status | None = None, reads: Reads = Reads.CLUSTER) -> Scheduler:
-    fields = {"fails_at": fails_at, "answer": answer, "filter_reads": reads, "score_reads": reads}
+    fields = {"fails_at": fails_at, "answer": answer, "traits": Traits(filter_reads=reads, score_reads=reads)}
     moody = type("Moody", (Moody,), fields)
     found = Scheduler(make_node("a"), make_node("b"), config=CONFIG, plugins=[moody])
     found.put(make_pod("low", node="a", cpu="3", priority=-5))
@@ -209,7 +208,7 @@ class OutOfRange(Moody):
 @READS
 @pytest.mark.parametrize("value", [101, -1])
 def test_scores_must_be_in_range(value: int, reads: Reads) -> None:
-    plugin = type("OutOfRange", (OutOfRange,), {"value": value, "score_reads": reads})
+    plugin = type("OutOfRange", (OutOfRange,), {"value": value, "traits": Traits(score_reads=reads)})
     on = Scheduler(make_node("a"), make_node("b"), config=CONFIG, plugins=[plugin])
     for i in range(3):
         decision = on.decide(make_pod(f"p{i}"))

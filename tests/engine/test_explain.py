@@ -17,6 +17,7 @@ from mooring.engine.build import Built, build
 from mooring.engine.decision import Outcome
 from mooring.engine.explain import Explanation, as_new, explain_pod
 from mooring.errors import InputError
+from mooring.framework.resolved import resolve
 from mooring.state.cluster import Cluster
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -351,7 +352,6 @@ def test_a_plugin_without_known_remedies_is_named() -> None:
 
     class Stubborn:
         name = "Stubborn"
-        filter_reads = profile.filter[0].filter_reads
 
         def filter(self, state: Any, pod: Any, nodes: Any) -> Any:
             from mooring.framework.status import Status
@@ -359,7 +359,9 @@ def test_a_plugin_without_known_remedies_is_named() -> None:
 
             return Verdict.where(nodes.rows >= 0, Status.unschedulable("no"))
 
-    profile.filter.append(Stubborn())
+    profile.plugins["Stubborn"] = resolve(Stubborn())
+    profile.points["filter"].append(("Stubborn", 0))
+    profile.filter.append(profile.plugins["Stubborn"])
     assert texts(explained(built, pod())) == ["only Stubborn stands in the way: 2 more nodes"]
 
 

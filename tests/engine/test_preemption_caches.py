@@ -60,7 +60,7 @@ CONFIG = {
 
 
 def plugin(scheduler: Scheduler) -> DefaultPreemption:
-    found: DefaultPreemption = scheduler.profiles["default-scheduler"].plugins["DefaultPreemption"]
+    found: DefaultPreemption = scheduler.profiles["default-scheduler"].plugins["DefaultPreemption"].plugin
     return found
 
 

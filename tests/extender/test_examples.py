@@ -12,7 +12,7 @@ from scripted_server import Script, serving
 from mooring.extender.loading import load_extender
 from mooring.extender.plugin_server import PluginServer
 from mooring.extender.traffic import args_body, make_node, make_pod
-from mooring.framework.plugin_loading import find_plugins
+from mooring.loading.plugins import find_plugins
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "03-extenders"
 

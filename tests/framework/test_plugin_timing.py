@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mooring.framework.extension_points import METRIC_NAMES
+from mooring.framework.guarded import CycleError
 from mooring.framework.interfaces import PostFilterResult, PreFilterResult, PreFlight
-from mooring.framework.plugin_timing import POINTS, PluginTimer
-from mooring.framework.runtime import CycleError
+from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.status import SKIP, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 
@@ -70,7 +71,7 @@ def test_an_answer_is_told_with_its_point_and_status(name: str, answer: object, 
     on = Told()
     assert on.timer("Mine", "{} {}", method(name, answer), "state") is answer
     assert on.told == [("Mine", name, code, 1.0)]
-    assert POINTS[name] == point
+    assert METRIC_NAMES[name] == point
 
 
 def test_what_a_plugin_raises_is_an_error_as_ever() -> None:
@@ -82,4 +83,4 @@ def test_what_a_plugin_raises_is_an_error_as_ever() -> None:
 
 
 def test_every_point_has_a_name_of_its_own() -> None:
-    assert len(set(POINTS.values())) == len(POINTS)
+    assert len(set(METRIC_NAMES.values())) == len(METRIC_NAMES)

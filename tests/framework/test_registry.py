@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from mooring.errors import ConfigError, PluginError
-from mooring.framework.registry import Registry, points_of
+from mooring.framework.extension_points import points_of
+from mooring.framework.registry import Registry
 from mooring.plugins.in_tree import IN_TREE, in_tree_registry
 from mooring.testing import Scheduler
 
 
 def plugin(name: str = "Mine", **methods: Any) -> type:
-    return type(name, (), {"name": name, **methods})
+    def __init__(self: Any, args: Any, handle: Any) -> None: ...
+
+    return type(name, (), {"name": name, "__init__": __init__, **methods})
 
 
 def three(self: Any, state: Any, pod: Any, nodes: Any) -> None: ...
@@ -29,12 +32,20 @@ def three(self: Any, state: Any, pod: Any, nodes: Any) -> None: ...
         ),
         pytest.param(type("Odd", (), {"name": 5, "filter": three}), "has no name", id="a name that is no text"),
         pytest.param(plugin("Idle"), "implements no extension point", id="no extension point"),
-        pytest.param(plugin(reserve=three), "implements no extension point", id="reserve without unreserve"),
         pytest.param(
-            plugin(filter=lambda self, pod: None), "filter is called with 3 arguments, but", id="too few arguments"
+            plugin(reserve=three),
+            "does not define def unreserve(self, state, pod, node_name)",
+            id="reserve without unreserve",
         ),
         pytest.param(
-            plugin(score=lambda self, a, b, c, d: None), "score is called with 3 arguments, but", id="too many"
+            plugin(filter=lambda self, pod: None),
+            "filter(self, pod) cannot be called; def filter(self, state, pod, nodes) is expected",
+            id="too few arguments",
+        ),
+        pytest.param(
+            plugin(score=lambda self, a, b, c, d: None),
+            "score(self, a, b, c, d) cannot be called; def score(self, state, pod, nodes) is expected",
+            id="too many",
         ),
     ],
 )

@@ -18,10 +18,11 @@ from mooring.devices.writes import STRATEGIC_MERGE
 from mooring.errors import ApiError
 from mooring.framework.cluster_event import Hint
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.extension_points import points_of
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.observer import NobodyCounts
-from mooring.framework.registry import Registry, points_of
+from mooring.framework.plugin_meters import NobodyCounts
+from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.state.cluster import Cluster
@@ -95,6 +96,11 @@ class World:
     def info(self, pod: Pod) -> PodInfo:
         return self.cluster.info(pod)
 
+    async def after_failure(self) -> None:
+        work = self.plugin.after_failure(self.state, self.info(pod()))
+        if work is not None:
+            await work
+
     def nodes(self) -> NodeRows:
         return self.cluster.nodes()
 
@@ -127,7 +133,7 @@ AB = (node("a"), node("b"), gpus("a", "gpu-0", "gpu-1"), gpus("b", "gpu-0"))
 
 
 def test_the_registry_accepts_it_at_all_its_points() -> None:
-    Registry({"DynamicResources": DynamicResources})
+    Registry([DynamicResources])
     want = {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
     assert points_of(DynamicResources) == want
 
@@ -294,7 +300,7 @@ class TestPostFilter:
         world.handle.writer = writer = FakeWriter(world)  # type: ignore[assignment]
         assert set(world.filter(pod("c")).values()) == {"resourceclaim not available on the node"}
         assert world.post_filter(pod("c")) == Status.unschedulable(text)
-        await world.plugin.flush(world.state)
+        await world.after_failure()
         stored = world.cluster.objects.get(ResourceClaim, "ns/c")
         assert stored is not None
         assert (stored.status.allocation is None) == text.startswith("deallocation")
@@ -398,7 +404,7 @@ class TestExtendedResources:
         wanting = pod(requests={"example.com/gpu": "1"})
         assert world.filter(wanting)["a"] == "cannot schedule extended resource claim"
         assert world.post_filter(wanting) == Status.unschedulable("deletion of ResourceClaim completed")
-        await world.plugin.flush(world.state)
+        await world.after_failure()
         assert world.cluster.objects.get(ResourceClaim, stale.key) is None
 
     def test_totals_for_scoring(self) -> None:
@@ -601,7 +607,7 @@ class TestPreBind:
         world.place(wanting, "a")
         await world.plugin.pre_bind(world.state, world.info(wanting), "a")
         world.plugin.unreserve(world.state, world.info(wanting), "a")
-        await world.plugin.flush(world.state)
+        await world.after_failure()
         assert [claim.name for claim in world.cluster.objects.all(ResourceClaim)] == ["c"]
         stored = world.cluster.objects.get(ResourceClaim, "ns/c")
         assert stored is not None
@@ -619,7 +625,7 @@ class TestPreBind:
         status = await world.plugin.pre_bind(world.state, world.info(wanting), "a")
         assert status == Status.error("pods is forbidden")
         world.plugin.unreserve(world.state, world.info(wanting), "a")
-        await world.plugin.flush(world.state)
+        await world.after_failure()
         assert not list(world.cluster.objects.all(ResourceClaim))
         assert world.filter(pod(requests={"example.com/gpu": "2"}, name="q"))["a"] == ""
 

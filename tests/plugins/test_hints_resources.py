@@ -8,7 +8,7 @@ from mooring.api.codec import from_plain
 from mooring.api.resource import DeviceClass
 from mooring.config.types import NodeResourcesFitArgs
 from mooring.errors import ParseError
-from mooring.framework.handle import NoDevices
+from mooring.framework.devices import NoDevices
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 
 

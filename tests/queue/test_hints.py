@@ -7,6 +7,7 @@ import pytest
 from mooring.api.core import Node
 from mooring.clock import VirtualClock
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint, on
+from mooring.framework.resolved import resolve
 from mooring.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, UNSCHEDULABLE_TIMEOUT
 from mooring.queue.hints import HintTable, Strategy
 from mooring.queue.profile import EVERYTHING, EXTENDER, PluginHint, QueueProfile, queue_profile, registered_hints
@@ -165,7 +166,6 @@ class Content:
 
 class OnlyScores:
     name = "OnlyScores"
-    score_reads = 0
 
     def score(self, state, pod, nodes):
         raise AssertionError
@@ -175,13 +175,14 @@ class OnlyScores:
 
 
 def test_queue_profile_asks_the_plugins():
-    gatekeeper = Gatekeeper()
-    profile = queue_profile("s", [gatekeeper, Content(), OnlyScores()], pre_enqueue=[gatekeeper])
+    gatekeeper = resolve(Gatekeeper())
+    plugins = [gatekeeper, resolve(Content()), resolve(OnlyScores())]
+    profile = queue_profile("s", plugins, pre_enqueue=[gatekeeper])
     assert profile.pre_enqueue == (gatekeeper,)
     assert [(hint.plugin, hint.event.label) for hint in profile.hints] == [("Gatekeeper", "PodDelete")]
 
 
 def test_who_does_not_say_what_would_help_hears_of_everything():
-    profile = queue_profile("s", [Silent()], has_extenders=True)
+    profile = queue_profile("s", [resolve(Silent())], has_extenders=True)
     heard = {name: [h.event for h in profile.hints if h.plugin == name] for name in ("Silent", EXTENDER)}
     assert heard["Silent"] == heard[EXTENDER] == [registration.event for registration in EVERYTHING]

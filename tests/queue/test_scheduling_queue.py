@@ -440,7 +440,7 @@ def test_a_gatekeeper_that_fails_keeps_only_its_pod(make_queue, info, gate):
     queue.add(info("a"))
     queue.add(info("b"))
     assert pop_name(queue) == "b"
-    assert queue.get("default/a").message == 'running PreEnqueue plugin "Broken": a bug'
+    assert queue.get("default/a").message == 'running PreEnqueue plugin "Broken": RuntimeError: a bug'
 
 
 # ---- updates, deletes, activation ------------------------------------------------------------------------------------

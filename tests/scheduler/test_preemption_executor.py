@@ -12,7 +12,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.client.errors import NotFound, ServerError
 from mooring.clock import VirtualClock
 from mooring.observe.metrics import SchedulerMetrics
-from mooring.scheduler.preemption_executor import PreemptionExecutor
+from mooring.scheduler.preemption_executor import Preemption, PreemptionExecutor
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.state.cluster import Cluster
 
@@ -23,6 +23,10 @@ def make(name, priority=0, nominated="", terminating=False):
     pod.spec.priority = priority
     pod.spec.scheduler_name = "default-scheduler"
     return Cluster().info(pod)
+
+
+def preemption():
+    return Preemption("DefaultPreemption", make("preemptor", 100).pod, "a")
 
 
 class Stage:
@@ -45,7 +49,7 @@ class Stage:
             VirtualClock(0),
             nominated_pods=lambda node: nominated,
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
-            is_gated=lambda pod: gated,
+            is_gated=lambda pod, plugin: gated,
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
         )
 
@@ -63,7 +67,7 @@ class Stage:
             raise failure
 
     async def run(self):
-        self.executor.start(make("preemptor", 100), "a", self.victims)
+        self.executor.start(preemption(), self.victims)
         await asyncio.gather(*self.tasks)
 
 
@@ -109,7 +113,7 @@ async def test_nominations_of_less_important_pods_are_taken_back_first():
 
 async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
     stage = Stage(make("one"), make("two"))
-    stage.executor.start(make("preemptor", 100), "a", stage.victims)
+    stage.executor.start(preemption(), stage.victims)
     assert stage.executor.is_running("uid-preemptor")
     for _ in range(50):
         if ("patch", "two") in stage.sent:
@@ -154,7 +158,7 @@ async def test_a_victim_that_waits_on_permit_is_stopped_in_memory():
 
 async def test_without_the_gate_all_victims_go_before_the_attempt_ends():
     stage = Stage(make("one"), make("two"), make("going", terminating=True), nominated=(make("less", 1, "a"),))
-    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is None
+    assert await stage.executor.evict_now(preemption(), stage.victims) is None
     assert sorted(stage.sent[:-1]) == [("delete", "one"), ("delete", "two"), ("patch", "one"), ("patch", "two")]
     assert stage.sent[-1] == ("patch", "less"), "promises are taken back after the evictions"
     assert not stage.executor.is_running("uid-preemptor")
@@ -164,10 +168,10 @@ async def test_without_the_gate_all_victims_go_before_the_attempt_ends():
 async def test_without_the_gate_a_refused_eviction_is_the_attempts_failure():
     forbidden = ServerError("pods is forbidden", code=403)
     stage = Stage(make("one"), make("two"), failures={("delete", "one"): forbidden}, nominated=(make("less", 1, "a"),))
-    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is forbidden
+    assert await stage.executor.evict_now(preemption(), stage.victims) is forbidden
     assert ("patch", "less") not in stage.sent
 
 
 async def test_without_the_gate_a_victim_that_is_gone_is_no_failure():
     stage = Stage(make("one"), failures={("delete", "one"): NotFound("gone", code=404)})
-    assert await stage.executor.evict_now(make("preemptor", 100), "a", stage.victims) is None
+    assert await stage.executor.evict_now(preemption(), stage.victims) is None

@@ -12,7 +12,7 @@ from mooring.api.core import Node
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.errors import ApiError
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.observer import NobodyCounts
+from mooring.framework.plugin_meters import NobodyCounts
 from mooring.framework.status import Code
 from mooring.volumes.bind_volumes import VolumeWriter
 

@@ -59,7 +59,7 @@ def _served(
         if file:
             return load_extender(file), None
         from mooring.extender.plugin_server import PluginServer
-        from mooring.framework.plugin_loading import find_plugins
+        from mooring.loading.plugins import find_plugins
 
         found = [plugin for reference in plugins for plugin in find_plugins(reference)]
         server = PluginServer(found, _arguments(arguments, found), is_watched=is_watched)
@@ -170,7 +170,7 @@ def _watched(server: PluginServer | None, kubeconfig: str, context: str) -> Iter
     assert server is not None, "only plugins are served with a cluster"
     config = find_config(kubeconfig, context=context)
     click.echo(f"waiting for the objects of {config.server}", err=True)
-    watch = ClusterWatch(config, server, plugins=[plugin.name for plugin in server.plugins])
+    watch = ClusterWatch(config, server, resources=server.resources)
     watch.start(FIRST_LISTS_S)
     try:
         yield

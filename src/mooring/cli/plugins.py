@@ -28,7 +28,7 @@ def plugin_option(command: F) -> F:
 
 def registry_with(plugins: Iterable[str]) -> Registry:
     """The plugins that come with mooring, the installed ones, and these."""
-    from mooring.framework.plugin_loading import load_installed, load_plugins
+    from mooring.loading.plugins import load_installed, load_plugins
     from mooring.plugins.in_tree import in_tree_registry
 
     registry = in_tree_registry()

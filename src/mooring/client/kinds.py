@@ -19,6 +19,7 @@ from mooring.api.workloads import PodDisruptionBudget, PodGroup, ReplicaSet, Sta
 from mooring.client.informer import PODS_FIELD_SELECTOR
 from mooring.client.sharing import PodSharing
 from mooring.client.watch import ResourceKind, typed_kind
+from mooring.framework.cluster_event import EventResource
 
 NODES = typed_kind("nodes", "v1", Node)
 PODS = typed_kind("pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR, share=PodSharing())
@@ -40,8 +41,8 @@ RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSli
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
 POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", PodGroup)
 
-# Watched only where a plugin needs them: by plugin name.
-EXTRA_KINDS: dict[str, tuple[ResourceKind[Any], ...]] = {"Coscheduling": (POD_GROUPS,)}
+# Watched only where a plugin registers for their events.
+EXTRA_KINDS: dict[EventResource, ResourceKind[Any]] = {EventResource.POD_GROUP: POD_GROUPS}
 
 SCHEDULER_KINDS: tuple[ResourceKind[Any], ...] = (
     NODES,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from mooring.config.args_validation import validate_args
 from mooring.config.defaults import default_args
 from mooring.config.features import DEFAULT_FEATURES, Features
@@ -15,9 +17,11 @@ from mooring.config.types import (
     KubeSchedulerProfile,
     NodeResourcesFitArgs,
     Plugin,
+    PluginConfig,
     plugin_set,
 )
 from mooring.errors import ConfigError
+from mooring.framework.extension_points import EXTENSION_POINTS as POINTS
 
 # Where the plugins that come with kube-scheduler 1.36 can run. The plugins themselves say so too; a test holds
 # them together. With this table a configuration can be checked without building anything.
@@ -52,25 +56,8 @@ IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
 
 _MAX_SCORE = 100
 _MAX_TOTAL_SCORE = 2**63 - 1
-_SCORING = ("score", "placementScore")
-
-# The order in which upstream goes through the points; it decides which of several mistakes is named.
-_CHECK_ORDER = (
-    "preFilter",
-    "filter",
-    "postFilter",
-    "reserve",
-    "preScore",
-    "score",
-    "preBind",
-    "bind",
-    "postBind",
-    "permit",
-    "preEnqueue",
-    "queueSort",
-    "placementGenerate",
-    "placementScore",
-)
+_SCORING = tuple(point.name for point in POINTS if point.is_scored)
+_CHECK_ORDER = tuple(point.name for point in sorted(POINTS, key=lambda point: point.checked))
 
 Expanded = dict[str, list[tuple[str, int]]]
 
@@ -268,3 +255,22 @@ def _weights(
             raise ConfigError(f"{what}: total score of Score plugins could overflow")
         total += weight * _MAX_SCORE
     return weights
+
+
+def with_ignored_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """What extenders answer for alone replaces NodeResourcesFit's ignoredResources in every profile."""
+    ignored = [
+        resource.name
+        for extender in config.extenders
+        for resource in extender.managed_resources
+        if resource.ignored_by_scheduler
+    ]
+    if not ignored:
+        return config
+    profiles = []
+    for profile in config.profiles:
+        args = msgspec.structs.replace(effective_args(profile, NodeResourcesFitArgs.plugin), ignored_resources=ignored)
+        others = [entry for entry in profile.plugin_config if entry.name != NodeResourcesFitArgs.plugin]
+        entry = PluginConfig(name=NodeResourcesFitArgs.plugin, args=args)
+        profiles.append(msgspec.structs.replace(profile, plugin_config=[*others, entry]))
+    return msgspec.structs.replace(config, profiles=profiles)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from mooring.api.core import NodeAffinity, TopologySpreadConstraint
+from mooring.framework import extension_points
 from mooring.urls import without_password
 
 GROUP = "kubescheduler.config.k8s.io"
@@ -62,22 +63,7 @@ class Plugins(ConfigStruct, frozen=True):
 
 
 # The extension points by their wire names, in the order a pod meets them; multiPoint is a way to write, not a point.
-EXTENSION_POINTS: tuple[str, ...] = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-    "placementGenerate",
-    "placementScore",
-)
+EXTENSION_POINTS: tuple[str, ...] = tuple(point.name for point in extension_points.EXTENSION_POINTS)
 _ATTRIBUTES = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
 
 

@@ -18,25 +18,13 @@ from mooring.config.types import (
     PluginSet,
     plugin_set,
 )
+from mooring.framework.extension_points import EXTENSION_POINTS
 
 # Gone since the volume limits of all cloud providers moved to CSI.
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 
 # The points that upstream checks for removed plugins; at multiPoint they fail later, as plugins that do not exist.
-_CHECKED_POINTS = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-)
+_CHECKED_POINTS = tuple(point.name for point in EXTENSION_POINTS if point.checks_removed)
 
 
 def validate(config: KubeSchedulerConfiguration, features: Features = DEFAULT_FEATURES) -> list[str]:

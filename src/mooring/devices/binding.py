@@ -25,7 +25,7 @@ from mooring.devices.writes import (
     reserve_patch,
 )
 from mooring.errors import ApiError
-from mooring.framework.observer import PluginMeters
+from mooring.framework.plugin_meters import PluginMeters
 from mooring.framework.status import SUCCESS, Status
 
 BINDING_POLL_S = 5.0

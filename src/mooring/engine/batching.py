@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.framework.runtime import Profile, guarded
+from mooring.framework.guarded import guarded
+from mooring.framework.runtime import Profile
 from mooring.state.pod_info import PodInfo
 
 MAX_AGE_S = 0.5
@@ -89,7 +90,8 @@ class Ranking:
 def signature(profile: Profile, pod: PodInfo) -> Hashable:
     """What makes two pods equal to this profile's plugins; None if the pod is like no other."""
     parts: dict[str, Hashable] = {}
-    for plugin in profile.plugins_that_sign:
+    for plugin in profile.judges:
+        assert plugin.sign is not None, "asked only where all can sign"
         part: Hashable = guarded(plugin.name, 'running Sign plugin "{}": {}', plugin.sign, pod)
         if part is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,12 @@ from mooring.engine.row_cache import FilterColumns, RowCache, check_range
 from mooring.engine.tie_break import heap_winner
 from mooring.framework.cycle_state import UNLIMITED, Budget, CycleState
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
-from mooring.framework.handle import Nominator
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.interfaces import PostFilterResult, Scores
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.runtime import CycleError, FilterOutcome, FilterPlan, Profile, ScorePlan, guarded, judge
+from mooring.framework.nominator import Nominator
+from mooring.framework.runtime import FilterPlan, Profile, ScorePlan, judge
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.cluster import Cluster
@@ -163,10 +165,7 @@ class Engine:
             return False
         known = self._batchable.get(profile.scheduler_name)
         if known is None:
-            known = all(
-                hasattr(plugin, "sign") and not getattr(plugin, "never_signs", False)
-                for plugin in profile.plugins_that_sign
-            )
+            known = all(plugin.can_sign for plugin in profile.judges)
             self._batchable[profile.scheduler_name] = known
         return known
 
@@ -401,6 +400,7 @@ class Engine:
         self._tell(profile, "PostFilter", result.status, started)
         decision.post_filter_message = result.status.message
         decision.nominated_node = result.nominated_node
+        decision.post_filter_plugin = result.status.plugin
         decision.victims = result.victims
 
     @staticmethod
@@ -420,10 +420,8 @@ class Engine:
                 nodes,
                 statuses,
             )
-            if result.status.is_success:
-                return result
-            if result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                return result
+            if result.status.is_success or result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return replace(result, status=result.status.by(plugin.name))
             if not result.status.is_rejected:
                 return PostFilterResult(result.status)
             if result.nominated_node is not None:
@@ -488,7 +486,6 @@ class Engine:
         call = state.timer or guarded
         for plugin, weight in asked:
             name = plugin.name
-            normalize = profile.normalizers.get(name)
             raw = kept.get(name)
             if raw is None:
                 raw = call(name, 'running Score plugin "{}": {}', plugin.score, state, pod, feasible)
@@ -498,10 +495,10 @@ class Engine:
                     continue
             else:
                 raw = raw.copy() if feasible.index is None else raw.take(feasible.index)
-            if normalize is not None:
-                raw = call(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, feasible)
+            if plugin.normalize is not None:
+                raw = call(name, 'running NormalizeScore plugin "{}": {}', plugin.normalize, state, pod, raw, feasible)
             if name not in summed:
-                if not getattr(plugin, "scores_in_range", False):
+                if not plugin.traits.in_range:
                     check_range(name, raw)
                 totals += raw * weight
             if detail:
@@ -517,15 +514,3 @@ def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
     """The feasible rows in the order of a search that began at position ``start``."""
     positions = np.searchsorted(looked_at, rows)
     return np.concatenate((rows[positions >= start], rows[positions < start]))
-
-
-def pre_enqueue(profile: Profile, pod: PodInfo) -> Status:
-    """Ask the profile's PreEnqueue plugins in order; the first that objects holds the pod back."""
-    for plugin in profile.pre_enqueue:
-        try:
-            status = guarded(plugin.name, 'running PreEnqueue plugin "{}": {}', plugin.pre_enqueue, pod.pod)
-        except CycleError as error:
-            return error.status
-        if not status.is_success:
-            return status.by(plugin.name)
-    return SUCCESS

@@ -68,6 +68,7 @@ class Decision:
     statuses: NodeStatuses | None = None  # per node, for those that were refused
     pre_filter_message: str = ""
     post_filter_message: str = ""
+    post_filter_plugin: str = ""  # the plugin that chose the victims
     nominated_node: str | None = None  # None: leave it; "": clear it
     victims: tuple[PodInfo, ...] = ()
     unschedulable_plugins: frozenset[str] = frozenset()

@@ -14,13 +14,12 @@ from mooring.api.selectors import compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.engine.build import Built
-from mooring.engine.cycle import pre_enqueue
 from mooring.engine.decision import Decision, Outcome
 from mooring.engine.proposals import expression_text
 from mooring.engine.suggestions import Finder, Suggestion
 from mooring.engine.what_if import Change, WhatIf, feasible_names, fits
 from mooring.errors import InputError, ParseError
-from mooring.framework.runtime import Profile
+from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
 
@@ -122,7 +121,7 @@ def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
         )
     cluster = built.handle.cluster
     info = cluster.info(pod)
-    held = pre_enqueue(profile, info)
+    held = run_pre_enqueue(profile.pre_enqueue, pod)
     if held.is_success:
         decision = built.engine.decide(info, profile)
     else:

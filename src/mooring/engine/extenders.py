@@ -17,8 +17,8 @@ from mooring.framework.extender import (
     ExtenderError,
     ask_in_turn,
 )
+from mooring.framework.guarded import CycleError
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.runtime import CycleError
 from mooring.framework.status import Code, Status
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from mooring.engine.cycle import Engine
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.interfaces import Reads
-from mooring.framework.runtime import FilterOutcome, Profile
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.runtime import Profile
+from mooring.framework.traits import Reads
 from mooring.state.change_log import ChangeLog
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -18,7 +19,7 @@ from mooring.state.pod_info import PodInfo
 
 
 class ProfileFilters:
-    """Implements :class:`mooring.framework.handle.FilterRunner` for one profile."""
+    """Implements :class:`mooring.framework.filter_runner.FilterRunner` for one profile."""
 
     def __init__(self, profile: Profile, engine: Engine) -> None:
         self._profile = profile
@@ -45,12 +46,12 @@ class ProfileFilters:
         return self._engine.promises.promises.fullness(pod, row)
 
     def is_local(self, state: CycleState) -> bool:
-        return all(plugin.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
+        return all(plugin.traits.filter_reads <= Reads.LOCAL for plugin in self._profile.active_filters(state))
 
     def judge(self, state: CycleState, pod: PodInfo, nodes: NodeRows, *, pods_only: bool = False) -> FilterOutcome:
         plugins = self._profile.active_filters(state)
         if pods_only:
-            plugins = [plugin for plugin in plugins if plugin.filter_reads is not Reads.NODE]
+            plugins = [plugin for plugin in plugins if plugin.traits.filter_reads is not Reads.NODE]
         return self._engine.promises.run(pod, self._profile, state, nodes, plugins)
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:

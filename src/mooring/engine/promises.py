@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.handle import Nominator
-from mooring.framework.interfaces import FilterPlugin, Reads
-from mooring.framework.runtime import FilterOutcome, FilterPlan, Profile
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.nominator import Nominator
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.runtime import FilterPlan, Profile
+from mooring.framework.traits import Reads
 from mooring.framework.verdict import Verdict
 from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.cluster import Cluster
@@ -122,7 +124,7 @@ class PromisedColumns:
 
     def __init__(self, plan: FilterPlan, table: NodeTable, promises: Promises) -> None:
         self.plan = plan
-        self.plugins = [plugin for plugin in plan.cached if plugin.filter_reads is not Reads.NODE]
+        self.plugins = [plugin for plugin in plan.cached if plugin.traits.filter_reads is not Reads.NODE]
         self.is_promised: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.verdicts: dict[str, Verdict] = {}  # by plugin, of those that have refused a row
         self.memo: dict[Hashable, Answers] = {}  # by how full a row is
@@ -147,12 +149,12 @@ class PromisedColumns:
         self.feasible = np.ones(n, np.bool_)
         self.is_promised = np.zeros(n, np.bool_)
 
-    def first(self, plugins: Sequence[FilterPlugin], alone: dict[str, Verdict]) -> list[tuple[str, Verdict]]:
+    def first(self, plugins: Sequence[ResolvedPlugin], alone: dict[str, Verdict]) -> list[tuple[str, Verdict]]:
         """What counts before what the filters say without those pods, in the filters' order."""
         found = []
         for plugin in plugins:
             name = plugin.name
-            if plugin.filter_reads is not Reads.NODE:
+            if plugin.traits.filter_reads is not Reads.NODE:
                 if name in self.verdicts:
                     found.append((name, self.verdicts[name]))
             elif name in alone:
@@ -200,7 +202,7 @@ class PromiseJudge:
         self._kept: dict[str, OrderedDict[Hashable, PromisedColumns]] = {}
 
     def run(
-        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, plugins: Sequence[FilterPlugin]
+        self, pod: PodInfo, profile: Profile, state: CycleState, nodes: NodeRows, plugins: Sequence[ResolvedPlugin]
     ) -> FilterOutcome:
         """Run these filters on these nodes, first with those pods where there are any, and then without them.
 
@@ -226,7 +228,7 @@ class PromiseJudge:
         state: CycleState,
         nodes: NodeRows,
         outcome: FilterOutcome,
-        plugins: Sequence[FilterPlugin] | None = None,
+        plugins: Sequence[ResolvedPlugin] | None = None,
     ) -> None:
         """Add to what is known of these nodes what those pods make of it.
 
@@ -239,7 +241,7 @@ class PromiseJudge:
             return
         active = profile.active_filters(state)
         # Where one node's pods cannot matter to another, all are tried at once.
-        is_local = all(plugin.filter_reads <= Reads.LOCAL for plugin in active)
+        is_local = all(plugin.traits.filter_reads <= Reads.LOCAL for plugin in active)
         groups = [list(promised)] if is_local else [[position] for position in promised]
         first: list[tuple[str, Verdict]] = []
         fork = nodes.table.fork()  # one for all: each group changes its own nodes and looks at no others
@@ -258,7 +260,7 @@ class PromiseJudge:
         fork: NodeTable,
         promised: dict[int, list[PodInfo]],
         positions: list[int],
-        plugins: Sequence[FilterPlugin],
+        plugins: Sequence[ResolvedPlugin],
         is_local: bool,
     ) -> FilterOutcome:
         rows, thought = nodes.rows, state.clone()

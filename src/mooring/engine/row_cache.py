@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.interfaces import MAX_NODE_SCORE, FilterPlugin, Reads, ScorePlugin, Scores
-from mooring.framework.runtime import CycleError, FilterPlan, ScorePlan, guarded, judge
+from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.runtime import FilterPlan, ScorePlan, judge
 from mooring.framework.status import Status
+from mooring.framework.traits import Reads
 from mooring.framework.verdict import Verdict
 from mooring.state.change_log import EVERYTHING
 from mooring.state.node_rows import NodeRows
@@ -38,9 +41,9 @@ class Columns:
 
     __slots__ = ("_nodes", "_pods", "_tokens", "memo", "most", "token")
 
-    def __init__(self, plugins: Iterable[object], table: NodeTable) -> None:
+    def __init__(self, plugins: Iterable[ResolvedPlugin], table: NodeTable) -> None:
         self._nodes, self._pods = table.node_log.cursor(), table.pod_log.cursor()
-        self._tokens = [plugin.cache_token for plugin in plugins if hasattr(plugin, "cache_token")]
+        self._tokens = [plugin.cache_token for plugin in plugins if plugin.cache_token is not None]
         self.token: Hashable = None
         # By a row's figures, the answers of the plugins that read no more than these (``Reads.RESOURCES``).
         self.memo: dict[bytes, tuple[int, ...]] = {}
@@ -69,10 +72,10 @@ class FilterColumns(Columns):
 
     __slots__ = ("by_figures", "feasible", "plugins", "verdicts")
 
-    def __init__(self, plugins: Sequence[FilterPlugin], table: NodeTable) -> None:
+    def __init__(self, plugins: Sequence[ResolvedPlugin], table: NodeTable) -> None:
         super().__init__(plugins, table)
         self.plugins = plugins
-        self.by_figures = [i for i, plugin in enumerate(plugins) if plugin.filter_reads is Reads.RESOURCES]
+        self.by_figures = [i for i, plugin in enumerate(plugins) if plugin.traits.filter_reads is Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
@@ -80,7 +83,7 @@ class FilterColumns(Columns):
         """The rows that no filter refuses which reads the node object alone: no pod can sway these."""
         passed = np.ones(len(self.feasible), np.bool_)
         for plugin, verdict in zip(self.plugins, self.verdicts, strict=True):
-            if verdict is not None and plugin.filter_reads is Reads.NODE:
+            if verdict is not None and plugin.traits.filter_reads is Reads.NODE:
                 passed &= verdict.ids == 0
         return passed
 
@@ -108,10 +111,10 @@ class ScoreColumns(Columns):
         super().__init__((plugin for plugin, _ in plan.cached), table)
         self.plan = plan
         self.plugins = plan.cached
-        self.by_figures = [plugin for plugin, _ in plan.cached if plugin.score_reads is Reads.RESOURCES]
+        self.by_figures = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is Reads.RESOURCES]
         self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
         self.summed: set[str] = set()  # plugins whose part is in ``total``
-        self.open: list[tuple[ScorePlugin, int]] = []  # plugins of the plan whose part is not
+        self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
         self._weighted: list[tuple[NDArray[np.int64], int]] = []
         self._even = 0
@@ -121,10 +124,10 @@ class ScoreColumns(Columns):
         self._weighted, self._even = [], 0
         first = NodeRows(table, np.zeros(1, np.int64))
         for plugin, weight in self.plugins:
-            raw, normalize = self.raw[plugin.name], getattr(plugin, "normalize", None)
+            raw, normalize = self.raw[plugin.name], plugin.normalize
             if normalize is None:
                 self._weighted.append((raw, weight))
-            elif getattr(plugin, "normalizes_evenly", False) and not raw.any():
+            elif plugin.traits.even_normalize and not raw.any():
                 self._even += weight * int(normalize(state, pod, np.zeros(1, np.int64), first)[0])
             else:
                 continue
@@ -221,8 +224,8 @@ class RowCache:
         every = node_rows | pod_rows
         self._repair_by_figures(columns, state, pod, table, every)
         for i, plugin in enumerate(columns.plugins):
-            rows = node_rows if plugin.filter_reads is Reads.NODE else every
-            if rows and plugin.filter_reads is not Reads.RESOURCES:
+            rows = node_rows if plugin.traits.filter_reads is Reads.NODE else every
+            if rows and plugin.traits.filter_reads is not Reads.RESOURCES:
                 index = np.fromiter(rows, np.int64, len(rows))
                 fresh = judge(plugin, state, pod, NodeRows(table, index))
                 columns.set(i, index, fresh, len(table))
@@ -303,13 +306,13 @@ class RowCache:
                 columns.raw[by_figures.name][row] = score
         is_even_no_more = False
         for plugin, _ in columns.plugins:
-            rows = node_rows if plugin.score_reads is Reads.NODE else every
-            if rows and plugin.score_reads is not Reads.RESOURCES:
+            rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
+            if rows and plugin.traits.score_reads is not Reads.RESOURCES:
                 index = np.fromiter(rows, np.int64, len(rows))
                 fresh = _score(plugin, state, pod, NodeRows(table, index))
                 columns.raw[plugin.name][index] = fresh
                 is_summed = plugin.name in columns.summed
-                is_even_no_more |= is_summed and hasattr(plugin, "normalize") and bool(fresh.any())
+                is_even_no_more |= is_summed and plugin.normalize is not None and bool(fresh.any())
         if is_even_no_more:
             columns.add_up(state, pod, table)
             return
@@ -317,12 +320,12 @@ class RowCache:
             columns.add_up_row(row)
 
 
-def _score(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+def _score(plugin: ResolvedPlugin, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
     call = state.timer or guarded
     scores = call(plugin.name, 'running Score plugin "{}": {}', plugin.score, state, pod, nodes)
     if scores is None:
         return np.zeros(len(nodes), np.int64)
-    if not hasattr(plugin, "normalize") and not getattr(plugin, "scores_in_range", False):
+    if plugin.normalize is None and not plugin.traits.in_range:
         check_range(plugin.name, scores)
     return scores
 

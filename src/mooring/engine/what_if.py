@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Node, Pod
 from mooring.engine.cycle import Engine
 from mooring.engine.decision import Decision, Outcome
-from mooring.framework.handle import Nominator
+from mooring.framework.nominator import Nominator
 from mooring.framework.runtime import Profile
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
@@ -68,7 +68,7 @@ class WhatIf:
         self.pod.status.nominated_node_name = ""
         self.asked = 0
         self._full = replace(profile, percentage_of_nodes_to_score=0)
-        self._profile = replace(self._full, post_filter=[])
+        self._profile = replace(self._full, points={**profile.points, "postFilter": ()})
         self._engine = Engine(cluster, nominator, clock=_TickingClock())
 
     def edited(self, changes: Sequence[Change]) -> Pod:
@@ -86,11 +86,7 @@ class WhatIf:
         self.asked += 1
         profile = self._full if preempt else self._profile
         if without:
-            profile = replace(
-                profile,
-                pre_filter=[plugin for plugin in profile.pre_filter if plugin.name != without],
-                filter=[plugin for plugin in profile.filter if plugin.name != without],
-            )
+            profile = profile.without(without, "preFilter", "filter")
         with self._changed(changes):
             return self._engine.decide(self.cluster.info(self.edited(changes)), profile)
 

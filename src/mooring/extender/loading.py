@@ -10,7 +10,7 @@ from typing import Any
 from mooring.errors import PluginError
 from mooring.extender.handlers import Served, serve_object
 from mooring.extender.sdk import Extender
-from mooring.framework.source_file import line_in, module_name, module_of_file
+from mooring.loading.source_file import line_in, module_name, module_of_file
 
 
 def load_extender(reference: str) -> Served:

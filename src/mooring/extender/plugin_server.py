@@ -41,11 +41,14 @@ from mooring.extender.handlers import (
 )
 from mooring.extender.requests import Body, NodeReader, WrongForm, prepare, read_pod
 from mooring.extender.sdk import Filtered
+from mooring.framework.cluster_event import EventResource
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.guarded import CycleError
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult
-from mooring.framework.registry import points_of
-from mooring.framework.runtime import CycleError, judge
+from mooring.framework.registry import Registry
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.runtime import judge
 from mooring.framework.status import Code, Status
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
@@ -80,22 +83,30 @@ class PluginServer:
         self._seen: dict[str, Node] = {}
         self._lock = threading.Lock()  # plugins and columns are for one thread at a time
         handle = Handle(self.cluster, SystemClock(), features=DEFAULT_FEATURES)
-        self.plugins = []
+        self.plugins: list[ResolvedPlugin] = []
+        registry = Registry()
         for plugin in plugins:
             try:
-                self.plugins.append(plugin((arguments or {}).get(getattr(plugin, "name", "")), handle))
+                name = registry.register(plugin)
+                self.plugins.append(registry.make(name, (arguments or {}).get(name), handle))
             except MooringError as error:
                 raise PluginError(f"plugin {plugin.__qualname__}: {error}") from None
-        points = [(plugin, points_of(type(plugin))) for plugin in self.plugins]
-        self.filters = [plugin for plugin, has in points if "filter" in has or "preFilter" in has]
-        self.scorers = [plugin for plugin, has in points if "score" in has]
-        unserved = sorted({p for _, has in points for p in has} - {"preFilter", "filter", "preScore", "score"})
+        self.filters = [plugin for plugin in self.plugins if plugin.points & {"filter", "preFilter"}]
+        self.scorers = [plugin for plugin in self.plugins if "score" in plugin.points]
+        points = {point for plugin in self.plugins for point in plugin.points}
+        unserved = sorted(points - {"preFilter", "filter", "preScore", "score"})
         if not self.filters and not self.scorers:
             raise PluginError(
                 f"an extender has filter and prioritize; the plugin has only {', '.join(unserved)}, "
                 "which work inside a scheduler alone"
             )
         self.left_out = unserved
+
+    @property
+    def resources(self) -> set[EventResource]:
+        """The kinds that the plugins want to hear of."""
+        asked = (plugin.events_to_register() for plugin in self.plugins if plugin.events_to_register is not None)
+        return {registration.event.resource for registrations in asked for registration in registrations}
 
     def served(self, weight: int = 1) -> Served:
         """The verbs that the plugins can answer."""
@@ -163,7 +174,7 @@ class PluginServer:
         for plugin in self.filters:
             if not self._pre_filter(plugin, state, request, still, refuse) or not still.any():
                 continue
-            if not hasattr(plugin, "filter"):
+            if "filter" not in plugin.points:
                 continue
             verdict = judge(plugin, state, request.pod, request.rows, lambda: still)
             if verdict is not None:
@@ -173,9 +184,11 @@ class PluginServer:
         return statuses
 
     @staticmethod
-    def _pre_filter(plugin: Any, state: CycleState, request: _Request, still: Any, refuse: Callable[..., None]) -> bool:
+    def _pre_filter(
+        plugin: ResolvedPlugin, state: CycleState, request: _Request, still: Any, refuse: Callable[..., None]
+    ) -> bool:
         """Run a PreFilter, if there is one; report whether the filter is to run."""
-        if not hasattr(plugin, "pre_filter"):
+        if "preFilter" not in plugin.points:
             return True
         found = plugin.pre_filter(state, request.pod, request.rows)
         if isinstance(found, PreFilterResult):
@@ -205,8 +218,8 @@ class PluginServer:
         return answer, Facts(request.key, len(request.names), len(request.names))
 
     @staticmethod
-    def _score(plugin: Any, state: CycleState, request: _Request) -> Any:
-        if hasattr(plugin, "pre_score"):
+    def _score(plugin: ResolvedPlugin, state: CycleState, request: _Request) -> Any:
+        if "preScore" in plugin.points:
             status = plugin.pre_score(state, request.pod, request.rows)
             if status.is_skip:
                 return 0
@@ -215,7 +228,7 @@ class PluginServer:
         scores = plugin.score(state, request.pod, request.rows)
         if scores is None:
             return 0
-        if hasattr(plugin, "normalize"):
+        if plugin.normalize is not None:
             scores = plugin.normalize(state, request.pod, scores, request.rows)
         low, high = int(scores.min(initial=0)), int(scores.max(initial=0))
         if low < 0 or high > MAX_NODE_SCORE:

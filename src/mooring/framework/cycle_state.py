@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any
 
-if TYPE_CHECKING:
-    from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.plugin_timing import PluginTimer
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
 
@@ -26,13 +25,6 @@ class Budget:
 UNLIMITED = Budget()
 
 
-@runtime_checkable
-class Cloneable(Protocol):
-    """State that a hypothesis may change brings its own way to be copied."""
-
-    def clone(self) -> Any: ...
-
-
 class CycleState:
     """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
 
@@ -42,8 +34,7 @@ class CycleState:
         self._data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        self.timer: PluginTimer | None = None  # who calls this attempt's plugins, if they are timed; not in hypotheses
-
+        self.timer: PluginTimer | None = None  # calls this attempt's plugins if they are timed; not copied
         self.budget = UNLIMITED
 
     def check_time(self) -> None:
@@ -59,9 +50,8 @@ class CycleState:
         return self._data.get(key)
 
     def clone(self) -> CycleState:
-        """A copy for a hypothesis: values that know how to clone are cloned, others shared."""
+        """A copy for a hypothesis: values that have ``clone`` are cloned, others are shared."""
         copy = CycleState()
-        # Asked by name: what a runtime protocol does to find out takes longer than the copy.
         copy._data = {k: v.clone() if hasattr(v, "clone") else v for k, v in self._data.items()}
         copy.skip_filter = self.skip_filter
         copy.skip_score = self.skip_score

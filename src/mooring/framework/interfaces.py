@@ -1,18 +1,38 @@
 """The contracts of the extension points: who calls them, when, and where each result leads.
 
-Filter and score look at *rows*: they are given some or all nodes at once and
-answer with a column. They must not keep what they are given, and must answer
-the same for the same input: the runtime caches what ``filter_reads`` and
-``score_reads`` promise. People who would rather look at one node at a time
+A plugin is a class. mooring makes one object of it per profile, ``Plugin(args, handle)``, and calls the methods below.
+Which methods there are, and with which arguments, is the table in :mod:`mooring.framework.extension_points`;
+registration compares every class with it.
+
+Filter and score look at *rows*: they are given some or all nodes at once and answer with a column. They must not keep
+what they are given, and must answer the same for the same input: the engine keeps answers as long as the plugin's
+:class:`~mooring.framework.traits.Traits` say that they hold. Authors who would rather look at one node at a time
 derive from the classes in :mod:`mooring.sdk`.
+
+The life of a pod, and what a status leads to::
+
+    PreEnqueue ─▶ queue ─▶ PreFilter ─▶ Filter ─▶ PreScore ─▶ Score ─▶ Reserve ─▶ Permit ─▶ PreBind ─▶ Bind ─▶ PostBind
+                               └─ no node ─┴─▶ PostFilter
+
+| status | means |
+|---|---|
+| SUCCESS | go on |
+| SKIP | this plugin has nothing to say about this pod; allowed where it is mentioned |
+| UNSCHEDULABLE | a rejection: evicting pods may help, so PostFilter may look at the node |
+| UNSCHEDULABLE_AND_UNRESOLVABLE | a rejection: evicting pods cannot help |
+| PENDING | a rejection: the pod waits for something outside; it is tried at once when that happens |
+| WAIT | Permit only |
+| ERROR, or an exception | something broke: the attempt fails, and the pod is tried again after backoff |
+
+A rejected pod waits in the queue for an event that the rejecting plugins registered
+(:class:`EnqueueExtensions`). A pod whose attempt broke waits for its backoff only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +40,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.framework.cluster_event import EventRegistration
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
@@ -31,74 +52,91 @@ Scores = NDArray[np.int64]  # [node]
 MAX_NODE_SCORE = 100
 
 
-class Reads(IntEnum):
-    """What a node's verdict or score depends on, from least to most. Less is faster: see each line.
-
-    A promise that is not kept shows stale verdicts; when in doubt, promise nothing (CLUSTER). Up to ROW a plugin is
-    asked about all nodes, also about those that others refuse: it must not fail on any of them. A plugin that reads
-    neither volumes nor claims may say so (``looks_past_volumes = True``): pods that differ only there share answers.
-    """
-
-    # Up to ROW a verdict's numbers must mean the same for all pods of one template.
-    NODE = 0  # the pod's spec and the node object: computed once per template, again only for nodes that change
-    RESOURCES = 1  # also how much of the node is taken, and by how many: nodes with equal figures share one answer
-    ROW = 2  # also the pods on that node: again only for nodes whose pods changed
-    LOCAL = 3  # also other objects (claims, volumes), but no other node's pods: computed anew for every pod
-    CLUSTER = 4  # anything, other nodes' pods too: computed anew; hypotheses are tried one node at a time
-
-
 class Plugin(Protocol):
-    """Every plugin has the name that configurations use."""
+    """Every plugin has the name that configurations use. It may declare ``traits``."""
 
     @property
     def name(self) -> str: ...
 
 
-@runtime_checkable
+# ---- before an attempt -------------------------------------------------------------------------------------------
+
+
 class PreEnqueuePlugin(Plugin, Protocol):
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Called before a pod enters the active queue; anything but success holds it back, without an attempt."""
+        """Called by the queue before a pod enters the active queue or the backoff queue. It must be quick.
+
+        Anything but SUCCESS holds the pod back as gated, without an attempt, until an event that this plugin
+        registered. An exception holds it back, too.
+        """
 
 
-@runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     def sort_key(self, priority: int, timestamp: float) -> Any:
-        """A key by which the active queue is ordered, smallest first. Exactly one such plugin per scheduler."""
+        """Called by the queue for every pod that enters it: a key, the smallest is taken first.
+
+        ``timestamp`` is when the pod entered the queue. Exactly one such plugin per scheduler, in all profiles.
+        """
+
+
+class EnqueueExtensions(Protocol):
+    """A plugin that can reject pods (PreEnqueue, PreFilter, Filter, Reserve, Permit) says what would help them."""
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        """Called once, when the queue is made: the events that could make a pod schedulable that this plugin rejected.
+
+        Without this method every event counts. An empty list means that no event helps: such a pod is tried again
+        only after five minutes.
+        """
+
+
+# ---- finding nodes -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """Success, and only these nodes need to be looked at."""
+    """Success, and only these nodes need to be looked at; to PostFilter all others are unresolvable."""
 
     node_names: frozenset[str]
 
 
-@runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        """Called once per attempt before any filter, with all nodes.
+        """Called by the engine once per attempt, before any filter, with all nodes.
 
-        SKIP switches this plugin's filter off for the attempt; a rejection refuses the pod on every node
-        (unresolvable: at once; otherwise after the other pre-filters, so that preemption can follow).
+        SKIP switches this plugin's ``filter``, ``add_pod`` and ``remove_pod`` off for the attempt. A rejection
+        refuses the pod on every node: if unresolvable at once, otherwise after the other pre-filters were asked (the
+        last rejection counts). PostFilter follows either way. ERROR breaks the attempt.
         """
 
 
-@runtime_checkable
 class PreFilterExtensions(Protocol):
-    """A pre-filter whose state counts pods says how it changes when one is added or removed in thought."""
+    """A pre-filter whose state counts pods says how the state changes when a pod comes or goes.
+
+    Called after ``pre_filter``, on a copy of the state, when the engine asks what would be: with nominated pods on
+    their nodes, and in preemption's dry runs. Values in the state that have ``clone`` are copied, others are shared.
+    Anything but SUCCESS breaks the attempt.
+    """
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Status: ...
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Status: ...
 
 
-@runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    @property
-    def filter_reads(self) -> Reads: ...
-
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        """Judge these nodes; None means that all pass. An ERROR on any node fails the attempt."""
+        """Called by the engine with rows that may be hypothetical: look at ``nodes``, not at the cluster.
+
+        None means that all nodes pass. A rejected node is out of the search; the first plugin that rejects it, in
+        configured order, gives the reason. ERROR on a node that no earlier filter rejected breaks the attempt.
+        """
+
+
+class SelectiveFilter(Protocol):
+    """A filter whose verdicts cannot be kept says for which pods it has no verdicts at all."""
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Called by the engine before it takes verdicts from a cache. False: every node passes for this pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,98 +148,149 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
-@runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
-        """Called when no node fits; may make room. Success ends the round, UNSCHEDULABLE lets the next one try."""
+        """Called by the engine when PreFilter or Filter left no node; may make room. Must change nothing itself.
 
-
-@runtime_checkable
-class PreScorePlugin(Plugin, Protocol):
-    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        """Called once with the feasible nodes; SKIP leaves this plugin out of the scores."""
-
-
-@runtime_checkable
-class ScorePlugin(Plugin, Protocol):
-    @property
-    def score_reads(self) -> Reads: ...
-
-    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
-        """A number per node, larger is better; 0 to 100 unless ``normalize`` brings it there. None: 0 everywhere.
-
-        A class whose arithmetic cannot leave that range may say ``scores_in_range = True`` and is not checked.
+        SUCCESS ends the round: the pod is nominated to the node, the scheduler evicts the victims, and the pod is
+        tried again later. UNSCHEDULABLE lets the next plugin try; an unresolvable rejection or ERROR ends the round.
+        It is called also when every node is unresolvable; to leave such nodes alone is the plugin's duty.
         """
 
 
-@runtime_checkable
+# ---- choosing one ------------------------------------------------------------------------------------------------
+
+
+class PreScorePlugin(Plugin, Protocol):
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        """Called by the engine once per attempt with the feasible nodes, if there are two or more.
+
+        SKIP leaves this plugin out of the scores. Anything else but SUCCESS breaks the attempt.
+        """
+
+
+class ScorePlugin(Plugin, Protocol):
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
+        """Called by the engine with the feasible nodes: a number per node, larger is better. None: 0 everywhere.
+
+        From 0 to 100, unless ``normalize`` brings it there; a score out of range breaks the attempt.
+        """
+
+
 class NormalizingScorePlugin(ScorePlugin, Protocol):
-    # ``normalizes_evenly = True`` on the class promises that equal raw scores become equal ones on all nodes, and
-    # that it is the scores alone that decide which.
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
-        """Bring the feasible nodes' scores into 0 to 100."""
+        """Called after ``score`` with the scores of all feasible nodes: bring them into 0 to 100."""
 
 
-@runtime_checkable
+# ---- what lets the engine repeat less ----------------------------------------------------------------------------
+
+
+class CacheToken(Protocol):
+    """Kept verdicts and scores depend on something besides the pod and the node's row."""
+
+    def cache_token(self) -> Hashable:
+        """Called before kept answers are used: a value that differs whenever they no longer hold. It must be quick."""
+
+
+class SignPlugin(Plugin, Protocol):
+    """A plugin that filters or scores says what makes two pods equal to it (KEP-5598, opportunistic batching).
+
+    If one such plugin of a profile does not, or has ``Traits(signs=False)``, the profile does not batch.
+    """
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Called at the start of every attempt. None: the pod is equal to no other."""
+
+
+# ---- after the node is chosen ------------------------------------------------------------------------------------
+
+
 class ReservePlugin(Plugin, Protocol):
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Called after the node is chosen; failure undoes all reservations, in reverse order."""
+        """Called by the scheduler once the pod is assumed on its node, before the next pod is tried.
+
+        The first plugin that does not succeed ends the round. A rejection makes the pod unschedulable, with this
+        plugin's name: its events bring the pod back. ERROR brings it back after backoff. Either way the scheduler
+        calls ``unreserve`` of all Reserve plugins, the last one first, and forgets the assumed pod.
+        """
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Undo; called also for plugins whose ``reserve`` has not run. Must not fail."""
+        """Called when Reserve, Permit, PreBind or Bind did not succeed: undo.
+
+        Called also for plugins whose ``reserve`` has not run, and perhaps twice. Must not fail: what it raises is
+        logged, and the others go on.
+        """
 
 
-@runtime_checkable
 class PermitPlugin(Plugin, Protocol):
     def permit(self, state: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, float]:
-        """Allow, refuse, or WAIT for at most the given seconds."""
+        """Called by the scheduler after Reserve: allow, reject, or let the pod wait with its node held.
+
+        (SUCCESS, 0) allows. (WAIT, seconds) lets the others speak first; then the binding waits until every waiting
+        plugin has allowed the pod (``handle.waiting_pods``). A rejection, here or while waiting, and a wait that takes
+        too long make the pod unschedulable, with this plugin's name. ERROR brings it back after backoff. Either way
+        reservations are undone.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class PreFlight:
-    """Whether a plugin's pre-bind has anything to do, and whether it may run beside others."""
+    """Whether a plugin's pre-bind has anything to do, and whether it may run beside its neighbours."""
 
     status: Status
     allow_parallel: bool = False
 
 
-@runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
-    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight: ...
-
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Called in the binding cycle; may wait and talk to the API server through the handle's writer."""
+        """Called in the binding cycle, while other pods are tried; may wait and write through ``handle.writer``.
+
+        Anything but SUCCESS ends the binding, undoes reservations, and brings the pod back after backoff.
+        """
 
 
-@runtime_checkable
+class PreBindPreFlightPlugin(PreBindPlugin, Protocol):
+    """A pre-bind that has nothing to do for many pods says so before the binding begins."""
+
+    def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
+        """Called at the start of the binding cycle; must be quick and change nothing.
+
+        SUCCESS: ``pre_bind`` will do something, and the pod is nominated to its node meanwhile. SKIP: it has nothing to
+        do and is not called. ERROR, like any other status, ends the binding. Without this method it is SUCCESS.
+        """
+
+
 class BindPlugin(Plugin, Protocol):
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Bind the pod, or SKIP to let the next bind plugin do it."""
+        """Called after all pre-binds, in order, until one plugin does not SKIP.
+
+        Anything but SUCCESS undoes reservations and brings the pod back after backoff.
+        """
 
 
-@runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
-    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None: ...
+    def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Called after the pod is bound, to clean up. What it raises is logged."""
 
 
-@runtime_checkable
-class EnqueueExtensions(Protocol):
-    def events_to_register(self) -> Sequence[EventRegistration]:
-        """The events that could make a pod schedulable that this plugin refused."""
+# ---- around ------------------------------------------------------------------------------------------------------
 
 
-POINTS: dict[str, type[Any]] = {
-    "preEnqueue": PreEnqueuePlugin,
-    "queueSort": QueueSortPlugin,
-    "preFilter": PreFilterPlugin,
-    "filter": FilterPlugin,
-    "postFilter": PostFilterPlugin,
-    "preScore": PreScorePlugin,
-    "score": ScorePlugin,
-    "reserve": ReservePlugin,
-    "permit": PermitPlugin,
-    "preBind": PreBindPlugin,
-    "bind": BindPlugin,
-    "postBind": PostBindPlugin,
-}
-"""Extension points by their name in a configuration, in the order in which a pod meets them."""
+class AfterFailure(Protocol):
+    """A plugin that changed something outside for an attempt takes it back when the attempt has failed."""
+
+    def after_failure(self, state: CycleState, pod: PodInfo) -> Coroutine[Any, Any, None] | None:
+        """Called by the scheduler at the end of every attempt without success, after ``unreserve`` and once the pod is
+        back in the queue.
+
+        Returns what is left to do at the API server, or None. The scheduler runs it in the background; what it raises
+        is logged.
+        """
+
+
+class Prepares(Protocol):
+    """A plugin class that shares something between the profiles puts it into the handle."""
+
+    @classmethod
+    def prepare(cls, handle: Handle) -> None:
+        """Called once for every registered class before any plugin is made, whether a profile enables it or not."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.plugin_timing import PluginTimer
 
 
 class CycleObserver(Protocol):
@@ -25,34 +24,3 @@ class CycleObserver(Protocol):
 
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
         """Batching was told of a placement. ``hint``: whether its hint was taken, None if there was none."""
-
-
-class PluginMeters(Protocol):
-    """What plugins themselves count."""
-
-    def claim_created(self, *, is_created: bool) -> None:
-        """A ResourceClaim was sent to the API server, which took it or not."""
-
-    def devices_waited_for(
-        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
-    ) -> None:
-        """A pod's devices became ready or did not: ``drivers`` of all, ``conditional`` of those that had to be waited
-        for; ``status`` is success, failure, timeout or error."""
-
-    def volume_stage_failed(self, operation: str) -> None:
-        """Volumes could not be matched (``predicate``), reserved (``assume``) or bound (``bind``)."""
-
-
-class NobodyCounts:
-    """Plugins outside a live scheduler count for nobody."""
-
-    def claim_created(self, *, is_created: bool) -> None:
-        pass
-
-    def devices_waited_for(
-        self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
-    ) -> None:
-        pass
-
-    def volume_stage_failed(self, operation: str) -> None:
-        pass

@@ -13,32 +13,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mooring.framework.runtime import CycleError, guarded
+from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.status import Code, Status
 from mooring.framework.verdict import Verdict
 
 T = TypeVar("T")
 Tell = Callable[[str, str, Code, float], None]  # the plugin, its method, what it said, and how many seconds it took
-
-POINTS = {
-    "pre_enqueue": "PreEnqueue",
-    "pre_filter": "PreFilter",
-    "add_pod": "PreFilterExtensionAddPod",
-    "remove_pod": "PreFilterExtensionRemovePod",
-    "filter": "Filter",
-    "post_filter": "PostFilter",
-    "pre_score": "PreScore",
-    "score": "Score",
-    "normalize": "ScoreExtensionNormalize",
-    "reserve": "Reserve",
-    "unreserve": "Unreserve",
-    "permit": "Permit",
-    "pre_bind_pre_flight": "PreBindPreFlight",
-    "pre_bind": "PreBind",
-    "bind": "Bind",
-    "post_bind": "PostBind",
-}
-"""The extension point that a method belongs to, as kube-scheduler's metrics call it."""
 
 _SUCCESS = Code.SUCCESS
 

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.core import Pod
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.interfaces import (
-    BindPlugin,
-    FilterPlugin,
-    NormalizingScorePlugin,
-    PermitPlugin,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterExtensions,
-    PreFilterPlugin,
-    PreFilterResult,
-    PreScorePlugin,
-    QueueSortPlugin,
-    Reads,
-    ReservePlugin,
-    ScorePlugin,
-    Scores,
-)
+from mooring.framework.extension_points import EXTENSION_POINTS
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.observer import CycleObserver
+from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.traits import Reads
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
-
-T = TypeVar("T")
-
-
-class CycleError(Exception):
-    """Something broke in a cycle: the attempt fails, the pod is tried again later."""
-
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.message)
-        self.status = status
 
 
 @dataclass(slots=True)
@@ -56,39 +35,17 @@ class PreFilterOutcome:
     plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
 
 
-@dataclass(slots=True)
-class FilterOutcome:
-    """The filters' verdicts on some rows, in plugin order, without the plugins that let all pass."""
-
-    verdicts: list[tuple[str, Verdict]]
-    feasible: NDArray[np.bool_]
-
-    def passed_so_far(self) -> NDArray[np.bool_]:
-        """The nodes that none of the verdicts so far refuses."""
-        passed = np.ones(len(self.feasible), np.bool_)
-        for _, verdict in self.verdicts:
-            passed &= verdict.ids == 0
-        return passed
-
-    def status_at(self, i: int) -> Status:
-        for name, verdict in self.verdicts:
-            number = int(verdict.ids[i])
-            if number:
-                return verdict.status_of(number).by(name)
-        return SUCCESS
-
-
-def is_cacheable(reads: Reads, plugin: object) -> bool:
+def is_cacheable(reads: Reads, plugin: ResolvedPlugin) -> bool:
     """Whether a plugin's answers about a node can be kept until that node's row changes."""
-    return reads <= Reads.ROW and not getattr(plugin, "per_node", False)
+    return reads <= Reads.ROW and not plugin.traits.per_node
 
 
 @dataclass(frozen=True, slots=True)
 class FilterPlan:
-    active: list[FilterPlugin]
-    cached: list[FilterPlugin]  # those of them whose verdicts a template's pods share
+    active: list[ResolvedPlugin]
+    cached: list[ResolvedPlugin]  # those of them whose verdicts a template's pods share
     past_volumes: bool  # none of the cached ones looks at volumes or claims
-    asked: list[PreFilterPlugin]  # those that did not bow out before filtering
+    asked: list[ResolvedPlugin]  # those that did not bow out before filtering
 
     def shape_key(self, pod: PodInfo) -> tuple[int, int]:
         """What the cached filters know a pod by. Whoever keeps something under it keeps ``cached``, too."""
@@ -97,27 +54,27 @@ class FilterPlan:
     def is_shared(self, pod: PodInfo) -> bool:
         """Report whether all that can refuse this pod a node is cached. NodeName can refuse only one that names it."""
         others = (plugin for plugin in self.active if plugin not in self.cached)
-        return all(hasattr(plugin, "concerns") and not plugin.concerns(pod) for plugin in others)
+        return all(plugin.concerns is not None and not plugin.concerns(pod) for plugin in others)
 
     def reads_figures_only(self) -> bool:
         """Report whether the cached filters read nothing of a node's pods but how much of the node they take."""
-        return all(plugin.filter_reads <= Reads.RESOURCES for plugin in self.cached)
+        return all(plugin.traits.filter_reads <= Reads.RESOURCES for plugin in self.cached)
 
     def token(self) -> Hashable:
         """What the cached filters' verdicts depend on besides the pod and the row, as it is now."""
-        return tuple(plugin.cache_token() for plugin in self.cached if hasattr(plugin, "cache_token"))
+        return tuple(plugin.cache_token() for plugin in self.cached if plugin.cache_token is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePlan:
-    active: list[tuple[ScorePlugin, int]]
-    cached: list[tuple[ScorePlugin, int]]
+    active: list[tuple[ResolvedPlugin, int]]
+    cached: list[tuple[ResolvedPlugin, int]]
     past_volumes: bool
-    asked: list[PreScorePlugin]
+    asked: list[ResolvedPlugin]
 
 
-def _look_past_volumes(plugins: Iterable[object]) -> bool:
-    return all(getattr(plugin, "looks_past_volumes", False) for plugin in plugins)
+def _look_past_volumes(plugins: Iterable[ResolvedPlugin]) -> bool:
+    return not any(plugin.traits.uses_volumes for plugin in plugins)
 
 
 @dataclass(slots=True)
@@ -126,32 +83,38 @@ class Profile:
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    pre_enqueue: list[PreEnqueuePlugin]
-    queue_sort: QueueSortPlugin
-    pre_filter: list[PreFilterPlugin]
-    filter: list[FilterPlugin]
-    post_filter: list[PostFilterPlugin]
-    pre_score: list[PreScorePlugin]
-    score: list[tuple[ScorePlugin, int]]  # with weights
-    reserve: list[ReservePlugin]
-    permit: list[PermitPlugin]
-    pre_bind: list[PreBindPlugin]
-    bind: list[BindPlugin]
-    post_bind: list[PostBindPlugin]
-    plugins: dict[str, Any]  # all of them by name
+    plugins: dict[str, ResolvedPlugin]  # all of them by name
+    points: Mapping[str, Sequence[tuple[str, int]]]  # by extension point, names with weights
     observer: CycleObserver | None = None
-    # Worked out once, because asking a Protocol whether an object fits it is slow.
-    normalizers: dict[str, Callable[..., Scores]] = field(init=False)
-    extensions: list[Any] = field(init=False)  # pre-filters that want to hear of pods added or removed in thought
+    # By extension point; ``__post_init__`` fills them from the table.
+    pre_enqueue: list[ResolvedPlugin] = field(init=False)
+    queue_sort: list[ResolvedPlugin] = field(init=False)  # exactly one
+    pre_filter: list[ResolvedPlugin] = field(init=False)
+    filter: list[ResolvedPlugin] = field(init=False)
+    post_filter: list[ResolvedPlugin] = field(init=False)
+    pre_score: list[ResolvedPlugin] = field(init=False)
+    score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
+    reserve: list[ResolvedPlugin] = field(init=False)
+    permit: list[ResolvedPlugin] = field(init=False)
+    pre_bind: list[ResolvedPlugin] = field(init=False)
+    bind: list[ResolvedPlugin] = field(init=False)
+    post_bind: list[ResolvedPlugin] = field(init=False)
+    judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
-    plugins_that_sign: list[Any] = field(init=False)  # those that filter or score: they know what makes two pods equal
 
     def __post_init__(self) -> None:
-        self.normalizers = {p.name: p.normalize for p, _ in self.score if isinstance(p, NormalizingScorePlugin)}
-        self.extensions = [plugin for plugin in self.pre_filter if isinstance(plugin, PreFilterExtensions)]
+        for point in EXTENSION_POINTS:
+            enabled = [(self.plugins[name], weight) for name, weight in self.points.get(point.name, ())]
+            if point.methods:
+                setattr(self, point.attribute, enabled if point.is_scored else [plugin for plugin, _ in enabled])
         judges = (*self.pre_filter, *self.filter, *self.pre_score, *(plugin for plugin, _ in self.score))
-        self.plugins_that_sign = list({plugin.name: plugin for plugin in judges}.values())
+        self.judges = list({plugin.name: plugin for plugin in judges}.values())
+
+    def without(self, plugin: str, *points: str) -> Profile:
+        """The same profile without this plugin at these points."""
+        left = {point: [entry for entry in self.points[point] if entry[0] != plugin] for point in points}
+        return replace(self, points={**self.points, **left})
 
     # ---- pre-filter --------------------------------------------------------------------------------------------
 
@@ -185,25 +148,17 @@ class Profile:
         return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        """Tell every pre-filter that counts pods that one is there in thought."""
-        for plugin in self._extensions(state):
-            self._tell(plugin, "AddPod", plugin.add_pod, state, pod, added, node)
+        """Tell every pre-filter that counts pods that this one is on the node, hypothetically."""
+        for plugin in self.pre_filter:
+            if plugin.add_pod is not None and plugin.name not in state.skip_filter:
+                _tell(plugin.name, "AddPod", plugin.add_pod, state, pod, added, node)
 
     def remove_pod(self, state: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        for plugin in self._extensions(state):
-            self._tell(plugin, "RemovePod", plugin.remove_pod, state, pod, removed, node)
+        for plugin in self.pre_filter:
+            if plugin.remove_pod is not None and plugin.name not in state.skip_filter:
+                _tell(plugin.name, "RemovePod", plugin.remove_pod, state, pod, removed, node)
 
-    @staticmethod
-    def _tell(plugin: Any, point: str, method: Callable[..., Status], *arguments: Any) -> None:
-        text = f'running {point} on PreFilter plugin "{{}}": {{}}'
-        status = guarded(plugin.name, text, method, *arguments)
-        if not status.is_success:
-            raise CycleError(Status.error(text.format(plugin.name, status.message)))
-
-    def _extensions(self, state: CycleState) -> Iterable[Any]:
-        return (plugin for plugin in self.extensions if plugin.name not in state.skip_filter)
-
-    def active_filters(self, state: CycleState) -> list[FilterPlugin]:
+    def active_filters(self, state: CycleState) -> list[ResolvedPlugin]:
         return self.filter_plan(state).active
 
     def filter_plan(self, state: CycleState) -> FilterPlan:
@@ -212,7 +167,7 @@ class Profile:
         plan = self._filter_plans.get(key)
         if plan is None:
             active = [plugin for plugin in self.filter if plugin.name not in key]
-            cached = [plugin for plugin in active if is_cacheable(plugin.filter_reads, plugin)]
+            cached = [plugin for plugin in active if is_cacheable(plugin.traits.filter_reads, plugin)]
             asked = [plugin for plugin in self.pre_filter if plugin.name not in key]
             plan = self._filter_plans[key] = FilterPlan(active, cached, _look_past_volumes(cached), asked)
         return plan
@@ -222,7 +177,7 @@ class Profile:
         plan = self._score_plans.get(key)
         if plan is None:
             active = [(plugin, weight) for plugin, weight in self.score if plugin.name not in key]
-            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.score_reads, plugin)]
+            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.traits.score_reads, plugin)]
             past_volumes = _look_past_volumes(plugin for plugin, _ in cached)
             asked = [plugin for plugin in self.pre_score if plugin.name not in key]
             plan = self._score_plans[key] = ScorePlan(active, cached, past_volumes, asked)
@@ -231,7 +186,7 @@ class Profile:
     # ---- filter ------------------------------------------------------------------------------------------------
 
     def run_filters(
-        self, state: CycleState, pod: PodInfo, nodes: NodeRows, plugins: Iterable[FilterPlugin] | None = None
+        self, state: CycleState, pod: PodInfo, nodes: NodeRows, plugins: Iterable[ResolvedPlugin] | None = None
     ) -> FilterOutcome:
         """Judge rows (or a hypothesis about them) without any cache; later plugins judge only if a node is left."""
         outcome = FilterOutcome([], np.ones(len(nodes), np.bool_))
@@ -280,7 +235,7 @@ class Profile:
 
 
 def judge(
-    plugin: FilterPlugin,
+    plugin: ResolvedPlugin,
     state: CycleState,
     pod: PodInfo,
     nodes: NodeRows,
@@ -289,7 +244,7 @@ def judge(
     """Ask one filter about rows; a failure on a node that is still in the running (None: all) fails the attempt."""
     text = 'running "{}" filter plugin: {}'
     call = state.timer or guarded
-    if getattr(plugin, "per_node", False):  # one node at a time: only those that are still in the running
+    if plugin.traits.per_node:  # only nodes that are still in the running
         positions = np.arange(len(nodes)) if in_running is None else np.flatnonzero(in_running())
         part = call(plugin.name, text, plugin.filter, state, pod, nodes.subset(positions))
         if part is None:
@@ -309,14 +264,24 @@ def judge(
     return verdict
 
 
-def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a plugin; what it raises becomes this pod's error, not the process's end."""
-    try:
-        return function(*arguments)
-    except CycleError:
-        raise
-    except Exception as error:
-        raise CycleError(Status(Code.ERROR, (text.format(name, f"{type(error).__name__}: {error}"),), name)) from error
+def run_pre_enqueue(plugins: Iterable[ResolvedPlugin], pod: Pod, timer: PluginTimer | None = None) -> Status:
+    """Ask PreEnqueue plugins in order; the first that does not succeed holds the pod back and signs the answer."""
+    call = timer or guarded
+    for plugin in plugins:
+        try:
+            status = call(plugin.name, 'running PreEnqueue plugin "{}": {}', plugin.pre_enqueue, pod)
+        except CycleError as error:
+            return error.status
+        if not status.is_success:
+            return status.by(plugin.name)
+    return SUCCESS
+
+
+def _tell(name: str, point: str, method: Callable[..., Status], *arguments: Any) -> None:
+    text = f'running {point} on PreFilter plugin "{{}}": {{}}'
+    status = guarded(name, text, method, *arguments)
+    if not status.is_success:
+        raise CycleError(Status.error(text.format(name, status.message)))
 
 
 def _nothing_left(plugins: set[str]) -> Status:

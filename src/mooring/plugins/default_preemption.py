@@ -18,10 +18,11 @@ from mooring.errors import ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import ExtenderError, VictimsOnNode
-from mooring.framework.handle import FilterRunner, Handle
+from mooring.framework.filter_runner import FilterRunner
+from mooring.framework.guarded import CycleError
+from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PostFilterResult
 from mooring.framework.node_statuses import NodeStatuses
-from mooring.framework.runtime import CycleError
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.trial_columns import CANDIDATE, REFUSED, UNKNOWN, DryRuns, TrialColumns, start_time
 from mooring.state.node_rows import NodeRows
@@ -84,6 +85,7 @@ class DefaultPreemption:
         return (on(EventResource.POD, ActionType.DELETE, _never),)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
+        self._handle.meters(pod.pod.spec.scheduler_name).preemption_attempted()
         result = self._preempt(state, pod, nodes, statuses)
         if not result.status.reasons:
             return result

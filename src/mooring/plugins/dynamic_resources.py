@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Coroutine, Hashable, Sequence, Set
 from copy import copy
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,16 +45,11 @@ from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import (
-    PostFilterResult,
-    PreFilterResult,
-    PreFlight,
-    Reads,
-    Scores,
-)
+from mooring.framework.interfaces import PostFilterResult, PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -79,18 +74,23 @@ class DynamicResources:
     """
 
     name: ClassVar[str] = KEY
-    filter_reads: ClassVar[Reads] = Reads.LOCAL
-    score_reads: ClassVar[Reads] = Reads.LOCAL
-    per_node: ClassVar[bool] = True  # a search costs more than the other filters: only nodes still in the running
+    # A search costs more than the other filters: only nodes that passed them are asked about.
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL, score_reads=Reads.LOCAL, per_node=True)
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         self._handle = handle
         self._clock = handle.clock
-        if not isinstance(handle.devices, ClusterDevices):
-            handle.devices = ClusterDevices(handle.cluster)  # nobody shares one between profiles: one per handle
+        self.prepare(handle)
+        assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
+
+    @classmethod
+    def prepare(cls, handle: Handle) -> None:
+        """One for all profiles: with two, the same device could be given away twice."""
+        if not isinstance(handle.devices, ClusterDevices):
+            handle.devices = ClusterDevices(handle.cluster)
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
 
@@ -384,12 +384,14 @@ class DynamicResources:
         if attempt.extended is not None:
             self._devices.remove_pending(in_memory_claim(pod.pod).uid)
 
-    async def flush(self, state: CycleState) -> None:
-        """Do what PostFilter or Unreserve decided; the scheduler calls this when a cycle has failed."""
-        attempt = attempt_of(state)
-        writer = self._handle.writer
-        if attempt is None or not isinstance(writer, ClaimWriter):
-            return
+    def after_failure(self, state: CycleState, pod: PodInfo) -> Coroutine[Any, Any, None] | None:
+        """Do at the API server what PostFilter or Unreserve decided."""
+        attempt, writer = attempt_of(state), self._handle.writer
+        if attempt is None or not attempt.writes or not isinstance(writer, ClaimWriter):
+            return None
+        return self._write(writer, attempt)
+
+    async def _write(self, writer: ClaimWriter, attempt: Attempt) -> None:
         while attempt.writes:
             write = attempt.writes.pop(0)
             await perform(writer, write)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo, PodShape, normalized_image
@@ -30,7 +30,6 @@ class ImageLocality:
     """
 
     name: ClassVar[str] = "ImageLocality"
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._kept: OrderedDict[int, tuple[Hashable, Scores | None]] = OrderedDict()  # by shape

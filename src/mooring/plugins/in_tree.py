@@ -54,4 +54,4 @@ OPTIONAL: tuple[type, ...] = (Coscheduling, NodeNumber)
 
 
 def in_tree_registry() -> Registry:
-    return Registry({plugin.__name__: plugin for plugin in (*IN_TREE, *OPTIONAL)})
+    return Registry((*IN_TREE, *OPTIONAL))

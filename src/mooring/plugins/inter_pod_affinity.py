@@ -16,7 +16,7 @@ from mooring.errors import ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.cluster import Cluster
@@ -128,8 +128,6 @@ class InterPodAffinity:
     """
 
     name: ClassVar[str] = "InterPodAffinity"
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         self._hard_weight = args.hard_pod_affinity_weight

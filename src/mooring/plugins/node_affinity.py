@@ -14,9 +14,10 @@ from mooring.errors import ConfigError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads, Scores
+from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_requirements import NodeRequirements, node_requirements
 from mooring.state.node_rows import NodeRows
@@ -32,10 +33,9 @@ class NodeAffinity:
     """Rejects nodes whose labels do not meet the demands (unresolvable), and adds the weights of met wishes."""
 
     name: ClassVar[str] = "NodeAffinity"
-    filter_reads: ClassVar[Reads] = Reads.NODE
-    looks_past_volumes: ClassVar[bool] = True
-    score_reads: ClassVar[Reads] = Reads.NODE
-    normalizes_evenly: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(
+        filter_reads=Reads.NODE, score_reads=Reads.NODE, uses_volumes=False, even_normalize=True
+    )
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         added = args.added_affinity

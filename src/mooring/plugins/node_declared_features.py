@@ -12,8 +12,9 @@ from mooring.api.meta import Object
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -36,8 +37,7 @@ class NodeDeclaredFeatures:
     """Rejects nodes that do not declare every feature the pod needs."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
-    filter_reads: ClassVar[Reads] = Reads.NODE
-    looks_past_volumes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.NODE, uses_volumes=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

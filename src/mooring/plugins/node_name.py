@@ -8,8 +8,8 @@ from typing import ClassVar
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import Reads
 from mooring.framework.status import Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -21,7 +21,7 @@ class NodeName:
     """Rejects every other node. Pods of one template name different nodes, so nothing is kept between pods."""
 
     name: ClassVar[str] = "NodeName"
-    filter_reads: ClassVar[Reads] = Reads.LOCAL
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL)
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

@@ -10,8 +10,9 @@ import numpy as np
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import Reads, Scores
+from mooring.framework.interfaces import Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -26,7 +27,7 @@ class NodeNumber:
     """
 
     name: ClassVar[str] = "NodeNumber"
-    score_reads: ClassVar[Reads] = Reads.LOCAL
+    traits: ClassVar[Traits] = Traits(score_reads=Reads.LOCAL)
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

@@ -12,8 +12,9 @@ from mooring.api.meta import Object
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import HostPort, PodInfo
@@ -26,12 +27,12 @@ class NodePorts:
     """Rejects nodes where one of the pod's host ports is in use; evicting its user would free it."""
 
     name: ClassVar[str] = "NodePorts"
-    filter_reads: ClassVar[Reads] = Reads.ROW
-    looks_past_volumes: ClassVar[bool] = True
-    lacks_pre_filter = False  # set where the profile leaves that point out: then upstream misses what it prepares
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.ROW, uses_volumes=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster
+        # Without its PreFilter upstream's filter misses what that prepares, and fails.
+        self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return tuple(sorted(pod.shape.host_ports))
@@ -40,7 +41,7 @@ class NodePorts:
         return SUCCESS if pod.shape.host_ports else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        if self.lacks_pre_filter:
+        if self._lacks_pre_filter:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         conflicts = nodes.port_conflicts(pod.shape.host_ports)
         return Verdict.where(conflicts, TAKEN) if conflicts.any() else None

@@ -8,8 +8,9 @@ from typing import ClassVar
 from mooring.config.types import NodeResourcesBalancedAllocationArgs
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Traits
 from mooring.plugins.resource_scoring import ResourceColumns, balance
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -23,17 +24,12 @@ class NodeResourcesBalancedAllocation:
     """
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
-    looks_past_volumes: ClassVar[bool] = True
-    scores_in_range: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle
         self._resources = args.resources
         self._columns = ResourceColumns(args.resources, handle, use_non_zero=False)
-
-    @property
-    def score_reads(self) -> Reads:
-        return self._columns.reads
+        self.traits = Traits(score_reads=self._columns.reads, uses_volumes=False, in_range=True)
 
     def _requests(self, pod: PodInfo) -> list[int]:
         return [pod.shape.requests.get(resource.name, 0) for resource in self._resources]

@@ -19,8 +19,9 @@ from mooring.errors import ConfigError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads, Scores
+from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
@@ -42,29 +43,26 @@ class NodeResourcesFit:
     """
 
     name: ClassVar[str] = "NodeResourcesFit"
-    filter_reads: ClassVar[Reads] = Reads.RESOURCES
-    looks_past_volumes: ClassVar[bool] = True
-    scores_in_range: ClassVar[bool] = True
-    lacks_pre_filter = False  # set where the profile leaves that point out: then upstream misses what it prepares
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         problems = validate_args(args)
         if problems:  # upstream, too, checks these arguments only when the plugin is made
             raise ConfigError(*problems)
         self._handle = handle
+        # Without its PreFilter upstream's filter misses what that prepares, and fails.
+        self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
         self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
         self._phrases: dict[int, Status] = {}
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
         self._columns = ResourceColumns(strategy.resources, handle, use_non_zero=True)
+        self.traits = Traits(
+            filter_reads=Reads.RESOURCES, score_reads=self._columns.reads, uses_volumes=False, in_range=True
+        )
         self._strategy = strategy
         ratio = strategy.requested_to_capacity_ratio
         self._shape = [] if ratio is None else [(p.utilization, p.score * 10) for p in ratio.shape]
-
-    @property
-    def score_reads(self) -> Reads:
-        return self._columns.reads
 
     def cache_token(self) -> Hashable:
         """What verdicts depend on besides the pod and the row: which resources device classes stand for."""
@@ -81,7 +79,7 @@ class NodeResourcesFit:
         return SUCCESS
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        if self.lacks_pre_filter:
+        if self._lacks_pre_filter:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         too_many = nodes.pod_count >= nodes.allowed_pods
         wanted = self._checked(pod)

@@ -11,8 +11,8 @@ from mooring.api.taints import UNSCHEDULABLE, is_tolerated
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import Reads
 from mooring.framework.status import Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -24,8 +24,7 @@ class NodeUnschedulable:
     """Rejects nodes with ``spec.unschedulable``; evicting pods does not uncordon a node, so it is unresolvable."""
 
     name: ClassVar[str] = "NodeUnschedulable"
-    filter_reads: ClassVar[Reads] = Reads.NODE
-    looks_past_volumes: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.NODE, uses_volumes=False)
 
     def __init__(self, args: None, handle: Handle) -> None:
         pass

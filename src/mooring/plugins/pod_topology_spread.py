@@ -21,8 +21,9 @@ from mooring.errors import ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.cluster import Cluster
 from mooring.state.domains import sum_by_domain
@@ -151,20 +152,15 @@ class PodTopologySpread:
     """
 
     name: ClassVar[str] = "PodTopologySpread"
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         self._cluster: Cluster = handle.cluster
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
+        # Default constraints make every pod look at others: then no two pods are equal.
+        self.traits = Traits(signs=not self._defaults)
         self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
         self._parsed: OrderedDict[Hashable, tuple[Constraint, ...]] = OrderedDict()
-
-    @property
-    def never_signs(self) -> bool:
-        """Default constraints make every pod look at others: then no two pods are equal."""
-        return bool(self._defaults)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return None if pod.shape.spec.topology_spread_constraints or self._defaults else ()

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from mooring.config.types import ResourceSpec
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import MAX_NODE_SCORE, Reads, Scores
+from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
+from mooring.framework.traits import Reads
 from mooring.state.node_rows import NodeRows
 from mooring.state.requests import is_scalar_name
 

@@ -12,11 +12,12 @@ from mooring.api.meta import Object
 from mooring.api.taints import first_untolerated, is_tolerated
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
+from mooring.framework.guarded import CycleError
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import Reads, Scores
-from mooring.framework.runtime import CycleError
+from mooring.framework.interfaces import Scores
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -37,15 +38,13 @@ class TaintToleration:
     """
 
     name: ClassVar[str] = "TaintToleration"
-    filter_reads: ClassVar[Reads] = Reads.NODE
-    looks_past_volumes: ClassVar[bool] = True
-    score_reads: ClassVar[Reads] = Reads.NODE
-    normalizes_evenly: ClassVar[bool] = True
-    scores_in_range: ClassVar[bool] = True
-    lacks_pre_score = False  # set where the profile leaves that point out: then upstream misses what it prepares
+    traits: ClassVar[Traits] = Traits(
+        filter_reads=Reads.NODE, score_reads=Reads.NODE, uses_volumes=False, even_normalize=True, in_range=True
+    )
 
     def __init__(self, args: None, handle: Handle) -> None:
-        pass
+        # Without its PreScore upstream's score misses what that prepares, and fails.
+        self._lacks_pre_score = not handle.is_enabled_at("preScore", self.name)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.shape.signed_tolerations
@@ -64,7 +63,7 @@ class TaintToleration:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         """The number of PreferNoSchedule taints that the pod does not tolerate; ``normalize`` turns it round."""
-        if self.lacks_pre_score:
+        if self._lacks_pre_score:
             raise CycleError(LOST)
         tolerations = [t for t in pod.shape.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         minded = np.fromiter(

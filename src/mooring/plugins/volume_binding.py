@@ -24,8 +24,9 @@ from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, PreFlight, Reads, Scores
+from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins.resource_scoring import piecewise_linear
 from mooring.state.node_info import NodeInfo
@@ -72,8 +73,7 @@ class VolumeBinding:
     """
 
     name: ClassVar[str] = "VolumeBinding"
-    filter_reads: ClassVar[Reads] = Reads.LOCAL
-    score_reads: ClassVar[Reads] = Reads.CLUSTER
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL)
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         self._handle = handle

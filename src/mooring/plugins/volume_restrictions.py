@@ -14,7 +14,7 @@ from mooring.api.storage import PersistentVolumeClaim
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -54,7 +54,6 @@ class VolumeRestrictions:
     """
 
     name: ClassVar[str] = "VolumeRestrictions"
-    filter_reads: ClassVar[Reads] = Reads.CLUSTER
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._cluster = handle.cluster

@@ -14,8 +14,9 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, Storage
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, Reads
+from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import Mask, NodeRows
 from mooring.state.pod_info import PodInfo
@@ -49,7 +50,7 @@ class VolumeZone:
     """
 
     name: ClassVar[str] = "VolumeZone"
-    filter_reads: ClassVar[Reads] = Reads.LOCAL
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL)
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._objects = handle.cluster.objects

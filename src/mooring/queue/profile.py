@@ -6,15 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, QueueingHint, on
-from mooring.framework.interfaces import (
-    EnqueueExtensions,
-    FilterPlugin,
-    PermitPlugin,
-    Plugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    ReservePlugin,
-)
+from mooring.framework.extension_points import EXTENSION_POINTS
+from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
 from mooring.queue.active import SortKey, priority_sort
 
@@ -39,7 +32,7 @@ EVERYTHING = tuple(
 """Registered for whoever cannot say what would help: extenders, and plugins without ``events_to_register``."""
 
 NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
-_REFUSING_POINTS = (PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, ReservePlugin, PermitPlugin)
+_REFUSING_POINTS = frozenset(point.name for point in EXTENSION_POINTS if point.can_refuse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +49,7 @@ class QueueProfile:
     """A profile as the queue sees it. The sort key of the first profile orders the pods of all."""
 
     scheduler_name: str
-    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    pre_enqueue: tuple[ResolvedPlugin, ...] = ()
     hints: tuple[PluginHint, ...] = ()
     sort_key: SortKey = priority_sort
 
@@ -78,9 +71,9 @@ def registered_hints(plugin: str, registrations: Iterable[EventRegistration]) ->
 
 def queue_profile(
     scheduler_name: str,
-    plugins: Iterable[Plugin],
+    plugins: Iterable[ResolvedPlugin],
     *,
-    pre_enqueue: Iterable[PreEnqueuePlugin] = (),
+    pre_enqueue: Iterable[ResolvedPlugin] = (),
     sort_key: SortKey = priority_sort,
     has_extenders: bool = False,
 ) -> QueueProfile:
@@ -92,8 +85,8 @@ def queue_profile(
     """
     hints = registered_hints(EXTENDER, EVERYTHING) if has_extenders else []
     for plugin in plugins:
-        if isinstance(plugin, _REFUSING_POINTS):
-            wanted = plugin.events_to_register() if isinstance(plugin, EnqueueExtensions) else EVERYTHING
+        if plugin.points & _REFUSING_POINTS:
+            wanted = EVERYTHING if plugin.events_to_register is None else plugin.events_to_register()
             hints += registered_hints(plugin.name, wanted)
     return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)
 
@@ -104,6 +97,6 @@ def from_runtime(profile: Profile, *, has_extenders: bool = False) -> QueueProfi
         profile.scheduler_name,
         profile.plugins.values(),
         pre_enqueue=profile.pre_enqueue,
-        sort_key=profile.queue_sort.sort_key,
+        sort_key=profile.queue_sort[0].sort_key,
         has_extenders=has_extenders,
     )

@@ -18,9 +18,10 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.clock import Clock
 from mooring.framework.cluster_event import ClusterEvent
-from mooring.framework.interfaces import PreEnqueuePlugin
 from mooring.framework.plugin_timing import PluginTimer
-from mooring.framework.status import CODE_NAMES, SUCCESS, Status
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.runtime import run_pre_enqueue
+from mooring.framework.status import CODE_NAMES, Code, Status
 from mooring.queue import events
 from mooring.queue.active import ActiveQueue, priority_sort
 from mooring.queue.backoff import BackoffQueue
@@ -429,31 +430,33 @@ class SchedulingQueue:
         return status.is_success
 
     def _ask_gatekeepers(
-        self, info: QueuedPodInfo, plugins: Sequence[PreEnqueuePlugin], timer: PluginTimer | None
+        self, info: QueuedPodInfo, plugins: Sequence[ResolvedPlugin], timer: PluginTimer | None
     ) -> Status:
-        for plugin in plugins:
-            started = 0.0 if timer is None else timer.now()
-            status = _pre_enqueue(plugin, info.pod_info.pod)
-            if timer is not None:
-                timer.tell(plugin.name, plugin.pre_enqueue, status, started)
-            if not status.is_success:
-                self._gate(info, plugin.name, status)
-                return status
-        info.gating_plugin = ""
-        return SUCCESS
+        status = self._ask(info, plugins, timer)
+        if status.is_success:
+            info.gating_plugin = ""
+        else:
+            self._gate(info, status.plugin, status)
+        return status
+
+    @staticmethod
+    def _ask(info: QueuedPodInfo, plugins: Iterable[ResolvedPlugin], timer: PluginTimer | None = None) -> Status:
+        """One that fails keeps its pod back, and only its pod."""
+        status = run_pre_enqueue(plugins, info.pod_info.pod, timer)
+        if status.code is Code.ERROR:
+            log.error("%s pod=%s", status.message, info.key)
+        return status
 
     def _is_still_gated(self, info: QueuedPodInfo) -> bool:
         """Ask the gatekeeper itself first: nobody else's opinion counts while it says no.
 
         Every victim's end concerns all preemptors, and most of them still wait for theirs.
         """
-        for plugin in self._pre_enqueue.get(info.scheduler_name, ()):
-            if plugin.name == info.gating_plugin:
-                status = _pre_enqueue(plugin, info.pod_info.pod)
-                if not status.is_success:
-                    info.message = status.message
-                    return True
-        return False
+        plugins = self._pre_enqueue.get(info.scheduler_name, ())
+        status = self._ask(info, (plugin for plugin in plugins if plugin.name == info.gating_plugin))
+        if not status.is_success:
+            info.message = status.message
+        return not status.is_success
 
     def _gate(self, info: QueuedPodInfo, plugin: str, status: Status) -> None:
         if plugin not in info.rejectors:
@@ -517,12 +520,3 @@ class SchedulingQueue:
 
 
 _NOMINATING = frozenset((events.UNSCHEDULED_POD_ADD.label, events.UNSCHEDULED_POD_UPDATE.label))
-
-
-def _pre_enqueue(plugin: PreEnqueuePlugin, pod: Pod) -> Status:
-    """Ask a gatekeeper. One that fails keeps its pod back, and only its pod."""
-    try:
-        return plugin.pre_enqueue(pod)
-    except Exception as error:
-        log.exception("Unexpected error running PreEnqueue plugin plugin=%s pod=%s", plugin.name, pod.key)
-        return Status.error(f'running PreEnqueue plugin "{plugin.name}": {error}')

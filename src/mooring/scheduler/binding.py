@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from mooring.clock import Clock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
-from mooring.framework.interfaces import PreBindPlugin
+from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
@@ -135,7 +135,7 @@ class BindingCycle:
             return status
         return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin)
 
-    async def _pre_bind(self, placement: Placement, groups: Sequence[Sequence[PreBindPlugin]]) -> Status:
+    async def _pre_bind(self, placement: Placement, groups: Sequence[Sequence[ResolvedPlugin]]) -> Status:
         """Run the groups one after another; the pod may be stopped meanwhile."""
         uid = placement.pod.uid
         task = asyncio.create_task(self._run_groups(placement, groups), name=f"pre-bind {placement.info.key}")
@@ -154,7 +154,7 @@ class BindingCycle:
         return status
 
     @staticmethod
-    async def _run_groups(placement: Placement, groups: Sequence[Sequence[PreBindPlugin]]) -> Status:
+    async def _run_groups(placement: Placement, groups: Sequence[Sequence[ResolvedPlugin]]) -> Status:
         for group in groups:
             if len(group) == 1:
                 status = await plugin_calls.pre_bind(group[0], placement)

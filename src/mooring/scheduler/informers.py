@@ -17,6 +17,7 @@ from mooring.client.rest import RestClient
 from mooring.client.watch import PAGE_SIZE, ResourceKind
 from mooring.errors import ApiError
 from mooring.extender.objects import RawObjects
+from mooring.framework.cluster_event import EventResource
 
 
 class Listener(Protocol):
@@ -30,14 +31,18 @@ class Listener(Protocol):
 
 
 def connect(
-    informers: InformerSet, listener: Listener, *, raw: RawObjects | None = None, plugins: Iterable[str] = ()
+    informers: InformerSet,
+    listener: Listener,
+    *,
+    raw: RawObjects | None = None,
+    resources: Iterable[EventResource] = (),
 ) -> None:
     """Have every kind that the scheduler needs watched, and the listener told.
 
-    ``plugins`` are those in use: some want kinds of their own. ``raw`` keeps pods and nodes as they come, for
-    extenders that want them whole.
+    ``resources`` are what plugins want to hear of: some kinds are watched only then. ``raw`` keeps pods and nodes as
+    they come, for extenders that want them whole.
     """
-    extra = (kind for plugin in plugins for kind in EXTRA_KINDS.get(plugin, ()))
+    extra = (EXTRA_KINDS[resource] for resource in EXTRA_KINDS if resource in set(resources))
     for kind in dict.fromkeys((*SCHEDULER_KINDS, *extra)):
         if raw is not None and kind in (PODS, NODES):
             kept = replace(kind, decode=raw.decoder(Pod if kind is PODS else Node), decode_event=None, share=None)

@@ -48,7 +48,7 @@ class LiveScheduler:
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
-        connect(self.informers, self.scheduler, raw=raw, plugins=self.scheduler.plugin_names)
+        connect(self.informers, self.scheduler, raw=raw, resources=self.scheduler.resources)
 
     async def start(self) -> None:
         """Begin to watch and to write events."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mooring.clock import Clock, SystemClock
-from mooring.framework.plugin_timing import POINTS, PluginTimer
+from mooring.framework.extension_points import METRIC_NAMES
+from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.metrics import CounterChild, GaugeChild, HistogramChild
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
@@ -95,7 +96,7 @@ class ProfileMeters:
         key = (plugin, method, code)
         child = self._plugins.get(key)
         if child is None:
-            point = POINTS.get(method, method)
+            point = METRIC_NAMES.get(method, method)
             child = self._metrics.plugin_execution_duration.labels(plugin, point, CODE_NAMES[code])
             self._plugins[key] = child
         child.observe(seconds)
@@ -144,6 +145,9 @@ class ProfileMeters:
             self._metrics.dra_bindingconditions_wait_duration.labels(self._name, driver, status).observe(seconds)
         for driver in conditional:
             self._metrics.dra_bindingconditions_allocations.labels(self._name, driver, status).inc()
+
+    def preemption_attempted(self) -> None:
+        self._metrics.preemption_attempts.inc()
 
     def volume_stage_failed(self, operation: str) -> None:
         self._metrics.volume_scheduling_stage_error.labels(operation).inc()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
+from mooring.engine.decision import Decision
 from mooring.framework.extender import ExtenderError
-from mooring.framework.interfaces import PreBindPlugin, PreFlight
-from mooring.framework.runtime import CycleError
+from mooring.framework.guarded import CycleError
+from mooring.framework.interfaces import PreFlight
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.scheduler.attempt import Placement
 
@@ -53,9 +56,9 @@ def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     return SUCCESS, waits
 
 
-def pre_flights(placement: Placement) -> tuple[Status, list[list[PreBindPlugin]]]:
+def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
     """Ask who has something to do before binding; the plugins that may run side by side stand in one group."""
-    groups: list[list[PreBindPlugin]] = []
+    groups: list[list[ResolvedPlugin]] = []
     joinable = False
     for plugin in placement.profile.pre_bind:
         try:
@@ -81,15 +84,13 @@ def pre_flights(placement: Placement) -> tuple[Status, list[list[PreBindPlugin]]
     return SUCCESS, groups
 
 
-def _pre_flight(plugin: PreBindPlugin, placement: Placement) -> PreFlight:
-    ask = getattr(plugin, "pre_bind_pre_flight", None)
-    if ask is None:  # a plugin of one's own need not have it
+def _pre_flight(plugin: ResolvedPlugin, placement: Placement) -> PreFlight:
+    if plugin.pre_bind_pre_flight is None:
         return PreFlight(SUCCESS)
-    flight: PreFlight = _call(plugin.name, ask, placement)
-    return flight
+    return _call(plugin.name, plugin.pre_bind_pre_flight, placement)
 
 
-async def pre_bind(plugin: PreBindPlugin, placement: Placement) -> Status:
+async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
     text = f'running PreBind plugin "{plugin.name}": '
     try:
         status = await _wait_for(plugin.name, plugin.pre_bind, placement)
@@ -138,6 +139,21 @@ def post_bind(placement: Placement) -> None:
             _call(plugin.name, plugin.post_bind, placement)
         except Exception:
             log.exception("PostBind failed plugin=%s pod=%s", plugin.name, placement.info.key)
+
+
+def after_failure(profile: Profile, decision: Decision) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+    """Tell plugins that an attempt has failed; returns what they have left to do, by plugin."""
+    left = []
+    for plugin in profile.plugins.values():
+        if plugin.after_failure is not None:
+            try:
+                work = plugin.after_failure(decision.state, decision.pod)
+            except Exception:
+                log.exception("AfterFailure failed plugin=%s pod=%s", plugin.name, decision.pod.pod.key)
+                continue
+            if work is not None:
+                left.append((plugin.name, work))
+    return left
 
 
 def _call(name: str, method: Callable[..., T], placement: Placement) -> T:

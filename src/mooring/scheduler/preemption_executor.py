@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
@@ -19,7 +20,6 @@ from mooring.scheduler.writer import reference_to
 from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler.preemption")
-PLUGIN = "DefaultPreemption"
 PARALLEL = 16
 
 
@@ -31,8 +31,17 @@ class PodWriter(Protocol):
     async def delete_pod(self, pod: Pod) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Who makes room for whom, and where."""
+
+    plugin: str  # the PostFilter plugin that chose the victims
+    preemptor: Pod
+    node_name: str
+
+
 class PreemptionExecutor:
-    """Carries out what DefaultPreemption decided. ``pods`` is what the watch last said, by ``namespace/name``.
+    """Carries out what a PostFilter plugin decided. ``pods`` is what the watch last said, by ``namespace/name``.
 
     Of several victims the last is evicted after all others. From then on the preemptor may be tried again as soon as
     the watch shows that victim gone or terminating, so that no event that should wake it comes too early.
@@ -50,7 +59,7 @@ class PreemptionExecutor:
         *,
         nominated_pods: Callable[[str], Iterable[PodInfo]],
         activate: Callable[[Iterable[Pod]], None],
-        is_gated: Callable[[Pod], bool],
+        is_gated: Callable[[Pod, str], bool],  # by this plugin
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._writer = writer
@@ -76,60 +85,65 @@ class PreemptionExecutor:
         victim = self._pods.get(last)
         return victim is not None and not victim.is_terminating
 
-    def start(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> None:
+    def start(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         """Evict the victims in the background; those that are going already are left alone."""
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         if not alive:
             return
         self._metrics.preemption_victims.observe(len(victims))
-        self._running[preemptor.uid] = ""
-        self._spawn(self._run(preemptor.pod, node_name, alive))
+        self._running[preemption.preemptor.uid] = ""
+        self._spawn(self._run(preemption, alive))
 
-    async def evict_now(self, preemptor: PodInfo, node_name: str, victims: Sequence[PodInfo]) -> ApiError | None:
+    async def evict_now(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
 
         All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
         """
         self._metrics.preemption_victims.observe(len(victims))
         alive = [victim for victim in victims if not victim.pod.is_terminating]
-        problem = await self._evict_together(preemptor.pod, node_name, alive)
+        problem = await self._evict_together(preemption, alive)
         if problem is None:
-            await self._clear_nominations(preemptor.pod, node_name)
+            await self._clear_nominations(preemption)
         return problem
 
-    async def _run(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> None:
+    async def _run(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         started = self._clock.monotonic()
         log.v(2).info(
-            "Start the preemption asynchronously", preemptor=preemptor.key, node=node_name, numVictims=len(victims)
+            "Start the preemption asynchronously",
+            preemptor=preemption.preemptor.key,
+            node=preemption.node_name,
+            numVictims=len(victims),
         )
         is_done = False
         try:
-            cleared = await self._clear_nominations(preemptor, node_name)
-            is_done = await self._evict_all(preemptor, node_name, victims) and cleared
+            cleared = await self._clear_nominations(preemption)
+            is_done = await self._evict_all(preemption, victims) and cleared
         finally:
-            self._running.pop(preemptor.uid, None)
+            self._running.pop(preemption.preemptor.uid, None)
             # Upstream's label says success in any case.
             self._metrics.preemption_goroutines_duration.labels("success").observe(self._clock.monotonic() - started)
             self._metrics.preemption_goroutines_execution.labels("success").inc()
-            if not is_done or self._came_too_late(preemptor, victims):
-                self._activate([preemptor])
-        log.v(2).info("Async Preemption finished completely", preemptor=preemptor.key, node=node_name)
+            if not is_done or self._came_too_late(preemption, victims):
+                self._activate([preemption.preemptor])
+        log.v(2).info(
+            "Async Preemption finished completely", preemptor=preemption.preemptor.key, node=preemption.node_name
+        )
 
-    def _came_too_late(self, preemptor: Pod, victims: Sequence[PodInfo]) -> bool:
+    def _came_too_late(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Whether all victims are gone while the preemptor was still held back, so that no event will wake it.
 
         Upstream leaves it to the five-minute sweep; it takes a victim that somebody else deletes at the same time.
         """
-        if not self._is_gated(preemptor):
+        if not self._is_gated(preemption.preemptor, preemption.plugin):
             return False
         known = (self._pods.get(victim.pod.key) for victim in victims)
         return not any(pod is not None and pod.uid == victim.uid for pod, victim in zip(known, victims, strict=True))
 
-    async def _clear_nominations(self, preemptor: Pod, node_name: str) -> bool:
+    async def _clear_nominations(self, preemption: Preemption) -> bool:
         """Less important pods that were promised the node are promised it no more."""
         is_done = True
-        for other in list(self._nominated_pods(node_name)):
-            if other.priority >= preemptor.priority:
+        for other in list(self._nominated_pods(preemption.node_name)):
+            if other.priority >= preemption.preemptor.priority:
                 continue
             patch = status_patch(other.pod, self._clock.now(), nominated_node="")
             if patch is None:
@@ -137,32 +151,35 @@ class PreemptionExecutor:
             try:
                 await self._writer.patch_pod_status(other.pod.namespace, other.pod.name, patch)
             except ApiError as error:
-                log.error(error, "Cannot clear 'NominatedNodeName' field from lower priority pods", node=node_name)
+                log.error(
+                    error, "Cannot clear 'NominatedNodeName' field from lower priority pods", node=preemption.node_name
+                )
                 is_done = False
         return is_done
 
-    async def _evict_all(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> bool:
+    async def _evict_all(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         *first, last = victims
-        if await self._evict_together(preemptor, node_name, first) is not None:
+        if await self._evict_together(preemption, first) is not None:
             return False
-        self._running[preemptor.uid] = last.pod.key
-        return await self._evict(preemptor, node_name, last) is None
+        self._running[preemption.preemptor.uid] = last.pod.key
+        return await self._evict(preemption, last) is None
 
-    async def _evict_together(self, preemptor: Pod, node_name: str, victims: Sequence[PodInfo]) -> ApiError | None:
+    async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         limit = asyncio.Semaphore(PARALLEL)
 
         async def evict(victim: PodInfo) -> ApiError | None:
             async with limit:
-                return await self._evict(preemptor, node_name, victim)
+                return await self._evict(preemption, victim)
 
         problems = await asyncio.gather(*(evict(victim) for victim in victims))
         return next((problem for problem in problems if problem is not None), None)
 
-    async def _evict(self, preemptor: Pod, node_name: str, victim: PodInfo) -> ApiError | None:
+    async def _evict(self, preemption: Preemption, victim: PodInfo) -> ApiError | None:
         """Make one victim go; an error if the API server did not play along."""
+        preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by pod {preemptor.uid} on node {node_name}"
         pod = victim.pod
-        if self._stop_in_memory(victim.uid):
+        if self._stop_in_memory(preemption.plugin, victim.uid):
             log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)
             note += " (in kube-scheduler memory)."
         else:
@@ -178,7 +195,12 @@ class PreemptionExecutor:
                     return None
                 log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
                 return error
-            log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
+            log.v(2).info(
+                "Preemptor Pod preempted victim Pod",
+                preemptor=preemptor.key,
+                victim=pod.key,
+                node=node_name,
+            )
         self._recorder.record(
             reference_to(pod),
             type="Normal",
@@ -189,9 +211,9 @@ class PreemptionExecutor:
         )
         return None
 
-    def _stop_in_memory(self, uid: str) -> bool:
+    def _stop_in_memory(self, plugin: str, uid: str) -> bool:
         waiting = self._waiting_pods.get(uid)
         if waiting is not None:
-            return waiting.preempt(PLUGIN, "preempted")
+            return waiting.preempt(plugin, "preempted")
         pre_binding = self._pre_binding.get(uid)
-        return pre_binding is not None and pre_binding.cancel(f"preempted by {PLUGIN}")
+        return pre_binding is not None and pre_binding.cancel(f"preempted by {plugin}")

@@ -26,11 +26,11 @@ from mooring.clock import Clock, SystemClock
 from mooring.config.duration import format_duration
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.devices.attempt import attempt_of
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.errors import ApiError, MooringError
 from mooring.extender.client import AskTogether, build_extenders
+from mooring.framework.cluster_event import EventResource
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import Extender
 from mooring.framework.handle import Handle
@@ -55,8 +55,7 @@ from mooring.scheduler.decision_thread import DecisionThread, ThreadLeft
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.log_entry import log_entry
 from mooring.scheduler.meters import Meters
-from mooring.scheduler.preemption_executor import PLUGIN as PREEMPTION
-from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
+from mooring.scheduler.preemption_executor import PodWriter, Preemption, PreemptionExecutor
 from mooring.scheduler.status_patch import Patch, pod_scheduled, status_patch
 from mooring.scheduler.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, Limit, TimeLimits, limit_plugins
 from mooring.scheduler.turnstile import Turnstile
@@ -142,7 +141,7 @@ class Scheduler:
             self._clock,
             nominated_pods=nominator.nominated_pods,
             activate=lambda pods: self._turnstile(self.queue.activate, pods),
-            is_gated=self._is_gated_by_preemption,
+            is_gated=self._is_gated_by,
             spawn=self._spawn,
         )
         self._built = self._build(config, None)
@@ -171,7 +170,7 @@ class Scheduler:
             self.queue,
             reject_waiting_pod=self.waiting_pods.reject_deleted,
             declared_features=options.features["NodeDeclaredFeatures"],
-            gang_scheduling="Coscheduling" in self.plugin_names,
+            gang_scheduling=EventResource.POD_GROUP in self.resources,
             pods=self.pods,
             observer=self.meters.event_handled,
             clock=self._clock,
@@ -185,9 +184,9 @@ class Scheduler:
         return self._built.profiles
 
     @property
-    def plugin_names(self) -> set[str]:
-        """The plugins of all profiles."""
-        return {name for profile in self.profiles.values() for name in profile.plugins}
+    def resources(self) -> set[EventResource]:
+        """The kinds that plugins of some profile want to hear of."""
+        return {hint.event.resource for profile in self._queue_profiles(self._built) for hint in profile.hints}
 
     def _queue_options(self, config: KubeSchedulerConfiguration) -> QueueOptions:
         features = self.options.features
@@ -466,23 +465,21 @@ class Scheduler:
         return self.cluster.pod(pod.uid) is not None
 
     def _refused(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
-        if decision.is_fit_error and any(plugin.name == PREEMPTION for plugin in profile.post_filter):
-            self.options.metrics.preemption_attempts.inc()
         if decision.victims and decision.nominated_node:
             if not self.options.features["SchedulerAsyncPreemption"]:
                 self._evicting = self._spawn(self._evict_first(info, profile, decision, started))
                 return
-            self.preemptions.start(decision.pod, decision.nominated_node, decision.victims)
+            self.preemptions.start(_preemption(decision), decision.victims)
         self._give_up(info, profile, decision, started)
 
     def _give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         self._fail(info, profile, Failure.of_decision(decision), started)
-        self._flush(profile, decision)
+        self._after_failure(profile, decision)
 
     async def _evict_first(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         """End an attempt only after its victims are evicted; nobody else is tried meanwhile."""
         try:
-            problem = await self.preemptions.evict_now(decision.pod, decision.nominated_node or "", decision.victims)
+            problem = await self.preemptions.evict_now(_preemption(decision), decision.victims)
             if problem is not None:  # nobody is promised anything then
                 message = f"preemption: {problem}"
                 decision = replace(
@@ -515,7 +512,7 @@ class Scheduler:
         if not status.is_success:
             self._undo(placement)
             self._fail(info, profile, Failure.of_status(status, on_node=True), started)
-            self._flush(profile, decision)
+            self._after_failure(profile, decision)
             return
         if waits:
             placement.waiting = self.waiting_pods.add(assumed, node_name, waits)
@@ -525,9 +522,9 @@ class Scheduler:
             activated.clear()
         self._spawn(self.binding.run(placement))
 
-    def _is_gated_by_preemption(self, pod: Pod) -> bool:
+    def _is_gated_by(self, pod: Pod, plugin: str) -> bool:
         info = self.queue.get(pod.key)
-        return info is not None and info.uid == pod.uid and info.gating_plugin == PREEMPTION
+        return info is not None and info.uid == pod.uid and info.gating_plugin == plugin
 
     def _undo(self, placement: Placement) -> None:
         plugin_calls.unreserve(placement)
@@ -548,21 +545,19 @@ class Scheduler:
         self._fail(placement.info, placement.profile, failure, placement.started)
         if is_free and failure.is_rejection:
             self.queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
-        self._flush(placement.profile, placement.decision)
+        self._after_failure(placement.profile, placement.decision)
 
-    def _flush(self, profile: Profile, decision: Decision) -> None:
-        """Let DynamicResources give back at the API server what the failed attempt held."""
-        attempt = attempt_of(decision.state)
-        plugin = profile.plugins.get("DynamicResources")
-        if attempt is not None and attempt.writes and plugin is not None:
-            self._spawn(self._flush_claims(plugin.flush(decision.state), decision.pod.pod.key))
+    def _after_failure(self, profile: Profile, decision: Decision) -> None:
+        """Let plugins give back what the failed attempt held at the API server."""
+        for plugin, work in plugin_calls.after_failure(profile, decision):
+            self._spawn(self._give_back(plugin, work, decision.pod.pod.key))
 
     @staticmethod
-    async def _flush_claims(flush: Coroutine[Any, Any, None], key: str) -> None:
+    async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> None:
         try:
-            await flush
+            await work
         except ApiError as error:
-            log.error(error, "Claims of a failed attempt could not be given back", pod=key)
+            log.error(error, "What a failed attempt held could not be given back", plugin=plugin, pod=key)
 
     # ---- failure -----------------------------------------------------------------------------------------------
 
@@ -664,3 +659,7 @@ class Scheduler:
         self._recorder.record(
             reference_to(pod), type=type_, reason=reason, action=action, note=note, controller=controller
         )
+
+
+def _preemption(decision: Decision) -> Preemption:
+    return Preemption(decision.post_filter_plugin, decision.pod.pod, decision.nominated_node or "")

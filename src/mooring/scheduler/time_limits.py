@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import inspect
 import signal
 import threading
 import time
@@ -24,6 +23,7 @@ from typing import Any, Self, TypeVar
 from mooring.clock import Clock, SystemClock
 from mooring.config.duration import format_duration
 from mooring.framework.cycle_state import Budget, OutOfTime
+from mooring.framework.extension_points import METHODS
 from mooring.framework.runtime import Profile
 from mooring.observe.logs import get_logger
 
@@ -39,22 +39,7 @@ NO_LIMIT = float("inf")
 ATTEMPT_TIMEOUT = "AttemptTimeout"
 """Stands for a plugin's name where a pod has run out of time again: no event wakes that pod, only time does."""
 
-PLUGIN_METHODS = (
-    "pre_enqueue",
-    "pre_filter",
-    "add_pod",
-    "remove_pod",
-    "filter",
-    "post_filter",
-    "pre_score",
-    "score",
-    "normalize",
-    "reserve",
-    "unreserve",
-    "permit",
-    "pre_bind_pre_flight",
-    "post_bind",
-)
+PLUGIN_METHODS = tuple(method.name for method in METHODS.values() if method.metric and not method.is_async)
 """The methods that block the scheduler while they run. An ``async`` method that waits blocks nobody."""
 
 
@@ -215,14 +200,11 @@ def limit_plugins(profile: Profile, limits: TimeLimits, seconds: float) -> None:
     if seconds <= 0:
         return
     for plugin in profile.plugins.values():
-        if type(plugin).__module__.startswith("mooring.plugins."):
+        if type(plugin.plugin).__module__.startswith("mooring.plugins."):
             continue
         for name in PLUGIN_METHODS:
-            method = getattr(plugin, name, None)
-            if callable(method) and not inspect.iscoroutinefunction(method):
-                object.__setattr__(plugin, name, _limited(method, f"{plugin.name}.{name}", limits, seconds))
-        if plugin.name in profile.normalizers:
-            profile.normalizers[plugin.name] = plugin.normalize
+            limited = functools.partial(_limited, name=f"{plugin.name}.{name}", limits=limits, seconds=seconds)
+            plugin.wrap(name, limited)
 
 
 def _limited(method: Callable[..., T], name: str, limits: TimeLimits, seconds: float) -> Callable[..., T]:

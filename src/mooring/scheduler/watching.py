@@ -10,6 +10,7 @@ from mooring.client.informer import InformerSet
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.errors import ApiError
+from mooring.framework.cluster_event import EventResource
 from mooring.scheduler.informers import Listener, connect
 
 STOP_S = 5.0
@@ -22,10 +23,10 @@ class ClusterWatch:
     The listener is called in the watch's thread. Nothing is written to the cluster.
     """
 
-    def __init__(self, config: ClientConfig, listener: Listener, *, plugins: Iterable[str] = ()) -> None:
+    def __init__(self, config: ClientConfig, listener: Listener, *, resources: Iterable[EventResource] = ()) -> None:
         self._config = config
         self._listener = listener
-        self._plugins = tuple(plugins)
+        self._resources = tuple(resources)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="watch", daemon=True)
         self._informers: InformerSet | None = None
@@ -57,7 +58,7 @@ class ClusterWatch:
     async def _begin(self, timeout_s: float) -> list[str]:
         self._client = RestClient(self._config, agent=user_agent("mooring", "extender"))
         self._informers = InformerSet(self._client)
-        connect(self._informers, self._listener, plugins=self._plugins)
+        connect(self._informers, self._listener, resources=self._resources)
         self._informers.start()
         return [] if await self._informers.wait_for_sync(timeout_s) else self._informers.missing()
 

@@ -9,7 +9,7 @@ from mooring.state.pod_info import PodInfo
 
 
 class Nominations:
-    """A plain list; implements :class:`mooring.framework.handle.Nominator`."""
+    """A plain list; implements :class:`mooring.framework.nominator.Nominator`."""
 
     def __init__(self) -> None:
         self.log: ChangeLog[str] = ChangeLog()

@@ -17,11 +17,10 @@ from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
-from mooring.engine.cycle import pre_enqueue
 from mooring.engine.decision import Decision
 from mooring.errors import InputError
 from mooring.framework.registry import Registry
-from mooring.framework.runtime import Profile
+from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.sim.nominations import Nominations
 from mooring.sim.queue_replay import QueueReplay
 from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object, nomination_after
@@ -70,7 +69,7 @@ class Replay:
             self._afterwards(step, pod, None, ())
             return result
         info = self.cluster.info(pod)
-        held = pre_enqueue(profile, info)
+        held = run_pre_enqueue(profile.pre_enqueue, pod)
         if not held.is_success:
             result = describe_gated(pod)
             self._afterwards(step, pod, None, ())

@@ -21,8 +21,8 @@ from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
 from mooring.errors import ApiError, MooringError
-from mooring.framework.plugin_loading import load_plugins
 from mooring.framework.registry import Registry
+from mooring.loading.plugins import load_plugins
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.dump import queue_content
 from mooring.scheduler.scheduler import Options as SchedulerOptions

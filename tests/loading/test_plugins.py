@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mooring.errors import PluginError
-from mooring.framework import plugin_loading
-from mooring.framework.plugin_loading import load_installed, load_plugins
 from mooring.framework.registry import Registry
+from mooring.loading import plugins as plugin_loading
+from mooring.loading.plugins import load_installed, load_plugins
 from mooring.plugins.in_tree import in_tree_registry
 
 GOOD = """
@@ -84,25 +84,25 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param(
             GOOD.replace("def filter(self, state, pod, node)", "def filter(self, pod, node)"),
             "",
-            "filter is called with 3 arguments, but too many positional arguments",
+            "filter(self, pod, node) cannot be called; def filter(self, state, pod, node) is expected",
             id="a wrong signature",
         ),
         pytest.param(
             GOOD.replace("def filter", "def fliter"),
             "",
-            "Quiet does not define filter(state, pod, node)",
+            "Quiet: has fliter, which nobody reads; did you mean filter?",
             id="a method that is missing",
         ),
         pytest.param(
             GOOD.replace("    def filter", "    def __init__(self): pass\n    def filter"),
             "",
-            "Quiet is made with (args, handle), but its __init__ says: too many positional arguments",
+            "Quiet: is made with (args, handle); def __init__(self, args, handle) is expected",
             id="a constructor that takes nothing",
         ),
         pytest.param(
             GOOD.replace('name = "Quiet"', 'name = "Quiet"\n    args = dict'),
             "",
-            "Quiet.args is <class 'dict'>; the type of its arguments, a msgspec.Struct, would be right",
+            "Quiet: args is <class 'dict'>; the type of its arguments, a msgspec.Struct, is expected",
             id="arguments that are no struct",
         ),
         pytest.param(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -12,11 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgspec
-
-from mooring.errors import PluginError
-from mooring.framework.registry import Registry, points_of
-from mooring.framework.source_file import line_in, module_name, module_of_file
+from mooring.errors import MooringError, PluginError
+from mooring.framework.extension_points import points_of
+from mooring.framework.registry import Registry
+from mooring.loading.source_file import line_in, module_name, module_of_file
 
 GROUP = "mooring.plugins"
 
@@ -30,7 +28,7 @@ def load_plugins(references: Iterable[str], registry: Registry) -> list[str]:
     names: list[str] = []
     for reference in references:
         for plugin in find_plugins(reference):
-            names.append(register(plugin, registry, reference))
+            names.append(registry.register(plugin, reference))
     return names
 
 
@@ -39,24 +37,10 @@ def load_installed(registry: Registry) -> list[str]:
     problems: list[str] = []
     for point in entry_points(group=GROUP):
         try:
-            register(_load(point), registry, f"entry point {point.name}")
+            registry.register(_load(point), f"entry point {point.name}")
         except PluginError as error:
             problems.append(str(error))
     return problems
-
-
-def register(plugin: type, registry: Registry, where: str) -> str:
-    """Check a class as a whole, then register it; the same class once more is fine."""
-    name = getattr(plugin, "name", "")
-    if isinstance(name, str) and name in registry and registry.get(name) is plugin:
-        return name
-    _check_class(plugin, where)
-    try:
-        registry.register(plugin)
-    except PluginError as error:
-        inside = f"plugin {plugin.__module__}:{plugin.__qualname__}"  # a module's name made from a path says little
-        raise PluginError(str(error).replace(inside, f"plugin {where}: {plugin.__qualname__}")) from None
-    return str(name)
 
 
 def find_plugins(reference: str) -> list[type]:
@@ -116,7 +100,7 @@ def _import_problem(error: Exception, place: str) -> str:
         return f"{error.filename or place}, line {error.lineno}: {error.msg}"
     line = line_in(error, place)
     where = place if line is None else f"{place}, line {line}"
-    return f"{where}: {type(error).__name__}: {error}"
+    return f"{where}: {error}" if isinstance(error, MooringError) else f"{where}: {type(error).__name__}: {error}"
 
 
 def _named(module: ModuleType, class_name: str, reference: str) -> type:
@@ -158,26 +142,3 @@ def _load(point: EntryPoint) -> type:
     if not isinstance(plugin, type):
         raise PluginError(f"plugin {reference}: is {type(plugin).__name__}, a class would be right")
     return plugin
-
-
-def _check_class(plugin: type, where: str) -> None:
-    """What the registry cannot know: what is missing, how it is made, and what its arguments are."""
-    at = f"plugin {where}: {plugin.__qualname__}"
-    missing = sorted(getattr(plugin, "__abstractmethods__", ()))
-    if missing:
-        wanted = ", ".join(f"{name}{_signature_of(plugin, name)}" for name in missing)
-        raise PluginError(f"{at} does not define {wanted}")
-    try:
-        inspect.signature(plugin).bind(None, None)
-    except TypeError as error:
-        raise PluginError(f"{at} is made with (args, handle), but its __init__ says: {error}") from None
-    except ValueError:
-        pass  # built in C: nothing to look at
-    args = getattr(plugin, "args", None)
-    if args is not None and not (isinstance(args, type) and issubclass(args, msgspec.Struct)):
-        raise PluginError(f"{at}.args is {args!r}; the type of its arguments, a msgspec.Struct, would be right")
-
-
-def _signature_of(plugin: type, method: str) -> str:
-    names = list(inspect.signature(getattr(plugin, method)).parameters)
-    return f"({', '.join(names[1:])})"

@@ -1,0 +1,129 @@
+"""What is wrong with a plugin class, found when it is registered and said in one line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from mooring.errors import PluginError
+from mooring.framework.extension_points import EXTENSION_POINTS, METHODS, Method, has, points_of
+from mooring.framework.per_node import PerNodePlugin
+from mooring.framework.resolved import traits_of
+from mooring.framework.traits import DEFAULT_TRAITS, FORMER_DECLARATIONS
+
+ATTRIBUTES = ("name", "traits", "args")
+"""What a class declares besides its methods."""
+CLOSE = 0.8
+"""How much alike two names are before one is taken for a misspelling of the other."""
+
+# A trait says something about a method: without the method it is a mistake.
+_ABOUT = {
+    "filter_reads": "filter",
+    "score_reads": "score",
+    "even_normalize": "normalize",
+    "in_range": "score",
+    "signs": "sign",
+}
+
+
+def check(plugin: type) -> None:
+    """Compare a class with the contract; raise PluginError with the first mistake."""
+    problem = next(_problems(plugin), None)
+    if problem is not None:
+        raise PluginError(problem)
+
+
+def _problems(plugin: type) -> Iterator[str]:
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        yield f'has no name; give the class a line such as name = "{plugin.__name__}"'
+    is_per_node = issubclass(plugin, PerNodePlugin)
+    yield from _odd_names(plugin)
+    yield from _missing_methods(plugin, is_per_node)
+    for method in METHODS.values():
+        function = getattr(plugin, method.name, None)
+        if function is not None:
+            yield from _wrong_method(method, function, is_per_node)
+    if not points_of(plugin):
+        yield "implements no extension point; define filter, score, permit or another one"
+    yield from _wrong_traits(plugin)
+    yield from _wrong_constructor(plugin)
+    args = getattr(plugin, "args", None)
+    if args is not None and not (isinstance(args, type) and issubclass(args, msgspec.Struct)):
+        yield f"args is {args!r}; the type of its arguments, a msgspec.Struct, is expected"
+
+
+def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
+    """Methods without which the others of their point are never called, and abstract ones."""
+    missing = [METHODS[name] for name in sorted(getattr(plugin, "__abstractmethods__", ()))]
+    for point in EXTENSION_POINTS:
+        lacking = [method for method in point.methods if not method.is_optional and not has(plugin, method.name)]
+        if lacking and any(has(plugin, method.name) for method in point.methods):
+            missing += lacking
+    if missing:
+        yield f"does not define {', '.join(method.signature(per_node=is_per_node) for method in missing)}"
+
+
+def _odd_names(plugin: type) -> Iterator[str]:
+    """Attributes that look like a declaration and are none: nobody would read them."""
+    known = (*ATTRIBUTES, *METHODS)
+    for name in _public_names(plugin):
+        if name in known:
+            continue
+        if name in FORMER_DECLARATIONS:
+            yield f"declares {name}, which is no longer read; write {FORMER_DECLARATIONS[name]}"
+        near = get_close_matches(name, (*known, *FORMER_DECLARATIONS), n=1, cutoff=CLOSE)
+        if near:
+            meant = FORMER_DECLARATIONS.get(near[0], near[0])
+            yield f"has {name}, which nobody reads; did you mean {meant}? If it is its own, call it _{name}"
+
+
+def _public_names(plugin: type) -> list[str]:
+    """What the class and its bases define, without what comes from Python or from mooring's own bases."""
+    bases = [base for base in plugin.__mro__ if base.__module__ != "builtins" and base.__module__ != "abc"]
+    return list(dict.fromkeys(name for base in bases for name in vars(base) if not name.startswith("_")))
+
+
+def _wrong_method(method: Method, function: Any, is_per_node: bool) -> Iterator[str]:
+    right = method.signature(per_node=is_per_node)
+    if not callable(function):
+        yield f"{method.name} is {function!r}; {right} is expected"
+        return
+    if method.is_async and not inspect.iscoroutinefunction(function):
+        yield f"{method.name} is not async; {right} is expected"
+    if not method.is_async and inspect.iscoroutinefunction(function):
+        yield f"{method.name} is async; {right} is expected"
+    arguments = method.arguments if not is_per_node or method.per_node is None else method.per_node
+    count = len(arguments) if inspect.ismethod(function) else 1 + len(arguments)  # a class method is bound already
+    if not _can_be_called(function, count):
+        yield f"{method.name}{inspect.signature(function)} cannot be called; {right} is expected"
+
+
+def _wrong_traits(plugin: type) -> Iterator[str]:
+    try:
+        traits = traits_of(plugin)
+    except PluginError as error:
+        yield str(error)
+        return
+    for trait, method in _ABOUT.items():
+        if getattr(traits, trait) != getattr(DEFAULT_TRAITS, trait) and getattr(plugin, method, None) is None:
+            yield f"declares {trait} in its traits, but has no {method}"
+
+
+def _wrong_constructor(plugin: type) -> Iterator[str]:
+    if not _can_be_called(plugin, 2):
+        yield "is made with (args, handle); def __init__(self, args, handle) is expected"
+
+
+def _can_be_called(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # built in C: nothing to look at
+    return True
