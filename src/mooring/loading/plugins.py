@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mooring.errors import MooringError, PluginError
+from mooring.errors import PluginError
 from mooring.framework.extension_points import points_of
 from mooring.framework.registry import Registry
-from mooring.loading.source_file import line_in, module_name, module_of_file
+from mooring.loading.source_file import load_module, problem_in, split_reference
 
 GROUP = "mooring.plugins"
 
@@ -45,13 +42,12 @@ def load_installed(registry: Registry) -> list[str]:
 
 def find_plugins(reference: str) -> list[type]:
     """The classes that a reference names."""
-    place, class_name = _split(reference)
-    if place.endswith(".py"):
-        module = _module_from_file(Path(place), reference)
-    elif class_name:
-        module = _import(place, reference)
-    else:
+    place, class_name = split_reference(reference)
+    if place != reference and not (place and class_name):
+        raise PluginError(f"plugin {reference!r}: expected module:Class, file.py, file.py:Class or an entry point")
+    if not class_name and not place.endswith(".py"):
         return [_entry_point(reference)]
+    module = load_module(place, "mooring_plugin", f"plugin {reference}")
     if class_name:
         return [_named(module, class_name, reference)]
     found = [value for value in vars(module).values() if _is_plugin_of(value, module)]
@@ -60,47 +56,6 @@ def find_plugins(reference: str) -> list[type]:
             f"plugin {reference}: no plugin in this file; expected a class with a name and a method such as filter"
         )
     return found
-
-
-def _split(reference: str) -> tuple[str, str]:
-    """The module or file, and the class, if one is named."""
-    place, colon, class_name = reference.rpartition(":")
-    if not colon or class_name.endswith(".py") or "/" in class_name:
-        return reference, ""
-    if not place or not class_name:
-        raise PluginError(f"plugin {reference!r}: expected module:Class, file.py, file.py:Class or an entry point")
-    return place, class_name
-
-
-def _import(name: str, reference: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
-            raise PluginError(f"plugin {reference}: there is no module {error.name}; is it installed?") from None
-        raise PluginError(f"plugin {reference}: importing {name} needs the module {error.name}") from None
-    except Exception as error:
-        raise PluginError(f"plugin {reference}: {_import_problem(error, name)}") from error
-
-
-def _module_from_file(path: Path, reference: str) -> ModuleType:
-    if not path.is_file():
-        raise PluginError(f"plugin {reference}: there is no file {path}")
-    name = module_name("mooring_plugin", path)
-    if name in sys.modules:
-        return sys.modules[name]
-    try:
-        return module_of_file(path, name)
-    except Exception as error:
-        raise PluginError(f"plugin {reference}: {_import_problem(error, str(path))}") from error
-
-
-def _import_problem(error: Exception, place: str) -> str:
-    if isinstance(error, SyntaxError):
-        return f"{error.filename or place}, line {error.lineno}: {error.msg}"
-    line = line_in(error, place)
-    where = place if line is None else f"{place}, line {line}"
-    return f"{where}: {error}" if isinstance(error, MooringError) else f"{where}: {type(error).__name__}: {error}"
 
 
 def _named(module: ModuleType, class_name: str, reference: str) -> type:
@@ -138,7 +93,7 @@ def _load(point: EntryPoint) -> type:
     try:
         plugin = point.load()
     except Exception as error:
-        raise PluginError(f"plugin {reference}: {_import_problem(error, point.module)}") from error
+        raise PluginError(f"plugin {reference}: {problem_in(error, point.module)}") from error
     if not isinstance(plugin, type):
         raise PluginError(f"plugin {reference}: is {type(plugin).__name__}, a class would be right")
     return plugin
