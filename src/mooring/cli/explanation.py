@@ -20,8 +20,14 @@ def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> 
     """Print the decision for a person: the outcome, then its reasons, then what would help."""
     if found.is_schedulable:
         _draw_placement(to, found, top)
+        _draw_notes(to, found)
     else:
         _draw_refusal(to, found, suggestions)
+
+
+def _draw_notes(to: Console, found: Explanation) -> None:
+    if found.notes:
+        to.print()
     for note in found.notes:
         to.print(f"Note: {escape(note)}")
 
@@ -72,6 +78,7 @@ def _draw_refusal(to: Console, found: Explanation, suggestions: int) -> None:
     if found.refusals:
         to.print()
         _draw_groups(to, found.refusals)
+    _draw_notes(to, found)
     if found.nominated_node:
         to.print()
         to.print(f"Room can be made on [bold]{escape(found.nominated_node)}[/bold] by evicting:")

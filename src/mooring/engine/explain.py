@@ -15,6 +15,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.workloads import PodDisruptionBudget
 from mooring.engine.build import Built
 from mooring.engine.decision import Decision, Outcome
+from mooring.engine.facts import facts
 from mooring.engine.proposals import expression_text
 from mooring.engine.suggestions import Finder, Suggestion
 from mooring.engine.what_if import Change, WhatIf, feasible_names, fits
@@ -149,7 +150,7 @@ def explain(built: Built, decision: Decision, profile: Profile, *, suggest: bool
     )
     found.scores, found.ties = _scores(decision)
     found.victims = [_victim(victim, cluster) for victim in decision.victims]
-    found.notes = list(_volume_notes(decision.pod, cluster))
+    found.notes = [*_volume_notes(decision.pod, cluster), *_facts(decision, cluster, found)]
     if suggest and decision.outcome is not Outcome.SCHEDULED:
         what_if = WhatIf(cluster, built.engine.nominator, profile, pod)
         if gates:
@@ -157,6 +158,12 @@ def explain(built: Built, decision: Decision, profile: Profile, *, suggest: bool
         elif decision.outcome is Outcome.UNSCHEDULABLE:
             found.suggestions = Finder(what_if, decision).run()
     return found
+
+
+def _facts(decision: Decision, cluster: Cluster, found: Explanation) -> list[str]:
+    if not found.num_nodes:
+        return ["the cluster has no Node objects"]
+    return [] if found.is_schedulable else facts(decision.pod, cluster, found.refusals)
 
 
 def _scores(decision: Decision) -> tuple[list[NodeShare], int]:
