@@ -14,6 +14,7 @@ Objects are ordinary API objects: what a builder has no parameter for is
 written as on the wire, in camelCase, through ``spec``, ``metadata`` and
 ``status``. A :class:`Scheduler` keeps its cluster, so that pods can come one
 after another; :func:`filter_statuses` and :func:`scores` ask one plugin alone.
+A method of an SDK plugin takes a pod and a :func:`make_node_view`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.node_view import NodeView, NodeViews
 from mooring.framework.registry import Registry
 from mooring.framework.resolved import resolve
 from mooring.framework.runtime import Profile
@@ -54,6 +56,7 @@ __all__ = [
     "make_cluster",
     "make_handle",
     "make_node",
+    "make_node_view",
     "make_object",
     "make_pod",
     "scores",
@@ -170,6 +173,13 @@ def _taint(taint: str | Mapping[str, str]) -> Mapping[str, str]:
     return {"key": key, "value": value, "effect": effect}
 
 
+def make_node_view(node: Node | str = "node-1", *pods: Pod, **fields: Any) -> NodeView:
+    """A node as a plugin of the SDK sees it, with these pods on it; a name and fields are those of ``make_node``."""
+    made = make_node(node, **fields) if isinstance(node, str) else node
+    cluster = make_cluster(made, *(bound(pod, made.name) for pod in pods))
+    return NodeViews(cluster.snapshot())[0]
+
+
 def make_object(kind: str, name: str, namespace: str = "", **fields: Any) -> Any:
     """An object of any kind that scheduling reads; ``fields`` are its other top-level fields, as on the wire."""
     meta = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}", **fields.pop("metadata", {})}
@@ -244,7 +254,7 @@ class Scheduler:
 
     def decide(self, pod: Pod) -> Decision:
         """Decide about one pod; the cluster stays as it is."""
-        return self.built.engine.decide(self.cluster.info(pod), self.profiles[pod.spec.scheduler_name])
+        return self.built.engine.decide(self.cluster.info(pod), self.built.profile_of(pod))
 
     def place(self, pod: Pod) -> Decision:
         """Decide, and let the pod run where it was put."""

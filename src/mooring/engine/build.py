@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.profile import effective_args, expand_all, with_ignored_resources
@@ -12,7 +13,7 @@ from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfil
 from mooring.engine.cycle import Engine
 from mooring.engine.extenders import Extenders
 from mooring.engine.hypothesis import ProfileFilters
-from mooring.errors import ConfigError, MooringError
+from mooring.errors import ConfigError, InputError, MooringError
 from mooring.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominator, NoNominations
@@ -30,6 +31,16 @@ class Built:
     engine: Engine
     profiles: dict[str, Profile]
     handle: Handle
+
+    def profile_of(self, pod: Pod) -> Profile:
+        """The profile that the pod asks for, or InputError where there is none."""
+        profile = self.profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            raise InputError(
+                f"Pod {pod.key}: spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; "
+                f"the configuration has {', '.join(self.profiles)}"
+            )
+        return profile
 
 
 def build(

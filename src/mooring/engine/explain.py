@@ -19,7 +19,7 @@ from mooring.engine.facts import facts
 from mooring.engine.proposals import expression_text
 from mooring.engine.suggestions import Finder, Suggestion
 from mooring.engine.what_if import Change, WhatIf, feasible_names, fits
-from mooring.errors import InputError, ParseError
+from mooring.errors import ParseError
 from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
@@ -114,12 +114,7 @@ class Explanation:
 
 def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
     """Decide about a pod and explain the decision. The cluster is as before when this returns."""
-    profile = built.profiles.get(pod.spec.scheduler_name)
-    if profile is None:
-        raise InputError(
-            f"Pod {pod.key}: spec.schedulerName: no profile for {pod.spec.scheduler_name!r}; "
-            f"the configuration has {', '.join(built.profiles)}"
-        )
+    profile = built.profile_of(pod)
     cluster = built.handle.cluster
     info = cluster.info(pod)
     held = run_pre_enqueue(profile.pre_enqueue, pod)

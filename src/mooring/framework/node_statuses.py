@@ -41,6 +41,11 @@ class NodeStatuses:
         """The same status on every node, none of them looked at."""
         return NodeStatuses(table, (), np.zeros(0, np.int64), status)
 
+    def __repr__(self) -> str:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(self.histogram().items()))
+        refused = sum(len(rows) for _, rows in self.groups())
+        return f"NodeStatuses({refused} of {len(self)} nodes refused{': ' + reasons if reasons else ''})"
+
     def __len__(self) -> int:
         return len(self._infos)
 

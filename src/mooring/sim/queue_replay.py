@@ -157,7 +157,7 @@ class QueueReplay:
 
     def _attempt(self, item: QueuedPodInfo) -> None:
         pod = item.pod_info.pod
-        profile = self.built.profiles[pod.spec.scheduler_name]
+        profile = self.built.profile_of(pod)
         decision = self.built.engine.decide(item.pod_info, profile)
         self._verdicts.setdefault(pod.key, []).append(describe(decision, profile))
         if decision.outcome is Outcome.SCHEDULED:
