@@ -6,7 +6,7 @@ import threading
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.extender.handlers import Facts
+from mooring.extender.calls import Facts
 from mooring.extender.metrics import ServerMetrics, VerbMetrics
 
 

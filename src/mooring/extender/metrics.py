@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mooring.extender.handlers import Facts
+from mooring.extender.calls import Facts
 from mooring.metrics import Registry
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -27,20 +27,14 @@ from mooring.api.meta import Object
 from mooring.clock import SystemClock
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.errors import MooringError, PluginError
-from mooring.extender.handlers import (
-    Answerer,
-    Facts,
-    HandlerError,
-    NameOnly,
-    Nodes,
-    Served,
-    Settings,
-    encode_scores,
-    filter_answer,
-    pod_key,
-)
+from mooring.extender.calls import Answerer, Facts, HandlerError
+from mooring.extender.filter_verb import filter_answer
+from mooring.extender.handlers import Served
+from mooring.extender.offered import NameOnly, OfferedNodes, pod_key
+from mooring.extender.prioritize_verb import encode_scores
 from mooring.extender.requests import Body, NodeReader, WrongForm, prepare, read_pod
 from mooring.extender.sdk import Filtered
+from mooring.extender.settings import ExtenderSettings
 from mooring.framework.cluster_event import EventResource
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.guarded import CycleError
@@ -66,7 +60,7 @@ class _Request:
     rows: NodeRows
     names: list[str]  # of the rows
     unseen: list[str]  # offered, but nothing is known of them
-    nodes: Nodes
+    nodes: OfferedNodes
     key: str
 
 
@@ -116,7 +110,7 @@ class PluginServer:
         if self.scorers:
             verbs["prioritize"] = self._prioritize
         name = "+".join(str(plugin.name) for plugin in self.plugins)
-        return Served(Settings(name=name, weight=weight, node_cache_capable=self._is_watched), verbs)
+        return Served(ExtenderSettings(name=name, weight=weight, node_cache_capable=self._is_watched), verbs)
 
     # ---- the watched cluster: ``scheduler.watching`` calls these -----------------------------------------------
 
@@ -243,7 +237,7 @@ class PluginServer:
 
     def _read(self, body: Body) -> _Request:
         try:
-            nodes = Nodes(body, self._reader, str if self._is_watched else Node)
+            nodes = OfferedNodes(body, self._reader, str if self._is_watched else Node)
         except WrongForm:
             raise WrongForm(
                 "NodeNames without Nodes: a plugin reads whole nodes unless it is served with --watch; "
@@ -259,7 +253,7 @@ class PluginServer:
         index = np.fromiter((known[name].row for name in names), np.int64, len(names))
         return _Request(self.cluster.info(pod), NodeRows(table, index), names, unseen, nodes, pod_key(nodes.pod))
 
-    def _take(self, nodes: Nodes) -> None:
+    def _take(self, nodes: OfferedNodes) -> None:
         """Remember the nodes of a request."""
         if len(self._seen) > MAX_NODES:
             for name in self._seen:

@@ -25,8 +25,9 @@ import msgspec
 
 from mooring.config.duration import parse_duration
 from mooring.extender.body_memory import BodyMemory
+from mooring.extender.calls import Answerer, Facts, HandlerError
 from mooring.extender.connections import Connection, Connections
-from mooring.extender.handlers import Answerer, Facts, HandlerError, Served
+from mooring.extender.handlers import Served
 from mooring.extender.http_io import Bounds, Refused, Response, body_of, path_of
 from mooring.extender.metrics import ServerMetrics, VerbMetrics
 from mooring.extender.requests import BadRequest, Body, WrongForm
