@@ -41,6 +41,13 @@ class ChangeLog(Generic[T]):
         if len(self._entries) > MAX_ENTRIES:
             del self._entries[: MAX_ENTRIES // 2]
 
+    def note_all(self, entries: Sequence[T]) -> None:
+        """Say that all of these changed."""
+        self._entries.extend(entries)
+        self.end += len(entries)
+        if len(self._entries) > MAX_ENTRIES:
+            del self._entries[: -MAX_ENTRIES // 2]
+
     def restart(self) -> None:
         """Say that everything changed."""
         self._entries.clear()

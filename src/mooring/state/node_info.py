@@ -28,8 +28,8 @@ class NodeInfo:
     def labels(self) -> dict[str, str]:
         return {} if self.node is None else self.node.metadata.labels
 
-    def copy(self) -> NodeInfo:
-        """The same node for another table; the pods are shared until they are written."""
+    def copy(self, owner: object, stamp: int) -> NodeInfo:
+        """The same node for another owner; the pods are shared until they are written."""
         copy = NodeInfo.__new__(NodeInfo)
         copy.name = self.name
         copy.node = self.node
@@ -37,6 +37,7 @@ class NodeInfo:
         copy.host_ports = self.host_ports
         copy.row = self.row
         copy.has_own_pods = False
+        copy.owner, copy.stamp = owner, stamp
         return copy
 
     def own_pods(self) -> None:

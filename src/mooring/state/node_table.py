@@ -10,7 +10,7 @@ this one, and each of the two copies a column before it writes to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from mooring.state.images import ImageStates
 from mooring.state.label_column import MISSING, LabelColumn
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_tree import NodeTree
+from mooring.state.overlay import Overlay, OverlayList
 from mooring.state.pod_info import HostPort, PodInfo, PodShape
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_scalar_name
 from mooring.state.sharing import Forkable, stamps
@@ -31,8 +32,10 @@ NOBODY = 2**31  # above every priority
 SLACK = 64  # label values and sets of taints that are kept although no node has them any more
 
 # Parts that a fork shares with its parent, each copied as a whole.
-POD_COLUMNS, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 16
-EVERY_PART = 31
+POD_COLUMNS, LOWEST_PRIORITY, NODE_COLUMNS, NAMES, PORTS, IMAGES = 1, 2, 4, 8, 16, 32
+EVERY_PART = 63
+
+Infos = list[NodeInfo] | OverlayList[NodeInfo]
 
 __all__ = ["MISSING", "NOBODY", "LabelColumn", "NodeTable"]
 
@@ -42,8 +45,8 @@ class NodeTable(Forkable):
 
     def __init__(self) -> None:
         super().__init__()
-        self.nodes: dict[str, NodeInfo] = {}  # also those without a node object (ghosts)
-        self.infos: list[NodeInfo] = []  # by row; never shared
+        self.nodes: MutableMapping[str, NodeInfo] = {}  # also those without a node object (ghosts)
+        self.infos: Infos = []  # by row
         self.generation = next(stamps)  # another number when rows move
         self.node_version = next(stamps)  # another number when rows move or a node object changes
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}  # name -> index
@@ -85,7 +88,8 @@ class NodeTable(Forkable):
         fork = NodeTable.__new__(NodeTable)
         fork.__dict__.update(self.__dict__)
         self.share_with(fork, EVERY_PART)
-        fork.infos = list(self.infos)
+        fork.shared = EVERY_PART & ~NAMES
+        fork.infos, fork.nodes = OverlayList(self.infos), Overlay(self.nodes)
         fork.resources = dict(self.resources)
         fork.node_log, fork.pod_log, fork.start_log = ChangeLog(), ChangeLog(), ChangeLog()
         fork.base = self
@@ -105,6 +109,7 @@ class NodeTable(Forkable):
             self.requested = self.requested.copy()
             self.non_zero_requested = self.non_zero_requested.copy()
             self.pod_count = self.pod_count.copy()
+        elif part == LOWEST_PRIORITY:
             self.lowest_priority = self.lowest_priority.copy()
         elif part == NODE_COLUMNS:
             self.allocatable = self.allocatable.copy()
@@ -116,7 +121,7 @@ class NodeTable(Forkable):
             self.problems = dict(self.problems)
             self._tree = self._tree.copy()
         elif part == NAMES:
-            self.nodes = dict(self.nodes)
+            self.nodes, self.infos = dict(self.nodes.items()), list(self.infos)
         elif part == PORTS:
             self.port_users = {port: set(users) for port, users in self.port_users.items()}
         else:
@@ -126,14 +131,12 @@ class NodeTable(Forkable):
         """The node info itself if this table may write to it, or a copy that takes its place."""
         if info.owner is self._key and info.stamp >= self._epoch:
             return info
-        if self.shared and self.is_alone():
+        if info.owner is self._key and self.shared and self.is_alone():
             self._epoch = 0
-            if info.owner is self._key:
-                return info
+            return info
         if self.shared & NAMES:
             self._own(NAMES)
-        copy = info.copy()
-        copy.owner, copy.stamp = self._key, self._epoch
+        copy = info.copy(self._key, self._epoch)
         self.nodes[copy.name] = copy
         if copy.row >= 0:
             self.infos[copy.row] = copy
@@ -154,7 +157,7 @@ class NodeTable(Forkable):
         self.lowest_priority = np.full_like(self.lowest_priority, NOBODY)
         self.port_users = {}
         self.images = ImageStates()
-        self.shared &= ~(POD_COLUMNS | PORTS | IMAGES)
+        self.shared &= ~(POD_COLUMNS | LOWEST_PRIORITY | PORTS | IMAGES)
 
     def moved_since(self, base: NodeTable) -> set[int] | None:
         """The rows whose pods differ from those of the table that this is a fork of; None: rows have moved."""
@@ -222,6 +225,8 @@ class NodeTable(Forkable):
         """Bring the layout up to date before columns are read."""
         if self._stale:
             self._lay_out()
+        elif isinstance(self.infos, OverlayList):  # a fork that is read as a whole, not only a few rows of it
+            self.infos = list(self.infos)
         if self.images.is_stale:
             if self.shared & IMAGES:
                 self._own(IMAGES)
@@ -230,8 +235,9 @@ class NodeTable(Forkable):
     def _lay_out(self) -> None:
         """Put the rows into node-tree order, keeping what is known of the nodes that stay."""
         self._own_nodes()
-        if self.shared & POD_COLUMNS:
-            self._own(POD_COLUMNS)
+        for part in (POD_COLUMNS, LOWEST_PRIORITY):
+            if self.shared & part:
+                self._own(part)
         infos = [self.nodes[name] for name in self._tree.names()]
         n, width = len(infos), len(self.resources)
         old_rows = np.fromiter((info.row for info in infos), np.int64, n)
@@ -273,8 +279,7 @@ class NodeTable(Forkable):
     def _at_row(self, info: NodeInfo, row: int) -> NodeInfo:
         """Move a node info to its new row."""
         if info.owner is not self._key or info.stamp < self._epoch:
-            info = info.copy()
-            info.owner, info.stamp = self._key, self._epoch
+            info = info.copy(self._key, self._epoch)
             self.nodes[info.name] = info
         info.row = row
         self.infos[row] = info
@@ -416,16 +421,18 @@ class NodeTable(Forkable):
         if self.shared & POD_COLUMNS:
             self._own(POD_COLUMNS)
         alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
-        infos, key, epoch, note = self.infos, self._key, self._epoch, self.pod_log.note
+        infos, key, epoch = self.infos, self._key, self._epoch
+        last = -1
         for row, pod in moves:
-            info = infos[row]
-            if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
-                info = self._with_own_pods(info)
+            if row != last:  # pods of one node come together
+                info, last = infos[row], row
+                if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
+                    info = self._with_own_pods(info)
+                pods = info.pods
             if sign > 0:
-                info.pods[pod.uid] = pod
+                pods[pod.uid] = pod
             else:
-                del info.pods[pod.uid]
-            note(row)
+                del pods[pod.uid]
             shape = pod.shape
             if shape.host_ports:
                 (self._take_ports if sign > 0 else self._free_ports)(info, shape.host_ports)
@@ -436,6 +443,7 @@ class NodeTable(Forkable):
                 known[1].append(row)
         for pod, rows in alike.values():
             self._count_alike(pod.shape, rows, sign)
+            self.pod_log.note_all(rows)
 
     def _count_alike(self, shape: PodShape, rows: list[int], sign: int) -> None:
         """Count pods of one shape, one for every time that a row is listed."""
@@ -474,6 +482,8 @@ class NodeTable(Forkable):
         self.non_zero_requested[0, row] += sign * shape.non_zero_cpu
         self.non_zero_requested[1, row] += sign * shape.non_zero_memory
         self.pod_count[row] += sign
+        if self.shared & LOWEST_PRIORITY:
+            self._own(LOWEST_PRIORITY)
         lowest = self.lowest_priority[row]
         if sign > 0:
             if pod.priority < lowest:
