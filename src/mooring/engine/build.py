@@ -31,6 +31,11 @@ class Built:
     engine: Engine
     profiles: dict[str, Profile]
     handle: Handle
+    _on: Callable[[Cluster], Built]
+
+    def on(self, cluster: Cluster) -> Built:
+        """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
+        return self._on(cluster)
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that the pod asks for, or InputError where there is none."""
@@ -61,29 +66,33 @@ def build(
     only ``ignoredByScheduler`` is heeded.
     """
     registry = registry or in_tree_registry()
-    nominator = nominator or NoNominations()
-    handle = Handle(cluster, clock or SystemClock(), nominator, features)
-    handle.extenders = tuple(extenders)
-    if prepare is not None:
-        prepare(handle)
-    registry.prepare(handle)
+    nominator, clock = nominator or NoNominations(), clock or SystemClock()
     config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)
-    engine = Engine(
-        cluster,
-        nominator,
-        clock=handle.clock,
-        percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
-        extenders=_extenders(handle, ask_all),
-        batches=features["OpportunisticBatching"],
-    )
-    profiles = {
-        profile.scheduler_name: build_profile(
-            profile, expanded[profile.scheduler_name], registry, handle, engine, features
+
+    def on(cluster: Cluster) -> Built:
+        handle = Handle(cluster, clock, nominator, features)
+        handle.extenders = tuple(extenders)
+        if prepare is not None:
+            prepare(handle)
+        registry.prepare(handle)
+        engine = Engine(
+            cluster,
+            nominator,
+            clock=clock,
+            percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
+            extenders=_extenders(handle, ask_all),
+            batches=features["OpportunisticBatching"],
         )
-        for profile in config.profiles
-    }
-    return Built(engine, profiles, handle)
+        profiles = {
+            profile.scheduler_name: build_profile(
+                profile, expanded[profile.scheduler_name], registry, handle, engine, features
+            )
+            for profile in config.profiles
+        }
+        return Built(engine, profiles, handle, on)
+
+    return on(cluster)
 
 
 def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:

@@ -18,7 +18,7 @@ from mooring.engine.decision import Decision, Outcome
 from mooring.engine.facts import facts
 from mooring.engine.proposals import expression_text
 from mooring.engine.suggestions import Finder, Suggestion
-from mooring.engine.what_if import Change, WhatIf, feasible_names, fits
+from mooring.engine.what_if import Change, WhatIf
 from mooring.errors import ParseError
 from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.state.cluster import Cluster
@@ -113,7 +113,7 @@ class Explanation:
 
 
 def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
-    """Decide about a pod and explain the decision. The cluster is as before when this returns."""
+    """Decide about a pod and explain the decision. Nothing in the cluster changes, not even for a moment."""
     profile = built.profile_of(pod)
     cluster = built.handle.cluster
     info = cluster.info(pod)
@@ -147,7 +147,7 @@ def explain(built: Built, decision: Decision, profile: Profile, *, suggest: bool
     found.victims = [_victim(victim, cluster) for victim in decision.victims]
     found.notes = [*_volume_notes(decision.pod, cluster), *_facts(decision, cluster, found)]
     if suggest and decision.outcome is not Outcome.SCHEDULED:
-        what_if = WhatIf(cluster, built.engine.nominator, profile, pod)
+        what_if = WhatIf(built, profile.scheduler_name, pod)
         if gates:
             found.suggestions = _without_gates(what_if)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
@@ -244,10 +244,8 @@ def _without_gates(what_if: WhatIf) -> list[Suggestion]:
         pod.spec.scheduling_gates = []
 
     text = f"remove scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
-    decision = what_if.ask((Change(text, "gate", 1.0, edit=edit),))
-    if not fits(decision):
-        return []
-    return [Suggestion((text,), ("gate",), feasible_names(decision), 1.0)]
+    answer = what_if.ask((Change(text, "gate", 1.0, edit=edit),))
+    return [Suggestion((text,), ("gate",), answer.nodes, 1.0)] if answer.fits else []
 
 
 def as_new(pod: Pod) -> Pod:

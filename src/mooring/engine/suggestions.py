@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.engine.decision import Decision
 from mooring.engine.proposals import Proposal, Question, closeness, max_skew, propose
-from mooring.engine.what_if import Change, Exhausted, WhatIf, feasible_names, feasible_rows, fits
+from mooring.engine.what_if import Answer, Change, Exhausted, WhatIf
 from mooring.framework.status import Status
+from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -73,14 +74,15 @@ class Finder:
         return self._best()
 
     def _search(self) -> None:
-        base = self.what_if.ask()
-        if fits(base) or base.statuses is None:
+        answer = self.what_if.ask()
+        base = answer.decision
+        if answer.fits or base.statuses is None:
             return  # only a nomination or sampling stood in the way; or something broke, and no change is known
-        nodes = self.what_if.rows()
+        nodes = self.what_if.cluster.nodes()
         plugins = self._refusers(base)
         silent: dict[str, Rows] = {}
         for plugin in plugins:
-            silent[plugin] = feasible_rows(self.what_if.ask(without=plugin), self.what_if.cluster)
+            silent[plugin] = self._rows(self.what_if.ask(without=plugin).nodes)
         for plugin, rows in silent.items():
             if len(rows):
                 before = len(self.found)
@@ -88,7 +90,7 @@ class Finder:
                 if len(self.found) == before:
                     self._name_plugin(plugin, rows, nodes)
         if not any(proposal for proposal, _ in self.found):
-            self._repair_some(base, nodes)
+            self._repair_some(answer)
         self._try_priority(len(nodes))
 
     @staticmethod
@@ -97,10 +99,13 @@ class Finder:
         named = [status.plugin for status, _ in decision.statuses.groups() if status.plugin]
         return list(dict.fromkeys((*named, *sorted(decision.unschedulable_plugins))))
 
-    def _question(self, row: int, status: Status, nodes: NodeRows, changes: Proposal = ()) -> Question:
+    def _rows(self, names: Sequence[str]) -> Rows:
+        nodes = self.what_if.cluster.table.nodes
+        return np.array([nodes[name].row for name in names], np.int64)
+
+    def _question(self, node: str, status: Status, cluster: Cluster, changes: Proposal = ()) -> Question:
         pod = self.what_if.edited(changes)
-        cluster = self.what_if.cluster
-        return Question(cluster, nodes, pod, cluster.info(pod), nodes.table.infos[row], status.reasons)
+        return Question(cluster, cluster.nodes(), pod, cluster.info(pod), cluster.table.nodes[node], status.reasons)
 
     # ---- one change --------------------------------------------------------------------------------------------
 
@@ -109,7 +114,7 @@ class Finder:
         assert base.statuses is not None
         proposals: dict[tuple[str, ...], Proposal] = {}
         for row in self._sample(plugin, rows, base.pod, nodes):
-            question = self._question(row, base.statuses.at(row), nodes)
+            question = self._question(nodes.table.infos[row].name, base.statuses.at(row), self.what_if.cluster)
             if plugin == "PodTopologySpread":
                 self._try_skew(question)
             for proposal in propose(plugin, question):
@@ -141,10 +146,10 @@ class Finder:
         if not proposal or key in self._tried:
             return False
         self._tried.add(key)
-        decision = self.what_if.ask(proposal)
-        if not fits(decision):
+        answer = self.what_if.ask(proposal)
+        if not answer.fits:
             return False
-        self._add(proposal, feasible_names(decision))
+        self._add(proposal, answer.nodes)
         return True
 
     def _add(self, proposal: Proposal, names: Sequence[str]) -> None:
@@ -167,13 +172,13 @@ class Finder:
             self._tried.add((f"skew {i}",))
             now, key = constraint.max_skew, constraint.topology_key
             low, high = now, now + 1
-            while not (found := fits(self.what_if.ask((max_skew(i, key, high, now),)))) and high - now < MAX_EXTRA_SKEW:
+            while not (found := self.what_if.ask((max_skew(i, key, high, now),)).fits) and high - now < MAX_EXTRA_SKEW:
                 low, high = high, now + 2 * (high - now)
             if not found or not node:
                 continue
             while high - low > 1:
                 middle = (low + high) // 2
-                if fits(self.what_if.ask((max_skew(i, key, middle, now),))):
+                if self.what_if.ask((max_skew(i, key, middle, now),)).fits:
                     high = middle
                 else:
                     low = middle
@@ -187,11 +192,11 @@ class Finder:
 
     # ---- several changes ---------------------------------------------------------------------------------------
 
-    def _repair_some(self, base: Decision, nodes: NodeRows) -> None:
-        for row in self._representatives(base, nodes):
-            self._repair(row, nodes)
+    def _repair_some(self, base: Answer) -> None:
+        for node in self._representatives(base.decision, base.cluster.nodes()):
+            self._repair(node, base)
 
-    def _representatives(self, base: Decision, nodes: NodeRows) -> list[int]:
+    def _representatives(self, base: Decision, nodes: NodeRows) -> list[str]:
         """From each group of refusals the nodes that look closest, in turn, until there are enough."""
         assert base.statuses is not None
         groups = []
@@ -201,33 +206,31 @@ class Finder:
         picked: list[int] = []
         for turn in range(MAX_REPAIRS):
             picked += [group[turn] for group in groups if turn < len(group)]
-        return list(dict.fromkeys(picked))[:MAX_REPAIRS]
+        return [nodes.table.infos[row].name for row in dict.fromkeys(picked)][:MAX_REPAIRS]
 
-    def _repair(self, row: int, nodes: NodeRows) -> None:
+    def _repair(self, node: str, answer: Answer) -> None:
         """Remove one objection after the other, the cheapest way each, until the node takes the pod."""
         changes: Proposal = ()
-        decision = self.what_if.ask()
         for _ in range(MAX_STEPS):
-            status = _status_at(decision, row)
+            status = answer.refusal(node)
             if status is None:
-                if fits(decision) and _key(changes) not in self._tried:
+                if answer.fits and _key(changes) not in self._tried:
                     self._tried.add(_key(changes))
-                    self._add(changes, feasible_names(decision))
+                    self._add(changes, answer.nodes)
                 return
-            step = self._step(row, status, decision, changes, nodes)
+            step = self._step(node, status, answer, changes)
             if step is None:
                 return
-            changes, decision = step
+            changes, answer = step
 
-    def _step(
-        self, row: int, status: Status, decision: Decision, changes: Proposal, nodes: NodeRows
-    ) -> tuple[Proposal, Decision] | None:
+    def _step(self, node: str, status: Status, before: Answer, changes: Proposal) -> tuple[Proposal, Answer] | None:
         """The cheapest addition to the changes after which nobody objects, or not for the same reason."""
-        for plugin in (status.plugin,) if status.plugin else sorted(decision.unschedulable_plugins):
-            for proposal in sorted(propose(plugin, self._question(row, status, nodes, changes)), key=_cost):
+        for plugin in (status.plugin,) if status.plugin else sorted(before.decision.unschedulable_plugins):
+            question = self._question(node, status, before.cluster, changes)
+            for proposal in sorted(propose(plugin, question), key=_cost):
                 more = (*changes, *proposal)
                 answer = self.what_if.ask(more)
-                left = _status_at(answer, row)
+                left = answer.refusal(node)
                 if left is None or (left.plugin, left.reasons) != (status.plugin, status.reasons):
                     return more, answer
         return None
@@ -251,7 +254,7 @@ class Finder:
         target = high  # if the highest does not help, none does
         for _ in range(2 if num_nodes > MANY_NODES else 8):
             change = (_priority(levels[target], never),)
-            decision = self.what_if.ask(change, preempt=True)
+            decision = self.what_if.ask(change, preempt=True).decision
             if decision.nominated_node:
                 best, high = (change, decision), target - 1
             elif best is None:
@@ -314,14 +317,6 @@ def _priority(level: int, never: bool) -> Change:
 
     what = f"priority {level}" + (" and preemptionPolicy PreemptLowerPriority" if never else "")
     return Change(what, "priority", 5.0, edit=edit)
-
-
-def _status_at(decision: Decision, row: int) -> Status | None:
-    """Why the node was refused; None if it was not."""
-    if decision.statuses is None:
-        return decision.status
-    status = decision.statuses.at(row)
-    return None if status.is_success else status
 
 
 def _key(proposal: Iterable[Change]) -> tuple[str, ...]:
