@@ -62,7 +62,7 @@ def test_a_busy_port_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    pytest.param(["start", "--keep", "--once"], "one of them would be right", id="both ways"),
+    pytest.param(["start", "--keep", "--once"], "--keep and --once exclude each other", id="both ways"),
     pytest.param(["start", "--scenario", "nope"], "no scenario 'nope'", id="no such story"),
     pytest.param(["start", "--data-dir", "/dev/null/x"], "--data-dir /dev/null/x: Not a directory", id="no directory"),
     pytest.param(["scenario", "run", "nope.yaml"], "nope.yaml: No such file", id="no such file"),

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
+from mooring.cli.configuration import load_registry, plugin_option
 from mooring.cli.help import Group, examples
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.config.convert import OLD_VERSIONS, Note, convert_document
@@ -19,7 +20,8 @@ from mooring.config.policy import convert_policy, is_policy
 from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
 from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
 from mooring.config.wire import to_wire
-from mooring.errors import ConfigError, InputError, UsageError
+from mooring.errors import ConfigError, InputError, MooringError, UsageError
+from mooring.framework.registry import Registry
 
 _feature_gates = click.option(
     "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
@@ -39,16 +41,20 @@ def config() -> None:
     metavar="PLUGIN=POINT,…",
     help="Take it that a plugin of your own runs at these extension points, e.g. --assume sample=filter,preScore.",
 )
+@plugin_option
 @_feature_gates
 @output_option()
-def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], output: str) -> int:
+def check(
+    file: str, assume: tuple[str, ...], plugins: tuple[str, ...], feature_gates: tuple[str, ...], output: str
+) -> int:
     """Validate FILE (- for standard input) and print which plugins run where.
 
     Exit code 0: the configuration can be used; 1: it cannot, every mistake is listed; 2: there is no such file, or
     it is not YAML or JSON.
     """
     features = parse_feature_gates(feature_gates)
-    registry = {**_registered(), **_assumed(assume)}
+    have, own = load_registry(plugins)
+    registry = {**_points(have), **_assumed(assume)}
     source, text = _source(file), read_input(file)
     warnings: tuple[str, ...] = ()
     problems: list[str] = []
@@ -56,6 +62,8 @@ def check(file: str, assume: tuple[str, ...], feature_gates: tuple[str, ...], ou
         loaded, problems = examine(_read_document(text, source), features)
         warnings = loaded.warnings
         expanded = expand_all(loaded.config, registry, suggest=_suggest(registry))
+        if own and not problems:
+            problems += _problems_of_plugins(loaded.config, have)
     except ConfigError as e:
         problems += e.problems
     if problems:
@@ -116,13 +124,22 @@ def _read_document(text: bytes, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: {e}") from None
 
 
-def _registered() -> dict[str, frozenset[str]]:
-    """Return where the plugins that come with mooring can run."""
-    from mooring.plugins.in_tree import in_tree_registry
-
-    have = in_tree_registry()
+def _points(have: Registry) -> dict[str, frozenset[str]]:
+    """Return where plugins can run."""
     ours = {name: points for name, points in have.points().items() if name not in IN_TREE_POINTS}
     return {name: points for name, points in IN_TREE_POINTS.items() if name in have} | ours
+
+
+def _problems_of_plugins(loaded: KubeSchedulerConfiguration, have: Registry) -> list[str]:
+    """What the user's own plugins say to their arguments; only they know, so they are made once."""
+    from mooring.engine.build import build
+    from mooring.state.cluster import Cluster
+
+    try:
+        build(loaded, Cluster(), registry=have)
+    except MooringError as error:
+        return [str(error)]
+    return []
 
 
 def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from mooring.cli.plugins import plugin_option, registry_with
-from mooring.cli.uncalled import warn_uncalled
+from mooring.cli.configuration import load_configuration, load_registry, plugin_option, warn_of_extenders
 from mooring.errors import InputError, MooringError
+from mooring.urls import without_password
 
 
 def read_cases(path: str) -> Iterator[dict[str, Any]]:
@@ -42,7 +42,7 @@ def _extenders_of(case: dict[str, Any]) -> list[str]:
     config = case.get("config")
     entries = config.get("extenders") if isinstance(config, dict) else None
     found = entries if isinstance(entries, list) else []
-    return [str(entry.get("urlPrefix")) for entry in found if isinstance(entry, dict)]
+    return [without_password(str(entry.get("urlPrefix"))) for entry in found if isinstance(entry, dict)]
 
 
 @click.command()
@@ -60,21 +60,14 @@ def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, 
     Example:
       mooring decide tests/parity/golden/taints.jsonl.gz > decisions.jsonl
     """
-    from mooring.config.load import load_config_file
     from mooring.sim.replay import replay_case
 
-    registry = registry_with(plugins)
-    config = None
-    if config_path is not None:
-        loaded = load_config_file(config_path)
-        for warning in loaded.warnings:
-            click.echo(f"warning: {warning}", err=True)
-        config = loaded.config
-        warn_uncalled((extender.url_prefix for extender in config.extenders), config_path)
+    registry, own = load_registry(plugins)
+    config = None if config_path is None else load_configuration(config_path, own)
     for path in files:
         for case in read_cases(path):
             if config is None:
-                warn_uncalled(_extenders_of(case), f"case {case.get('id')}")
+                warn_of_extenders(_extenders_of(case), f"case {case.get('id')}")
             try:
                 decided = replay_case(case, config, registry)
             except MooringError as error:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.configuration import config_option, load_configuration, load_registry, plugin_option
 from mooring.cli.output import emit, output_option
-from mooring.cli.plugins import plugin_option, registry_with
-from mooring.cli.uncalled import warn_uncalled
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.option("--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from.")
 @click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
-@click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration; without it the default.")
+@config_option
 @plugin_option
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many nodes to show.")
 @output_option()
@@ -81,7 +80,8 @@ def explain(
     asked = find_pod(pod_name, manifests)
     pod = asked.pod
     manifests.objects += asked.others
-    built = build_cluster(manifests, pod, load_configuration(config_path), registry_with(plugins))
+    registry, own = load_registry(plugins)
+    built = build_cluster(manifests, pod, load_configuration(config_path, own), registry)
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
         theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
         click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)
@@ -111,18 +111,6 @@ def live_objects(kubeconfig: str, context: str) -> Manifests:
             await client.close()
 
     return asyncio.run(load())
-
-
-def load_configuration(path: str | None) -> KubeSchedulerConfiguration:
-    from mooring.config.load import default_config, load_config_file
-
-    if path is None:
-        return default_config()
-    loaded = load_config_file(path)
-    for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
-    warn_uncalled((extender.url_prefix for extender in loaded.config.extenders), path)
-    return loaded.config
 
 
 def build_cluster(

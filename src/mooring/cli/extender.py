@@ -16,9 +16,9 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
+from mooring.cli.configuration import plugin_option
 from mooring.cli.help import Group
 from mooring.cli.output import console, emit, output_option, print_table
-from mooring.cli.plugins import plugin_option
 from mooring.errors import PluginError, UsageError
 
 if TYPE_CHECKING:

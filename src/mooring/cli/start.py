@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.help import examples
-from mooring.cli.scenario import Telling, print_line, telling_options
+from mooring.cli.story_options import (
+    Place,
+    Telling,
+    place_options,
+    print_line,
+    scheduler_options,
+    telling_options,
+    with_scheduler,
+)
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
     from mooring.sim.runner import Result, World
-    from mooring.sim.scenario import Scenario
+    from mooring.sim.scenario import Scenario, ScenarioCluster
 
 _INTERRUPTED = 130
 
@@ -32,13 +40,8 @@ _INTERRUPTED = 130
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where the API server listens.  [default: any]")
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR", help="Keep the cluster here.")
 @click.option("--tls/--no-tls", default=True, help="Serve HTTPS (kubectl sends its token only then).")
-@click.option(
-    "--control-plane",
-    type=click.Choice(["embedded", "kubernetes"]),
-    default="embedded",
-    help="The embedded API server, or real etcd and kube-apiserver from PATH or KUBEBUILDER_ASSETS.",
-)
-@click.option("--kubeconfig", metavar="FILE", help="Use the cluster that this file leads to; nothing is started.")
+@place_options
+@scheduler_options
 @click.option("--write-kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Where kubectl finds it.")
 @click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.  [default on a terminal]")
 @click.option("--once", is_flag=True, help="End after the story.  [default elsewhere]")
@@ -52,6 +55,8 @@ def start(
     tls: bool,
     control_plane: str,
     kubeconfig: str | None,
+    config_path: str | None,
+    plugins: tuple[str, ...],
     write_kubeconfig: Path | None,
     keep: bool,
     once: bool,
@@ -67,23 +72,25 @@ def start(
         show_first_example()
         return 0
     if keep and once:
-        raise UsageError("--keep and --once: one of them would be right")
-    if kubeconfig and control_plane != "embedded":
-        raise UsageError("--kubeconfig and --control-plane: one of them would be right")
+        raise UsageError("--keep and --once exclude each other; give one of them")
+    place = Place(control_plane, kubeconfig)
     from mooring.sim.library import FIRST, find
+    from mooring.sim.runner import EmbeddedWorld, Listening
+    from mooring.sim.scenario import Scenario
 
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
     stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
-    telling = Telling(quiet, verbose, output)
+    settings = Telling(quiet, verbose, output).settings()
+    setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins)
     with _place_for(data_dir, write_kubeconfig) as path:
-        is_embedded = kubeconfig is None and control_plane == "embedded"
-        show = _Shown(path, stays, output == "text", is_embedded)
+        show = _Shown(path, stays, output == "text", place.is_embedded)
 
         async def main() -> int:
-            if is_embedded:
-                world = _embedded(telling, scenario, port, tls, data_dir, path)
+            if place.is_embedded:
+                listening = Listening(port=port, use_tls=tls, data_dir=data_dir, kubeconfig_path=path)
+                world: World = EmbeddedWorld(settings, setting, listening=listening)
             else:
-                world = _remote(telling, scenario, kubeconfig, path)
+                world = place.remote_world(settings, setting, path)
             return await _run(world, scenario, nodes or 0, story is None and data_dir is not None, show)
 
         return asyncio.run(main())
@@ -152,22 +159,8 @@ class _Shown:
             print_line("More: mooring scenario list; a cluster that stays: mooring start --keep")
 
 
-def _embedded(
-    telling: Telling, scenario: Scenario | None, port: int, tls: bool, data_dir: Path | None, path: Path
-) -> World:
-    from mooring.sim.runner import EmbeddedWorld, Listening
-
-    listening = Listening(port=port, use_tls=tls, data_dir=data_dir, kubeconfig_path=path)
-    return EmbeddedWorld(telling.settings(), scenario, listening=listening)
-
-
-def _remote(telling: Telling, scenario: Scenario | None, kubeconfig: str | None, path: Path) -> World:
-    from mooring.client.kubeconfig import load_kubeconfig
-    from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
-
-    if kubeconfig is not None:
-        return ExistingWorld(telling.settings(), scenario, load_kubeconfig([kubeconfig]))
-    return KubernetesWorld(telling.settings(), scenario, path)
+async def _nothing(cluster: ScenarioCluster) -> None:
+    """The story of a cluster that only is there."""
 
 
 async def _run(world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown) -> int:

@@ -1,0 +1,108 @@
+"""The options ``--config`` and ``--plugin``: a scheduler configured as the user's own is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mooring.errors import PluginError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.config.types import KubeSchedulerConfiguration
+    from mooring.framework.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def config_option(command: F) -> F:
+    """Add ``--config`` to a command, as parameter ``config_path``."""
+    return click.option(
+        "--config",
+        "config_path",
+        metavar="FILE",
+        help="A KubeSchedulerConfiguration; without it the default, in which every --plugin is enabled.",
+    )(command)
+
+
+def plugin_option(command: F) -> F:
+    """Add ``--plugin`` to a command, as parameter ``plugins``."""
+    return click.option(
+        "--plugin",
+        "plugins",
+        multiple=True,
+        metavar="PLUGIN",
+        help="A plugin of your own: file.py, file.py:Class, module:Class or an entry point. May be given repeatedly.",
+    )(command)
+
+
+def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
+    """The plugins that come with mooring, the installed ones and these; and the names of these."""
+    from mooring.loading.plugins import load_installed, load_plugins
+    from mooring.plugins.in_tree import in_tree_registry
+
+    registry = in_tree_registry()
+    try:
+        names = load_plugins(plugins, registry)
+    except PluginError as error:
+        raise UsageError(str(error)) from None
+    for problem in load_installed(registry):
+        click.echo(f"warning: {problem}", err=True)
+    return registry, names
+
+
+def load_configuration(path: str | None, own: Sequence[str] = ()) -> KubeSchedulerConfiguration:
+    """The configuration in a file, or the default one with the user's own plugins enabled.
+
+    Warnings go to standard error: what changed since an old version, extenders, plugins that no profile enables.
+    """
+    from mooring.config.load import config_from_dict, load_config_file
+
+    if path is None:
+        return config_from_dict(enabling(None, own))
+    loaded = load_config_file(path)
+    warnings = list(loaded.warnings)
+    enabled = set(_enabled(loaded.config))
+    warnings += [
+        f"{path}: no profile enables the plugin {name}, so it does nothing" for name in own if name not in enabled
+    ]
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    warn_of_extenders((extender.shown_url for extender in loaded.config.extenders), path)
+    return loaded.config
+
+
+def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    """The configuration with these plugins enabled in every profile, wherever they can run."""
+    found = dict(document or {})
+    if names:
+        found["profiles"] = [_with_plugins(profile, names) for profile in found.get("profiles") or [{}]]
+    return found
+
+
+def _with_plugins(profile: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    plugins = dict(profile.get("plugins") or {})
+    there = {each.get("name") for chosen in plugins.values() for each in (chosen or {}).get("enabled") or ()}
+    everywhere = dict(plugins.get("multiPoint") or {})
+    everywhere["enabled"] = [
+        *(everywhere.get("enabled") or ()),
+        *({"name": name} for name in names if name not in there),
+    ]
+    return {**profile, "plugins": {**plugins, "multiPoint": everywhere}}
+
+
+def _enabled(config: KubeSchedulerConfiguration) -> Iterator[str]:
+    from mooring.config.types import EXTENSION_POINTS, plugin_set
+
+    for profile in config.profiles:
+        if profile.plugins is not None:
+            for point in (*EXTENSION_POINTS, "multiPoint"):
+                yield from (plugin.name for plugin in plugin_set(profile.plugins, point).enabled)
+
+
+def warn_of_extenders(urls: Iterable[str], where: str) -> None:
+    """Say in one line that the configuration has extenders, which this command does not call."""
+    names = ", ".join(urls)
+    if names:
+        click.echo(f"warning: {where}: extenders are not called here, their verdicts are missing: {names}", err=True)

@@ -1,0 +1,114 @@
+"""What ``start`` and ``scenario run`` share: where a story is played, with which scheduler, and how it is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mooring.cli.configuration import config_option, enabling, load_configuration, load_registry, plugin_option
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.sim.runner import Settings, World
+    from mooring.sim.scenario import Scenario
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EMBEDDED, KUBERNETES = "embedded", "kubernetes"
+
+
+def place_options(command: F) -> F:
+    """Add ``--control-plane`` and ``--kubeconfig`` to a command; :class:`Place` says what they mean."""
+    command = click.option(
+        "--kubeconfig", metavar="FILE", help="Use the cluster that this file leads to; nothing is started."
+    )(command)
+    return click.option(
+        "--control-plane",
+        type=click.Choice([EMBEDDED, KUBERNETES]),
+        default=EMBEDDED,
+        help="The embedded API server, or real etcd and kube-apiserver from PATH or KUBEBUILDER_ASSETS.",
+    )(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a story is played: on the embedded control plane, on real binaries, or on an existing cluster."""
+
+    control_plane: str
+    kubeconfig: str | None
+
+    def __post_init__(self) -> None:
+        if self.kubeconfig is not None and self.control_plane == KUBERNETES:
+            raise UsageError("--kubeconfig and --control-plane exclude each other; give one of them")
+
+    @property
+    def is_embedded(self) -> bool:
+        return self.kubeconfig is None and self.control_plane == EMBEDDED
+
+    def remote_world(self, settings: Settings, scenario: Scenario | None, kubeconfig_path: Path) -> World:
+        """A world that is not embedded; the kubeconfig of one that is started here goes to ``kubeconfig_path``."""
+        from mooring.client.kubeconfig import load_kubeconfig
+        from mooring.sim.remote_world import ExistingWorld, KubernetesWorld
+
+        if self.kubeconfig is not None:
+            return ExistingWorld(settings, scenario, load_kubeconfig([self.kubeconfig]))
+        return KubernetesWorld(settings, scenario, kubeconfig_path)
+
+
+def scheduler_options(command: F) -> F:
+    """Add ``--config`` and ``--plugin`` to a command, for :func:`with_scheduler`."""
+    return config_option(plugin_option(command))
+
+
+def with_scheduler(scenario: Scenario, config_path: str | None, plugins: tuple[str, ...]) -> Scenario:
+    """The story with the user's own plugins, and with another configuration if one is given."""
+    from mooring.config.wire import to_wire
+
+    _, own = load_registry(plugins)
+    if config_path is not None:
+        config = to_wire(load_configuration(config_path, own))
+    else:
+        config = enabling(scenario.config, own)
+    return replace(scenario, config=config, plugin_files=(*scenario.plugin_files, *plugins))
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How much of a story is told, and in which form."""
+
+    quiet: bool
+    verbose: int
+    output: str
+
+    def settings(self) -> Settings:
+        from mooring.sim.narration import NORMAL, QUIET, VERBOSE
+        from mooring.sim.runner import Settings
+
+        level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
+        colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and self.output == "text"
+        return Settings(level=level, as_json=self.output == "json", colored=colored, write=print_line)
+
+
+def telling_options(command: F) -> F:
+    """Add ``-q``, ``-v`` and ``-o`` to a command, for :class:`Telling`."""
+    command = click.option("-q", "--quiet", is_flag=True, help="Only what the story itself says and expects.")(command)
+    command = click.option("-v", "--verbose", count=True, help="Every move of the queue and every score.")(command)
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        help="Text for people, or one JSON object per line.",
+    )(command)
+
+
+def print_line(text: str = "") -> None:
+    """Print a line at once, also into a file or a pipe: a story takes its time."""
+    click.echo(text)
+    sys.stdout.flush()
