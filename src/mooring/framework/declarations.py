@@ -30,17 +30,18 @@ _ABOUT = {
 }
 
 
-def check(plugin: type) -> None:
-    """Compare a class with the contract; raise PluginError with the first mistake."""
+def check(plugin: type) -> str:
+    """Compare a class with the contract; return its name, or raise PluginError with the first mistake."""
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        raise PluginError(f'has no name; give the class a line such as name = "{plugin.__name__}"')
     problem = next(_problems(plugin), None)
     if problem is not None:
         raise PluginError(problem)
+    return name
 
 
 def _problems(plugin: type) -> Iterator[str]:
-    name = getattr(plugin, "name", None)
-    if not isinstance(name, str) or not name:
-        yield f'has no name; give the class a line such as name = "{plugin.__name__}"'
     is_per_node = issubclass(plugin, PerNodePlugin)
     yield from _odd_names(plugin)
     yield from _missing_methods(plugin, is_per_node)
@@ -83,15 +84,17 @@ def _odd_names(plugin: type) -> Iterator[str]:
 
 
 def _public_names(plugin: type) -> list[str]:
-    """What the class and its bases define, without what comes from Python or from mooring's own bases."""
-    bases = [base for base in plugin.__mro__ if base.__module__ != "builtins" and base.__module__ != "abc"]
-    return list(dict.fromkeys(name for base in bases for name in vars(base) if not name.startswith("_")))
+    """What the class and its bases define, in order."""
+    return list(dict.fromkeys(name for base in plugin.__mro__ for name in vars(base) if not name.startswith("_")))
 
 
 def _wrong_method(method: Method, function: Any, is_per_node: bool) -> Iterator[str]:
     right = method.signature(per_node=is_per_node)
     if not callable(function):
         yield f"{method.name} is {function!r}; {right} is expected"
+        return
+    if method.is_class_method and not inspect.ismethod(function):
+        yield f"{method.name} is not a class method; @classmethod {right} is expected"
         return
     if method.is_async and not inspect.iscoroutinefunction(function):
         yield f"{method.name} is not async; {right} is expected"
@@ -100,7 +103,7 @@ def _wrong_method(method: Method, function: Any, is_per_node: bool) -> Iterator[
     arguments = method.arguments if not is_per_node or method.per_node is None else method.per_node
     count = len(arguments) if inspect.ismethod(function) else 1 + len(arguments)  # a class method is bound already
     if not _can_be_called(function, count):
-        yield f"{method.name}{inspect.signature(function)} cannot be called; {right} is expected"
+        yield f"{method.name}{_written(function)} cannot be called; {right} is expected"
 
 
 def _wrong_traits(plugin: type) -> Iterator[str]:
@@ -117,6 +120,13 @@ def _wrong_traits(plugin: type) -> Iterator[str]:
 def _wrong_constructor(plugin: type) -> Iterator[str]:
     if not _can_be_called(plugin, 2):
         yield "is made with (args, handle); def __init__(self, args, handle) is expected"
+
+
+def _written(function: Callable[..., Any]) -> str:
+    """Its arguments as the author wrote them, without their types."""
+    found = inspect.signature(function)
+    plain = [each.replace(annotation=each.empty) for each in found.parameters.values()]
+    return str(found.replace(parameters=plain, return_annotation=found.empty))
 
 
 def _can_be_called(function: Callable[..., Any], count: int) -> bool:

@@ -24,7 +24,8 @@ class Method:
     def signature(self, *, per_node: bool = False) -> str:
         """The method as an author writes it."""
         arguments = self.per_node if per_node and self.per_node is not None else self.arguments
-        return f"{'async ' if self.is_async else ''}def {self.name}({', '.join(('self', *arguments))})"
+        first = "cls" if self.is_class_method else "self"
+        return f"{'async ' if self.is_async else ''}def {self.name}({', '.join((first, *arguments))})"
 
 
 @dataclass(frozen=True, slots=True)

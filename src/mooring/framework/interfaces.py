@@ -227,15 +227,19 @@ class PermitPlugin(Plugin, Protocol):
         """Called by the scheduler after Reserve: allow, reject, or let the pod wait with its node held.
 
         (SUCCESS, 0) allows. (WAIT, seconds) lets the others speak first; then the binding waits until every waiting
-        plugin has allowed the pod (``handle.waiting_pods``). A rejection, here or while waiting, and a wait that takes
-        too long make the pod unschedulable, with this plugin's name. ERROR brings it back after backoff. Either way
-        reservations are undone.
+        plugin has allowed the pod (``handle.waiting_pods``), at most 15 minutes. A rejection, here or while waiting,
+        and a wait that takes too long make the pod unschedulable, with this plugin's name. ERROR brings it back after
+        backoff. Either way reservations are undone.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class PreFlight:
-    """Whether a plugin's pre-bind has anything to do, and whether it may run beside its neighbours."""
+    """Whether a plugin's pre-bind has anything to do, and whether it may run beside its neighbours.
+
+    Neighbours that all allow it run at the same time; one that does not separates those before it from those after
+    it, also when it has nothing to do.
+    """
 
     status: Status
     allow_parallel: bool = False

@@ -26,12 +26,14 @@ class Registry:
 
         The same class once more is fine. ``where`` is what the message calls the place that the class comes from.
         """
+        if not isinstance(plugin, type):
+            expected = type(plugin).__name__
+            raise PluginError(f"plugin {where or repr(plugin)}: is an object; its class {expected} is expected")
         at = f"plugin {where}: {plugin.__qualname__}" if where else f"plugin {plugin.__module__}:{plugin.__qualname__}"
         try:
-            declarations.check(plugin)
+            name = declarations.check(plugin)
         except PluginError as error:
             raise PluginError(f"{at}: {error}") from None
-        name: str = plugin.name
         taken_by = self._classes.setdefault(name, plugin)
         if taken_by is not plugin:
             raise PluginError(f"{at}: the name {name!r} is taken by {taken_by.__qualname__}; choose another")

@@ -81,6 +81,8 @@ def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]
                 "It is supposed to return Success, Skip, or Error status"
             )
             return Status(Code.ERROR, (text,), plugin.name), []
+        else:
+            joinable &= flight.allow_parallel  # also one that is skipped separates its neighbours
     return SUCCESS, groups
 
 
