@@ -21,7 +21,8 @@ from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.engine.build import build
 from mooring.engine.decision import Decision, Outcome
-from mooring.extender.client import AskTogether, build_extenders
+from mooring.extender.ask_together import AskTogether
+from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.sim.nominations import Nominations
 from mooring.sim.recording import bound, describe, latest_time, load_object

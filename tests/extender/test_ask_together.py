@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.extender.client import AskTogether
+from mooring.extender.ask_together import AskTogether
 from mooring.framework.extender import ExtenderError, Prioritized
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo

@@ -23,9 +23,10 @@ from mooring.engine.extenders import Extenders
 from mooring.errors import ConfigError
 from mooring.extender import http_client
 from mooring.extender.breaker import CircuitBreaker
-from mooring.extender.client import HttpExtender, SerializedNodes, build_extenders
+from mooring.extender.client import HttpExtender, build_extenders
 from mooring.extender.objects import RawObjects, without_type
 from mooring.extender.payload import Payload, deflate
+from mooring.extender.serialized_nodes import SerializedNodes
 from mooring.extender.traffic import make_node, make_pod
 from mooring.framework.extender import ExtenderError
 from mooring.state.cluster import Cluster

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -24,16 +23,15 @@ from mooring.extender import wire
 from mooring.extender.breaker import CircuitBreaker
 from mooring.extender.http_client import HttpClient, NoAnswer
 from mooring.extender.objects import ObjectSource, StructSource
-from mooring.extender.payload import Payload, deflate
+from mooring.extender.payload import Payload
+from mooring.extender.serialized_nodes import SerializedNodes, as_go_writes
 from mooring.extender.tls import tls_context
 from mooring.framework.extender import (
     AnsweredNode,
-    Extender,
     ExtenderError,
     ExtenderFilterResult,
     Prioritized,
     VictimsOnNode,
-    ask_in_turn,
 )
 from mooring.state.node_info import NodeInfo
 from mooring.state.pod_info import PodInfo
@@ -41,7 +39,6 @@ from mooring.urls import without_password
 
 T = TypeVar("T")
 
-MOST_AT_ONCE = 64  # extenders that are asked for scores at the same time
 FILTER, PRIORITIZE, PREEMPT, BIND = "filter", "prioritize", "preempt", "bind"
 
 
@@ -59,43 +56,6 @@ class NoObserver:
     def on_call(self, extender: str, verb: str, seconds: float, error: ExtenderError | None) -> None: ...
 
     def on_breaker(self, extender: str, is_open: bool, why: str) -> None: ...
-
-
-class SerializedNodes:
-    """The JSON of nodes, made once per version; shared by all extenders."""
-
-    def __init__(self, objects: ObjectSource) -> None:
-        self.objects = objects
-        self._kept: dict[str, tuple[Node, bytes]] = {}  # by name
-        self._deflated: dict[bytes, bytes] = {}
-        self._most = 0
-
-    def json(self, info: NodeInfo) -> bytes:
-        if isinstance(info, AnsweredNode):
-            return info.raw
-        assert info.node is not None
-        kept = self._kept.get(info.name)
-        if kept is not None and kept[0] is info.node:
-            return kept[1]
-        data = self.objects.node_json(info.node)
-        if kept is not None:
-            self._deflated.pop(kept[1], None)
-        self._kept[info.name] = info.node, data
-        return data
-
-    def deflated(self, pieces: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Compressed forms of these, made once each."""
-        for piece in pieces:
-            if len(piece) > 256 and piece not in self._deflated:
-                self._deflated[piece] = deflate(piece)
-        return self._deflated
-
-    def offered(self, count: int) -> None:
-        """Forget everything once there is far more than any call needs: nodes come and go."""
-        self._most = max(self._most, count)
-        if len(self._kept) > 2 * self._most + 1000:
-            self._kept.clear()
-            self._deflated.clear()
 
 
 class HttpExtender:
@@ -203,7 +163,7 @@ class HttpExtender:
                 node: Node = decode(Node, raw)
             except (InputError, msgspec.MsgspecError) as error:
                 raise ExtenderError(f"json: cannot unmarshal a node of the answer: {error}") from None
-            found.append(AnsweredNode(node, _as_go_writes(raw), rows.get(node.metadata.name, -1)))
+            found.append(AnsweredNode(node, as_go_writes(raw), rows.get(node.metadata.name, -1)))
         return found
 
     def prioritize(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Prioritized:
@@ -294,40 +254,6 @@ def _names_any(containers: Iterable[Container], resources: frozenset[str]) -> bo
     )
 
 
-_BARE_NODE_STATUS = {
-    "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-    "nodeInfo": dict.fromkeys(
-        (
-            "machineID",
-            "systemUUID",
-            "bootID",
-            "kernelVersion",
-            "osImage",
-            "containerRuntimeVersion",
-            "kubeletVersion",
-            "kubeProxyVersion",
-            "operatingSystem",
-            "architecture",
-        ),
-        "",
-    ),
-}
-
-
-def _as_go_writes(raw: bytes) -> bytes:
-    """The JSON of a node that an extender made up, with what Go writes also where nothing is."""
-    value = msgspec.json.decode(raw)
-    if not isinstance(value, dict):
-        return raw
-    status = value.get("status") or {}
-    if "nodeInfo" in status and "daemonEndpoints" in status and "spec" in value:
-        return raw
-    value.pop("kind", None)
-    value.pop("apiVersion", None)
-    filled = {"metadata": {}, "spec": {}, **value, "status": {**status, **_BARE_NODE_STATUS, **status}}
-    return msgspec.json.encode(filled)
-
-
 def build_extenders(
     configs: Iterable[ExtenderConfig],
     objects: ObjectSource | None = None,
@@ -342,29 +268,3 @@ def build_extenders(
     except ConfigError as error:
         raise ConfigError(*(f"couldn't build extenders: {problem}" for problem in error.problems)) from None
     return sorted(made, key=lambda extender: extender.is_ignorable)
-
-
-class AskTogether:
-    """Asks all extenders for scores at the same time: a slow one costs its own time only.
-
-    The threads are kept from one decision to the next. They end with this object, which belongs to the engine that
-    a configuration was made into.
-    """
-
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="extender")
-
-    def __call__(
-        self, extenders: Sequence[Extender], pod: PodInfo, nodes: Sequence[NodeInfo]
-    ) -> list[Prioritized | ExtenderError]:
-        if sum(extender.is_prioritizer for extender in extenders) < 2:
-            return ask_in_turn(extenders, pod, nodes)
-        calls = [self._pool.submit(extender.prioritize, pod, nodes) for extender in extenders]
-        return [_outcome(call) for call in calls]
-
-
-def _outcome(call: Future[Prioritized]) -> Prioritized | ExtenderError:
-    try:
-        return call.result()
-    except ExtenderError as error:
-        return error

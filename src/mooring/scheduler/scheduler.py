@@ -29,7 +29,8 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.errors import ApiError, MooringError
-from mooring.extender.client import AskTogether, build_extenders
+from mooring.extender.ask_together import AskTogether
+from mooring.extender.client import build_extenders
 from mooring.framework.cluster_event import EventResource
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import Extender
