@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import base64
-import gc
 import gzip
 import logging
 import ssl
-import time
-import weakref
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,12 +16,9 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.config.load import config_from_dict
 from mooring.engine.extenders import Extenders
-from mooring.errors import ConfigError
 from mooring.extender import http_client
-from mooring.extender.breaker import CircuitBreaker
 from mooring.extender.client import HttpExtender, build_extenders
-from mooring.extender.objects import RawObjects, without_type
-from mooring.extender.payload import Payload, deflate
+from mooring.extender.objects import RawObjects
 from mooring.extender.serialized_nodes import SerializedNodes
 from mooring.extender.traffic import make_node, make_pod
 from mooring.framework.extender import ExtenderError
@@ -80,26 +73,6 @@ def test_a_connection_is_kept_and_a_stale_one_is_replaced(server: Script) -> Non
     connections = [asked.connection for asked in server.asked]
     assert connections[0] == connections[1] == connections[2] != connections[3]
     made.close()
-
-
-def test_what_an_answer_took_is_free_when_it_is_read(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[weakref.ref[Any]] = []
-
-    class Exchange(http_client._AnswerReader):
-        def __init__(self) -> None:
-            super().__init__()
-            made.append(weakref.ref(self))
-
-    monkeypatch.setattr(http_client, "_AnswerReader", Exchange)
-    server.say("/", {"raw": "x"})
-    connections = http_client.HttpClient(10)
-    gc.disable()
-    try:
-        assert connections.post(f"http://127.0.0.1:{server.port}/", b"{}").body == b"x"
-        assert [ref() for ref in made] == [None], "no circle that only the garbage collector would find"
-    finally:
-        gc.enable()
-        connections.close()
 
 
 @pytest.mark.parametrize(
@@ -204,40 +177,6 @@ def test_a_redirect_of_307_is_followed_with_the_body(server: Script) -> None:
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        pytest.param("ftp://a/b", 'Post "ftp://a/b/filter": unsupported protocol scheme "ftp"', id="another scheme"),
-        pytest.param("", 'Post "/filter": unsupported protocol scheme ""', id="no URL"),
-        pytest.param("http://a:PORT", 'Post "http://a:PORT/filter": invalid port ":PORT" after host', id="no port"),
-        pytest.param(
-            "http://nowhere.invalid",
-            'Post "http://nowhere.invalid/filter": dial tcp: lookup nowhere.invalid: no such host',
-            id="no such host",
-        ),
-    ],
-)
-def test_urls_that_lead_nowhere(url: str, said: str) -> None:
-    world = World()
-    config = config_from_dict({"extenders": [{"urlPrefix": url, "filterVerb": "filter"}]})
-    (made,) = build_extenders(config.extenders)
-    with pytest.raises(ExtenderError) as caught:
-        made.filter(world.pod, world.infos)
-    assert str(caught.value) == said
-
-
-def test_a_body_that_does_not_come_in_time(server: Script) -> None:
-    world = World()
-    made = extender(world, server.port, httpTimeout="200ms")
-    server.say("/ext/filter", {"raw": "{", "length": 50, "keep_open": True})
-    with pytest.raises(ExtenderError) as caught:
-        made.filter(world.pod, world.infos)
-    assert str(caught.value) == (
-        "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
-    )
-    made.close()
-
-
 def test_compressed_answers_are_read(server: Script) -> None:
     world = World()
     made = extender(world, server.port, nodeCacheCapable=True)
@@ -262,13 +201,6 @@ def test_large_bodies_are_compressed_for_others_who_said_so(server: Script, monk
     made.close()
 
 
-def test_pieces_compressed_one_by_one_are_one_valid_stream() -> None:
-    pieces = [b"a" * 1000, b"", b"b" * 10, bytes(range(256)) * 20]
-    kept = {pieces[0]: deflate(pieces[0])}
-    assert gzip.decompress(Payload(pieces, kept).gzipped()) == b"".join(pieces)
-    assert zlib.decompressobj(31).decompress(Payload((), {}).gzipped()) == b""
-
-
 def test_a_node_is_serialised_once_per_version(server: Script) -> None:
     world = World()
     calls: list[str] = []
@@ -290,30 +222,6 @@ def test_a_node_is_serialised_once_per_version(server: Script) -> None:
     assert sorted(calls)[1:3] == ["node-00001", "node-00001"] and len(calls) == 4
     assert changed in server.asked[-1].body["Nodes"]["items"]
     made.close()
-
-
-def test_kind_version_and_managed_fields_are_not_sent() -> None:
-    given = b'{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","managedFields":[{"x":1}]},"spec":{}}'
-    assert without_type(given) == b'{"metadata":{"name":"a"},"spec":{}}'
-
-
-def test_an_object_of_another_version_is_not_passed_off_as_this_one() -> None:
-    raw = RawObjects()
-    old = from_plain(Node, {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"podCIDR": "x"}})
-    raw.put(old, {"metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"podCIDR": "x"}})
-    assert b"podCIDR" in raw.node_json(old)
-    new = from_plain(Node, {"metadata": {"name": "a", "resourceVersion": "2"}})
-    assert b"podCIDR" not in raw.node_json(new) and b'"resourceVersion":"2"' in raw.node_json(new)
-    raw.forget(new)
-    assert len(raw) == 0
-
-
-def test_an_assumed_pod_is_sent_with_its_node() -> None:
-    raw = RawObjects()
-    decoded = raw.decoder(Pod)(b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1}}')
-    assert raw.pod_json(decoded) == b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1}}'
-    decoded.spec.node_name = "n"
-    assert raw.pod_json(decoded) == b'{"metadata":{"name":"p","resourceVersion":"1"},"spec":{"x":1,"nodeName":"n"}}'
 
 
 # ---- TLS -----------------------------------------------------------------------------------------------------------
@@ -376,61 +284,7 @@ def test_a_client_certificate_is_shown() -> None:
         made.close()
 
 
-@pytest.mark.parametrize(
-    ("tls", "said"),
-    [
-        pytest.param(
-            {"insecure": True, "caFile": "ca.pem"},
-            "couldn't build extenders: specifying a root certificates file with the insecure flag is not allowed",
-            id="a CA that would not be looked at",
-        ),
-        pytest.param(
-            {"caFile": "nowhere/ca.pem"},
-            "couldn't build extenders: tlsConfig.caFile: open nowhere/ca.pem: no such file or directory",
-            id="no such file",
-        ),
-        pytest.param(
-            {"caData": "aGVsbG8="},
-            "couldn't build extenders: unable to load root certificates: tlsConfig.caData has no certificate in "
-            "PEM form",
-            id="not a certificate",
-        ),
-    ],
-)
-def test_tls_settings_that_cannot_be_used(tls: dict[str, Any], said: str) -> None:
-    entry = {"urlPrefix": "https://a", "filterVerb": "f", "tlsConfig": tls}
-    with pytest.raises(ConfigError) as caught:
-        build_extenders(config_from_dict({"extenders": [entry]}).extenders)
-    assert str(caught.value) == said
-
-
 # ---- the breaker ---------------------------------------------------------------------------------------------------
-
-
-def test_the_breaker_opens_after_silence_tries_again_and_closes() -> None:
-    now = [0.0]
-    changes: list[bool] = []
-    breaker = CircuitBreaker("ext", lambda: now[0], failures=3, pause_s=5, on_change=lambda o, _: changes.append(o))
-    for _ in range(3):
-        breaker.enter()
-        breaker.silent("timeout")
-    assert breaker.is_open and changes == [True]
-    with pytest.raises(
-        ExtenderError, match='extender "ext" is not asked: 3 calls in a row got no answer, the last: timeout'
-    ):
-        breaker.enter()
-    now[0] = 5.0
-    breaker.enter()  # one may try
-    with pytest.raises(ExtenderError):
-        breaker.enter()  # but not two at a time
-    breaker.silent("timeout")
-    now[0] = 14.0
-    with pytest.raises(ExtenderError):
-        breaker.enter()  # the pause has doubled
-    now[0] = 15.0
-    breaker.enter()
-    breaker.answered()
-    assert not breaker.is_open and changes == [True, False]
 
 
 def test_a_dead_extender_is_left_alone_and_the_observer_hears_of_it() -> None:
@@ -471,15 +325,3 @@ def test_extenders_that_may_be_ignored_come_last() -> None:
     entries = [{"urlPrefix": f"http://{i}", "filterVerb": "f", "ignorable": i in (0, 2)} for i in range(4)]
     made = build_extenders(config_from_dict({"extenders": entries}).extenders)
     assert [each.name for each in made] == ["http://1", "http://3", "http://0", "http://2"]
-
-
-def test_idle_connections_do_not_grow_old(server: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    made = extender(world, server.port, nodeCacheCapable=True)
-    server.say("/ext/filter", ALL)
-    made.filter(world.pod, world.infos)
-    real = time.monotonic
-    monkeypatch.setattr(http_client.time, "monotonic", lambda: real() + 1000)
-    made.filter(world.pod, world.infos)
-    assert server.asked[0].connection != server.asked[1].connection
-    made.close()

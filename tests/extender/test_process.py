@@ -56,7 +56,7 @@ def url_and_ca(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
         (directory / name).write_bytes(data)
     command = [sys.executable, "-m", "mooring", "extender", "serve", str(directory / "ext.py"), "--port", "0"]
     command += ["--tls-cert-file", str(directory / "tls.crt"), "--tls-private-key-file", str(directory / "tls.key")]
-    process = subprocess.Popen([*command, "--timeout", "0.3", "--quiet"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--timeout", "4", "--quiet"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         ready, _, _ = select.select([process.stderr], [], [], 30)
@@ -103,7 +103,7 @@ def caller(world: World, url_and_ca: tuple[str, bytes]) -> Iterator[HttpExtender
     url, ca = url_and_ca
     verbs = {f"{verb}Verb": verb for verb in ("filter", "prioritize", "preempt", "bind")}
     tls = {"caData": base64.b64encode(ca).decode()}
-    entry = {"urlPrefix": url, "weight": 2, "enableHTTPS": True, "tlsConfig": tls, **verbs}
+    entry = {"urlPrefix": url, "weight": 2, "enableHTTPS": True, "tlsConfig": tls, "httpTimeout": "60s", **verbs}
     (made,) = build_extenders(config_from_dict({"extenders": [entry]}).extenders, world.raw)
     yield made
     made.close()
@@ -134,7 +134,7 @@ def test_preempt(world: World, caller: HttpExtender) -> None:
     ("verb", "pod", "said"),
     [
         pytest.param("filter", "raises", "filter raised RuntimeError: out of order", id="a filter that raises"),
-        pytest.param("filter", "blocks", "filter did not finish within 0.3 s", id="a filter that blocks"),
+        pytest.param("filter", "blocks", "filter did not finish within 4 s", id="a filter that blocks"),
         pytest.param("prioritize", "raises", "failed prioritize with extender at URL", id="a scorer that raises"),
         pytest.param("bind", "p", "bind raised PermissionError: default/p may not go to node-00001", id="no binding"),
     ],

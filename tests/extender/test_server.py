@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from scripted_server import make_certificate
 
-from mooring.errors import PluginError, UsageError
+from mooring.errors import UsageError
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
 from mooring.extender.server import ExtenderServer, Limits, timeout_for
@@ -109,67 +109,6 @@ async def test_names_only() -> None:
     assert whole["Nodes"]["items"] == NODES[1:] and whole["NodeNames"] is None
     assert by_name["FailedNodes"] == whole["FailedNodes"] == {NAMES[0]: "the first"}
     assert serve_object(Names, "test").settings.node_cache_capable
-
-
-async def test_one_reason_for_all_that_are_not_kept() -> None:
-    class Rest(Extender):
-        def filter(self, pod: Pod, nodes: list[Node]) -> Filtered:
-            return Filtered(nodes[:1], {NAMES[1]: "its own"}, {NAMES[2]: "for good"}, otherwise="the rest")
-
-    async with running(Rest) as (session, url):
-        _, answer = await post(session, f"{url}/filter", request())
-    assert answer["FailedNodes"] == {NAMES[1]: "its own", NAMES[3]: "the rest"}
-    assert answer["FailedAndUnresolvableNodes"] == {NAMES[2]: "for good"}
-
-
-@pytest.mark.parametrize("keep", [["a", "b", "b"], ["b", "a"]], ids=["some twice", "in another order"])
-def test_names_are_kept_as_they_are_given(keep: list[str]) -> None:
-    def filter(pod: Pod, nodes: list[str]) -> Filtered:
-        return Filtered(keep, otherwise="no")
-
-    module = type("Module", (), {"filter": staticmethod(filter)})()
-    body = json.dumps({"Pod": {}, "NodeNames": ["a", "b", "c"]}).encode()
-    answer = json.loads(serve_object(module, "test").verbs["filter"](body)[0])
-    assert (answer["NodeNames"], answer["FailedNodes"]) == (keep, {"c": "no"})
-
-
-async def test_names_that_were_not_offered_are_refused_with_and_without_a_reason_for_the_others() -> None:
-    for otherwise in ("", "no"):
-
-        class Strange(Extender):
-            reason = otherwise
-
-            def filter(self, pod: Pod, nodes: list[str]) -> Filtered:
-                return Filtered([*nodes, "x"], otherwise=self.reason)
-
-        async with running(Strange) as (session, url):
-            _, answer = await post(session, f"{url}/filter", request(by_name=True))
-        assert answer["Error"] == "filter keeps 'x', a node that was not offered"
-
-
-@pytest.mark.parametrize(
-    ("returned", "want"),
-    [
-        pytest.param([4, 3, 2, 1], [(NAMES[0], 4), (NAMES[1], 3), (NAMES[2], 2), (NAMES[3], 1)], id="a list"),
-        pytest.param({NAMES[2]: 7}, [(NAMES[2], 7)], id="a mapping"),
-        pytest.param([(NAMES[1], 5)], [(NAMES[1], 5)], id="pairs"),
-        pytest.param({}, [], id="nothing"),
-        pytest.param([1], "prioritize returned a list of 1; a mapping from node name to score, or", id="too short"),
-        pytest.param(7, "prioritize returned 7; a mapping", id="a number"),
-        pytest.param([True] * 4, "prioritize gives 'node-00000' True; a whole number", id="not numbers"),
-    ],
-)
-async def test_scores_for_all_nodes_at_once(returned: Any, want: Any) -> None:
-    class Scores(Extender):
-        def prioritize(self, pod: Pod, nodes: list[str]) -> Any:
-            return returned
-
-    async with running(Scores) as (session, url):
-        status, answer = await post(session, f"{url}/prioritize", request(by_name=True))
-    if status == 200:
-        assert [(each["Host"], each["Score"]) for each in answer] == want
-    else:
-        assert answer["Error"].startswith(want)
 
 
 class Blocked(Extender):
@@ -399,50 +338,3 @@ def test_server_certificates_that_cannot_be_used(tmp_path: Path, files: tuple[st
 @pytest.mark.parametrize(("text", "seconds"), [("", 4.5), ("2s", 1.8), ("1m", 54.0)])
 def test_a_handler_may_take_a_little_less_than_its_scheduler_waits(text: str, seconds: float) -> None:
     assert timeout_for(text) == pytest.approx(seconds)
-
-
-def test_plain_functions_async_ones_and_other_types() -> None:
-    async def filter(pod: dict[str, Any], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        await asyncio.sleep(0)
-        assert pod["spec"]["restartPolicy"] == "Always", "the whole object"
-        return [node for node in nodes if node["status"]["nodeInfo"]["osImage"] == "Linux"]
-
-    module = type("Module", (), {"filter": staticmethod(filter)})()
-    data, facts = serve_object(module, "test").verbs["filter"](request())
-    assert len(json.loads(data)["Nodes"]["items"]) == 4
-    assert (facts.pod, facts.nodes, facts.kept) == ("default/a", 4, 4)
-
-
-def nothing() -> None: ...
-
-
-def no_nodes(pod: Pod) -> bool:
-    return True
-
-
-def unreadable(pod: Pod, node: list[bytes] | list[int]) -> bool:
-    return True
-
-
-def no_weight(pod: Pod, node: Node) -> int:
-    return 0
-
-
-@pytest.mark.parametrize(
-    ("members", "said"),
-    [
-        pytest.param({}, "defines none of filter, prioritize, preempt, bind", id="no verb"),
-        pytest.param({"filter": no_nodes}, "its parameters should be (pod, node) or (pod, nodes)", id="no nodes"),
-        pytest.param({"bind": nothing}, "its parameter should be (binding)", id="nothing to bind"),
-        pytest.param({"filter": unreadable}, "a node cannot be read as", id="a type that no node can be"),
-        pytest.param({"prioritize": no_weight, "weight": 0}, "weight is 0; a number above 0", id="no weight"),
-        pytest.param({"filter": no_weight, "http_timeout": "2"}, 'a duration such as "2s"', id="no unit"),
-        pytest.param({"filter": no_weight, "http_timeout": "-2s"}, 'a duration such as "2s"', id="a time before now"),
-        pytest.param({"prioritize": no_weight, "managed_resources": "gpu"}, "a list of resource names", id="a name"),
-    ],
-)
-def test_what_is_wrong_with_an_extender_is_found_before_it_is_served(members: dict[str, Any], said: str) -> None:
-    made = {key: staticmethod(value) if callable(value) else value for key, value in members.items()}
-    with pytest.raises(PluginError) as caught:
-        serve_object(type("Module", (), made)(), "my_ext.py")
-    assert said in str(caught.value) and str(caught.value).startswith("my_ext.py: ")
