@@ -111,6 +111,12 @@ def _lesson_command(which: Lesson) -> click.Command:
         click.Option(["--text"], is_flag=True, help="Print the lesson's text."),
         click.Option(["--sandbox"], is_flag=True, help="No scenario: ten nodes and the scheduler, for your kubectl."),
         click.Option(
+            ["--write-kubeconfig"],
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="For --sandbox: where your kubectl finds it.  [default: a new directory]",
+        ),
+        click.Option(
             ["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead; creates nothing in it."
         ),
         click.Option(["--real-time"], is_flag=True, help="Let seconds be seconds."),
@@ -148,7 +154,7 @@ def _do(which: Lesson, chosen: dict[str, Any]) -> int:
         module = _load(Path(file)) if file else which.module("scheduler")
         with _blaming(Path(file) if file else which.source):
             if chosen["kubeconfig"] or chosen["sandbox"]:
-                _live(to, which, module, chosen["kubeconfig"])
+                _live(to, which, module, chosen["kubeconfig"], chosen["write_kubeconfig"])
             else:
                 _play(to, which, module, real_time=chosen["real_time"])
     return 0
@@ -181,15 +187,18 @@ def _play(to: Console, which: Lesson, module: ModuleType, *, real_time: bool) ->
         to.print(f"Then see what comes next: mooring learn diff {which.number} {which.number + 1}")
 
 
-def _live(to: Console, which: Lesson, module: ModuleType, kubeconfig: str | None) -> None:
+def _live(
+    to: Console, which: Lesson, module: ModuleType, kubeconfig: str | None, write_kubeconfig: Path | None
+) -> None:
     import asyncio
 
     from mooring.cli.learn_live import schedule_for, serve_sandbox
 
     tell = _teller(to)
-    asyncio.run(
-        schedule_for(to, tell, module, kubeconfig) if kubeconfig else serve_sandbox(to, tell, which.number, module)
-    )
+    if kubeconfig:
+        asyncio.run(schedule_for(to, tell, module, kubeconfig))
+    else:
+        asyncio.run(serve_sandbox(to, tell, which.number, module, write_kubeconfig))
 
 
 def _load(path: Path) -> ModuleType:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
 from rich.console import Console
 
+from mooring.cli.kubeconfig_place import kubeconfig_place
 from mooring.client.kubeconfig import find_config
 from mooring.client.rest import RestClient
 from mooring.lessons.classroom import SCHEDULER_NAME, Say, open_classroom
@@ -18,11 +18,12 @@ SANDBOX_NODES = 10
 ANSWER_WITHIN_S = 10.0
 
 
-async def serve_sandbox(to: Console, tell: Tell, number: int, module: ModuleType) -> None:
+async def serve_sandbox(
+    to: Console, tell: Tell, number: int, module: ModuleType, write_kubeconfig: Path | None = None
+) -> None:
     """Give the learner a cluster to play with; its kubeconfig is gone when this ends."""
     say = _since_now(tell)
-    with tempfile.TemporaryDirectory(prefix="mooring-lesson-") as folder, listening(say):
-        kubeconfig = Path(folder) / "kubeconfig"
+    with kubeconfig_place(write_kubeconfig) as kubeconfig, listening(say):
         async with open_classroom(module, say, kubeconfig=kubeconfig) as room:
             for i in range(SANDBOX_NODES):
                 room.node(f"node{i}")

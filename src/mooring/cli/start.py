@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.help import examples
+from mooring.cli.kubeconfig_place import kubeconfig_place
 from mooring.cli.story_options import (
     Place,
     Telling,
@@ -106,22 +105,11 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
             raise UsageError(f"--data-dir {data_dir}: {error.strerror or error}") from None
         if not os.access(data_dir, os.W_OK):
             raise UsageError(f"--data-dir {data_dir}: Permission denied; a directory that can be written to is needed")
-    if wanted is not None:
-        existed = wanted.exists()
-        try:
-            yield wanted
-        finally:
-            if not existed:
-                wanted.unlink(missing_ok=True)
-        return
-    if data_dir is not None:
+    if data_dir is not None and wanted is None:
         yield data_dir / "kubeconfig"
         return
-    temporary = Path(tempfile.mkdtemp(prefix="mooring-"))
-    try:
-        yield temporary / "kubeconfig"
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with kubeconfig_place(wanted) as path:
+        yield path
 
 
 class _Shown:

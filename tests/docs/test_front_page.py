@@ -1,0 +1,90 @@
+"""Every command of the front page works as it is pasted, and prints what the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from mooring.client.kubeconfig import find_config
+from mooring.client.rest import RestClient
+
+from .test_texts import Terminal
+from .texts import REPOSITORY, Step, follows, parts
+
+PAGE = REPOSITORY / "README.md"
+STEPS = [part for part in parts(PAGE.read_text(encoding="utf-8")) if isinstance(part, Step)]
+POD = "web-6c5f7d4-x2x9k"
+SCHEDULER_PORT = 10259
+
+
+async def create_the_pod_that_the_page_asks_about(kubeconfig: Path) -> None:
+    spec = {"containers": [{"name": "main", "image": "pause"}]}
+    async with RestClient(find_config(str(kubeconfig))) as client:
+        await client.create("/api/v1/namespaces", json.dumps({"metadata": {"name": "shop"}}).encode())
+        pod = json.dumps({"metadata": {"name": POD}, "spec": spec}).encode()
+        await client.create("/api/v1/namespaces/shop/pods", pod)
+
+
+def is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_the_commands_work_in_the_order_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a clone, beside a cluster that kubectl knows as ~/.kube/config."""
+    for name in ("examples", "tests"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    kubeconfig = tmp_path / ".kube" / "config"
+    kubeconfig.parent.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        terminal.type(f"mooring start --keep --nodes 2 --write-kubeconfig {kubeconfig} &")
+        asyncio.run(create_the_pod_that_the_page_asks_about(kubeconfig))
+        for step in STEPS:
+            command = re.sub(r"(?<= )~", str(tmp_path), step.command)
+            if command == "make start":
+                continue  # how a clone becomes an installation is tested where packaging is
+            if command.startswith("mooring run "):
+                if is_taken(SCHEDULER_PORT):
+                    continue  # by a scheduler of the machine that the tests run on
+                terminal.start(command, until="Serving securely")
+            elif command.startswith("mooring extender serve "):
+                terminal.type(f"{command} --port 0 &")
+            else:
+                printed = terminal.type(command)
+                if step.expected:
+                    assert follows(step.expected, printed.splitlines()), f"{command} printed:\n{printed}"
+    finally:
+        terminal.close()
+
+
+def test_the_page_leads_into_the_course() -> None:
+    assert "mooring learn 1" in [step.command for step in STEPS]
+
+
+def test_every_file_that_a_command_names_is_there() -> None:
+    named = [word for step in STEPS for word in step.command.split() if re.match(r"(examples|tests|docs)/", word)]
+    assert named and [word for word in named if not (REPOSITORY / word).exists()] == []
+
+
+@pytest.mark.parametrize("example", ["01-first-plugin", "02-explain"])
+def test_an_examples_commands_print_what_its_page_says(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = REPOSITORY / "examples" / example
+    monkeypatch.chdir(folder)
+    terminal = Terminal(dict(os.environ))
+    steps = [part for part in parts((folder / "README.md").read_text(encoding="utf-8")) if isinstance(part, Step)]
+    assert steps
+    for step in steps:
+        printed = terminal.type(step.command)
+        assert not step.expected or follows(step.expected, printed.splitlines()), f"{step.command} printed:\n{printed}"
