@@ -9,23 +9,14 @@ STAMP := $(VENV)/.installed
 .PHONY: start test check bench parity docs soak fuzz audit release clean
 .DEFAULT_GOAL := start
 
-# $(call install,EXTRAS): uv is used where it is there (it is faster); plain venv and pip do otherwise.
-define install
-	@if [ ! -x $(BIN)/python ]; then \
-	  if command -v uv >/dev/null 2>&1; then uv venv --seed --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi; \
-	fi
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '.[$(1)]'; \
-	 else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]'; fi
-	@touch $@
-endef
-
 # A scheduler needs less than its tests do: the first start does not wait for them.
 $(RUNTIME): pyproject.toml
-	$(call install,dra$(,)fast)
+	@PYTHON=$(PYTHON) scripts/install $(VENV) dra$(,)fast
+	@touch $@
 
 $(STAMP): pyproject.toml
-	$(call install,dev)
-	@touch $(RUNTIME)
+	@PYTHON=$(PYTHON) scripts/install $(VENV) dev 'with all that the tests need: a few minutes, once'
+	@touch $(RUNTIME) $@
 
 start: $(RUNTIME)  ## schedule a first pod and say why it went where it went
 	@$(BIN)/mooring start
