@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: start test check bench parity docs soak fuzz audit release clean
+.PHONY: start test check bench parity docs soak fuzz audit lock release clean
 .DEFAULT_GOAL := start
 
 # A scheduler needs less than its tests do: the first start does not wait for them.
@@ -51,9 +51,12 @@ fuzz: $(STAMP)  ## feed the parsers nonsense, 60 seconds each
 	$(BIN)/python scripts/fuzz --seconds 60
 
 audit: $(STAMP)  ## ask PyPI what is known about the pinned dependencies
-	$(BIN)/python scripts/audit.py --online
+	$(BIN)/pip-audit --require-hashes --disable-pip -r deploy/requirements.txt
 
-release: $(STAMP)  ## wheel, sdist, SBOM and checksums in dist/
+lock: $(STAMP)  ## pin what the container installs, with hashes; UPGRADE=--upgrade takes the newest versions
+	CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet $(UPGRADE) -o deploy/requirements.txt pyproject.toml
+
+release: $(STAMP)  ## wheel, sdist, changes, SBOM and checksums in dist/
 	PYTHON=$(BIN)/python scripts/release
 
 clean:

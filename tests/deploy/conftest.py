@@ -39,7 +39,7 @@ def kustomize() -> Callable[[str], list[Object]]:
 
 @pytest.fixture(scope="session")
 def render_chart() -> Callable[..., list[Object]]:
-    render = runpy.run_path(str(ROOT / "scripts" / "render_chart.py"))["render_chart"]
+    render = runpy.run_path(str(Path(__file__).parent / "helm_subset.py"))["render_chart"]
 
     def chart(**options: Any) -> list[Object]:
         objects: list[Object] = render(DEPLOY / "chart" / "mooring", **options)

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +170,6 @@ def test_the_chart_can_be_installed_twice(render_chart):
     assert names("a").isdisjoint(names("b"))
 
 
-def test_the_chart_is_rendered_from_the_command_line():
-    command = [sys.executable, str(ROOT / "scripts" / "render_chart.py"), "--namespace", "elsewhere"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    deployment = next(o for o in yaml.safe_load_all(done.stdout) if o["kind"] == "Deployment")
-    assert deployment["metadata"]["namespace"] == "elsewhere"
-
-
 def test_the_charts_roles_follow_the_lease_that_its_configuration_names(render_chart):
     lease = {"resourceNamespace": "leases", "resourceName": "kube-scheduler"}
     found = render_chart(release="r", namespace="infra", values={"config": {"leaderElection": lease}})
@@ -225,23 +216,6 @@ def test_helm_renders_the_chart_as_we_do(render_chart, values, tmp_path):
 
     helm = [o for o in yaml.safe_load_all(done.stdout) if o is not None]
     assert by_name(helm) == by_name(render_chart(release="r", namespace="infra", values=values))
-
-
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        pytest.param("- a", "a map is needed, found list", id="a list"),
-        pytest.param("image: {tag: null}", "no value 'tag'", id="a value removed that a template needs"),
-        pytest.param("a: [", "while parsing", id="no YAML"),
-    ],
-)
-def test_values_that_cannot_be_rendered_cost_one_line(text, what, tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text(text)
-    command = [sys.executable, str(ROOT / "scripts" / "render_chart.py"), "--values", str(file)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert done.stderr.startswith(f"render_chart: {file}: {what}")
 
 
 def test_every_manifest_says_the_version_of_the_package():

@@ -60,7 +60,7 @@ def test_the_wheel_says_what_it_is(packages):
         "deploy/Dockerfile",
         "deploy/base/kustomization.yaml",
         "docs/index.md",
-        "scripts/sbom.py",
+        "scripts/release",
         "src/mooring/py.typed",
         "tests/conftest.py",
     ],

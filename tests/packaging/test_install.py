@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,45 +16,6 @@ NO_LONGER_HERE = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONSTARTUP")
 def _clean_environment(home: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if key not in NO_LONGER_HERE}
     return {**kept, "HOME": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
-
-
-@pytest.fixture(scope="session")
-def installed(packages, tmp_path_factory) -> Path:
-    """An environment with the wheel and its runtime dependencies; skipped where the package index is out of reach."""
-    where = tmp_path_factory.mktemp("empty")
-    python = where / "bin" / "python"
-    uv = shutil.which("uv")
-    if uv:
-        steps = [
-            [uv, "venv", "--quiet", "--python", sys.executable, str(where)],
-            [uv, "pip", "install", "--quiet", "--python", str(python), str(packages.wheel)],
-        ]
-    else:
-        steps = [
-            [sys.executable, "-m", "venv", "--without-pip", str(where)],
-            [
-                sys.executable,
-                "-m",
-                "pip",
-                "--python",
-                str(python),
-                "install",
-                "-q",
-                "--no-compile",
-                str(packages.wheel),
-            ],
-        ]
-    for step in steps:
-        done = subprocess.run(step, check=False, capture_output=True, text=True, cwd=where)
-        if done.returncode and _is_out_of_reach(done.stderr):
-            pytest.skip("the package index is out of reach")
-        assert done.returncode == 0, done.stderr
-    return where
-
-
-def _is_out_of_reach(stderr: str) -> bool:
-    signs = ("NewConnectionError", "Temporary failure in name resolution", "Failed to fetch", "from versions: none")
-    return any(sign in stderr for sign in signs)
 
 
 def _run(where: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

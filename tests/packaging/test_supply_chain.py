@@ -1,9 +1,9 @@
-"""The bill of materials and the audit say what is true of this installation."""
+"""Pins, bill of materials and audit: the tools find everything that a container installs."""
 
 from __future__ import annotations
 
 import json
-import runpy
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,108 +11,104 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PINS = ROOT / "deploy" / "requirements.txt"
+TOOLS = Path(sys.executable).parent
 
 
-@pytest.fixture(scope="module")
-def sbom() -> dict:
-    return runpy.run_path(str(ROOT / "scripts" / "sbom.py"))
+def pinned() -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", PINS.read_text(), re.MULTILINE))
 
 
-def test_the_bill_lists_every_dependency_once_with_its_installed_version(sbom):
-    made = sbom["sbom"]()
-    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.5")
-    named = {entry["name"]: entry["version"] for entry in made["components"]}
-    assert len(named) == len(made["components"])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for line in project["dependencies"]:
-        name = sbom["canonical"](line.split(">")[0])
-        assert named[name] == metadata.version(name)
+def declared() -> list[Requirement]:
+    """What pyproject.toml asks for, with the extras that the container has."""
+    lines = list(PROJECT["project"]["dependencies"])
+    for extra in PROJECT["tool"]["pip-tools"]["extra"]:
+        lines += PROJECT["project"]["optional-dependencies"][extra]
+    return [Requirement(line) for line in lines]
 
 
-def test_extras_are_listed_only_when_asked_for(sbom):
-    pytest.importorskip("uvloop")
-    names = [{entry["name"] for entry in sbom["sbom"](extras)["components"]} for extras in ((), ("fast",))]
-    assert names[1] - names[0] == {"uvloop"}
+def needed() -> set[str]:
+    """Every distribution that mooring needs here, with the extras that the container has."""
+    todo = declared()
+    found: set[str] = set()
+    while todo:
+        requirement = todo.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found:
+            continue
+        found.add(name)
+        inner = [Requirement(line) for line in metadata.requires(name) or ()]
+        todo += [one for one in inner if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
 
 
-def test_the_dependencies_form_a_closed_graph(sbom):
-    made = sbom["sbom"]()
-    known = {entry["bom-ref"] for entry in made["components"]} | {made["metadata"]["component"]["bom-ref"]}
-    assert {entry["ref"] for entry in made["dependencies"]} == known
-    assert {ref for entry in made["dependencies"] for ref in entry["dependsOn"]} <= known
+def test_every_dependency_is_pinned_and_nothing_else():
+    try:
+        assert pinned().keys() == needed()
+    except metadata.PackageNotFoundError as missing:
+        pytest.skip(f"{missing.name} is not installed")
 
 
-def test_the_same_installation_gives_the_same_bytes():
-    command = [sys.executable, str(ROOT / "scripts" / "sbom.py")]
-    first, second = (subprocess.run(command, check=True, capture_output=True).stdout for _ in range(2))
-    assert first == second
-    assert json.loads(first)["serialNumber"].startswith("urn:uuid:")
+def test_every_pin_is_allowed():
+    pins = pinned()
+    for requirement in declared():
+        assert pins[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
-def test_nothing_that_is_installed_pinned_or_allowed_is_too_old():
-    assert runpy.run_path(str(ROOT / "scripts" / "audit.py"))["problems"]() == []
+def test_every_pin_has_hashes_and_says_nothing_of_a_machine():
+    """pip checks the files it installs against them; one line without a hash would make it refuse all."""
+    text = PINS.read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    assert [line.split()[0] for line in lines if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", line)] == []
+    assert not re.search(r"://|--index-url|--find-links|--trusted-host", text)
 
 
-def test_something_too_old_is_noticed(tmp_path, monkeypatch):
-    audit = runpy.run_path(str(ROOT / "scripts" / "audit.py"))
-    for folder in ("scripts", "deploy"):
-        (tmp_path / folder).mkdir()
-    for name in ("scripts/sbom.py", "scripts/minimum_versions.toml", "pyproject.toml"):
-        (tmp_path / name).write_text((ROOT / name).read_text())
-    (tmp_path / "deploy" / "requirements.txt").write_text("idna==3.6\n")
-    monkeypatch.setitem(audit["problems"].__globals__, "ROOT", tmp_path)
-    assert audit["problems"]() == ["idna 3.6 is pinned; 3.7 fixes CVE-2024-3651 (quadratic time)"]
+def test_the_container_installs_by_hash():
+    assert "--require-hashes" in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
-def _release(version: str, *vulnerabilities: dict) -> dict:
-    return {"info": {"version": version}, "vulnerabilities": list(vulnerabilities)}
+def test_the_audit_looks_at_every_pin():
+    """Without asking anybody: a dry run says how many it would ask about."""
+    command = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "/pip-audit " in line)
+    arguments = command.split("/pip-audit ")[1].split()
+    done = subprocess.run(
+        [TOOLS / "pip-audit", "--dry-run", "--progress-spinner=off", *arguments],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"would have audited {len(pinned())} packages" in done.stderr
 
 
-KNOWN = {"id": "PYSEC-1", "fixed_in": ["2.0", "1.9.1"], "withdrawn": None}
-
-
-@pytest.mark.parametrize(
-    ("pages", "want"),
-    [
-        pytest.param({"/pypi/a/1.9/json": _release("1.9")}, [], id="nothing is known"),
-        pytest.param(
-            {"/pypi/a/1.9/json": _release("1.9", KNOWN)},
-            ["a 1.9 is pinned; PYSEC-1 is fixed in 2.0, 1.9.1"],
-            id="something is known",
-        ),
-        pytest.param(
-            {"/pypi/a/1.9/json": _release("1.9", {**KNOWN, "fixed_in": []})},
-            ["a 1.9 is pinned; PYSEC-1 is fixed in no version yet"],
-            id="something that nobody has fixed",
-        ),
-        pytest.param(
-            {"/pypi/a/1.9/json": _release("1.9", {**KNOWN, "withdrawn": "2024-01-01"})}, [], id="a withdrawn advisory"
-        ),
-        pytest.param(
-            {"/pypi/a/json": _release("1.9", KNOWN)},
-            ["a 1.9 is pinned; PYSEC-1 is fixed in 2.0, 1.9.1"],
-            id="only the newest release has a page and it is this one",
-        ),
-        pytest.param({"/pypi/a/json": _release("2.0")}, None, id="the page of another release proves nothing"),
-        pytest.param({}, None, id="no page"),
-    ],
-)
-def test_what_pypi_says_about_a_release(pages, want):
-    audit = runpy.run_path(str(ROOT / "scripts" / "audit.py"))
-    assert audit["vulnerabilities"]("a", "1.9", pages.get) == want
-
-
-def test_what_pypi_is_silent_about_is_not_counted_as_good():
-    audit = runpy.run_path(str(ROOT / "scripts" / "audit.py"))
-    pages = {"/pypi/a/1/json": _release("1", KNOWN), "/pypi/b/json": _release("9")}
-    asked, found, silent = audit["online"]([("a", "1"), ("b", "1")], pages.get)
-    assert (asked, len(found), silent) == (["a 1"], 1, ["b 1"])
-
-
-def test_the_audit_says_how_old_its_list_is():
-    command = [sys.executable, str(ROOT / "scripts" / "audit.py")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    until = tomllib.loads((ROOT / "scripts" / "minimum_versions.toml").read_text())["until"]
-    assert done.returncode == 0 and f"until {until}" in done.stdout
+def test_the_bill_of_an_environment_lists_what_is_in_it(installed, tmp_path):
+    """The environment of the wheel stands in for the one that ``scripts/release`` makes of the pins."""
+    (site,) = (installed / "lib").glob("python3*/site-packages")
+    there = {canonicalize_name(found.name): found.version for found in metadata.distributions(path=[str(site)])}
+    command = next(line for line in (ROOT / "scripts" / "release").read_text().splitlines() if "/cyclonedx-py" in line)
+    arguments = command.split('/cyclonedx-py" ')[1].split()[:-1]
+    bills = []
+    for name in ("first", "second"):
+        arguments[arguments.index("-o") + 1] = str(tmp_path / name)
+        subprocess.run(
+            [TOOLS / "cyclonedx-py", *arguments, installed / "bin" / "python"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        )
+        bills.append((tmp_path / name).read_bytes())
+    assert bills[0] == bills[1], "the same environment gives the same bytes"
+    bill = json.loads(bills[0])
+    assert bill["bomFormat"] == "CycloneDX"
+    listed = {canonicalize_name(entry["name"]): entry["version"] for entry in bill["components"]}
+    assert {**listed, "mooring": PROJECT["project"]["version"]} == there
+    (root,) = [entry for entry in bill["dependencies"] if entry["ref"] == bill["metadata"]["component"]["bom-ref"]]
+    assert {canonicalize_name(ref.split("==")[0]) for ref in root["dependsOn"]} == {
+        canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]
+    }

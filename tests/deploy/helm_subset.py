@@ -1,6 +1,4 @@
-"""Prints the chart's objects where there is no Helm: what ``helm template`` would print.
-
-    python scripts/render_chart.py --namespace kube-system | kubectl apply --dry-run=client -f -
+"""Renders the chart where there is no Helm, for the tests: the objects that ``helm template`` would print.
 
 It knows the part of Helm's template language that our chart uses, and keeps the chart that simple: pipelines of paths,
 ``include``, ``toYaml``, ``quote``, ``default`` and ``nindent``; ``if``, ``range`` and ``define``; ``{{-`` and ``-}}``
@@ -9,11 +7,9 @@ trim white space. Anything else raises.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,28 +151,3 @@ def render_chart(
         text = renderer.render(parse(template.read_text()), dot)
         objects += [document for document in yaml.safe_load_all(text) if document is not None]
     return objects
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--release", default="mooring", help="the release's name (default: mooring)")
-    parser.add_argument("--namespace", default="kube-system", help="the release's namespace (default: kube-system)")
-    parser.add_argument("--values", type=Path, help="a YAML file with values of your own")
-    arguments = parser.parse_args()
-    chart = Path(__file__).parents[1] / "deploy" / "chart" / "mooring"
-    try:
-        values = yaml.safe_load(arguments.values.read_text()) if arguments.values else None
-        if not isinstance(values, dict | None):
-            raise ValueError(f"a map is needed, found {type(values).__name__}")
-        objects = render_chart(chart, release=arguments.release, namespace=arguments.namespace, values=values)
-    except (OSError, yaml.YAMLError, ValueError, KeyError, TypeError) as error:
-        where = arguments.values or "values.yaml"
-        what = f"no value {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-        print(f"render_chart: {where}: {what}", file=sys.stderr)
-        return 2
-    yaml.safe_dump_all(objects, sys.stdout, sort_keys=False)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
