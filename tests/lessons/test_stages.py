@@ -14,7 +14,7 @@ import pytest
 
 from mooring.lessons.classroom import Classroom, open_classroom
 from mooring.lessons.course import LESSONS, Lesson, lesson, listening, play
-from mooring.lessons.virtual_time import run_virtual
+from mooring.sim.virtual_time import run_virtual
 
 STAGES = [pytest.param(one, id=f"lesson {one.number}") for one in LESSONS]
 
@@ -24,7 +24,7 @@ def attend(module: types.ModuleType, story: Callable[[Classroom], Awaitable[None
         async with open_classroom(module) as room:
             await story(room)
 
-    run_virtual(main())
+    run_virtual(main(), has_sockets=True)
 
 
 # ---- what each lesson promises ---------------------------------------------------------------------------------

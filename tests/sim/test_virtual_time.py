@@ -49,6 +49,37 @@ def test_a_story_that_waits_for_nothing_is_found_out() -> None:
         run_virtual(main())
 
 
+def test_time_stands_still_while_bytes_travel_over_a_socket() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line)
+            await writer.drain()
+        writer.close()
+
+    async def main() -> float:
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(60):  # a timer that is waiting to be jumped to
+            for _ in range(200):
+                writer.write(b"hello\n")
+                assert await reader.readline() == b"hello\n"
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main(), has_sockets=True) == 0.0
+
+
+def test_a_thread_is_waited_for() -> None:
+    async def main() -> str:
+        return await asyncio.to_thread(lambda: "done")
+
+    assert run_virtual(main(), has_sockets=True) == "done"
+
+
 def test_threads_are_calls() -> None:
     async def main() -> tuple[int, float]:
         found = await asyncio.to_thread(sum, [1, 2])

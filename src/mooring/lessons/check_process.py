@@ -15,7 +15,7 @@ from pathlib import Path
 from mooring.lessons.checking import Report, Result, describe, write
 from mooring.lessons.classroom import Missing, look_over, open_classroom
 from mooring.lessons.course import Lesson, lesson
-from mooring.lessons.virtual_time import run_virtual
+from mooring.sim.virtual_time import run_virtual
 
 MAX_OUTPUT_BYTES = 16 << 20
 MAX_MEMORY_BYTES = 4 << 30
@@ -85,7 +85,7 @@ def _check_module(
 
         missing = ""
         try:
-            run_virtual(attend())
+            run_virtual(attend(), has_sockets=True)
         except Missing as error:
             missing = str(error)
         except Exception as error:

@@ -22,10 +22,9 @@ from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.controlplane.storage.store import Event
-from mooring.lessons.virtual_time import LoopClock
+from mooring.sim.virtual_time import LoopClock
 
 SCHEDULER_NAME = "mooring-lesson"
-FIRST_DAY_S = 1_767_225_600.0  # 2026-01-01: lessons start on the same day everywhere
 SEED = 7
 _PODS, _NODES, _EVENTS = by_resource("pods"), by_resource("nodes"), by_resource("events")
 _PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
@@ -246,7 +245,7 @@ async def open_classroom(
         also_plain=is_open,
         kubeconfig_path=kubeconfig,
         faults=faults,
-        clock=None if is_open else LoopClock(FIRST_DAY_S),
+        clock=None if is_open else LoopClock(asyncio.get_running_loop()),
         rng=random.Random(SEED),
         default_tolerations=False,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mooring.errors import UsageError
 from mooring.lessons.classroom import Say, SchedulerLog, open_classroom
-from mooring.lessons.virtual_time import run_virtual
+from mooring.sim.virtual_time import run_virtual
 
 HERE = Path(__file__).parent
 
@@ -105,4 +105,4 @@ def play(
     if real_time:
         asyncio.run(main())
     else:
-        run_virtual(main())
+        run_virtual(main(), has_sockets=True)

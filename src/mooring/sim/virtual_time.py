@@ -1,7 +1,7 @@
 """Virtual time: an event loop whose clock jumps to the next timer as soon as nothing is left to do.
 
 Everything that sleeps, waits with a timeout or sets a timer through asyncio runs unchanged, only without the waiting:
-five minutes pass in the time it takes to do the work in them. As long as nobody talks to another process, two runs
+five minutes pass in the time it takes to do the work in them. As long as a program talks to no other process, two runs
 do the same things in the same order.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from mooring.errors import MooringError
@@ -19,32 +19,64 @@ T = TypeVar("T")
 
 EPOCH_S = 1_767_225_600.0
 """When every story in virtual time begins: 2026-01-01T00:00:00Z, so that two runs write the same timestamps."""
+GRACE_S = 0.003
+"""With sockets: real seconds that the kernel gets to carry bytes from one to another before time jumps."""
+PATIENCE_S = 0.05
+"""With sockets: real seconds between two looks when there is no timer at all, because a thread is at work."""
 
 
 class NothingLeft(MooringError):
-    """Somebody waits, and there is no timer, no task and no message that could ever wake them."""
+    """A task waits, and there is no timer, no other task and no message that could ever wake it."""
 
 
-class _JumpingSelector(selectors.SelectSelector):
-    """Where a loop would sleep until its next timer, the time of that timer has come."""
+class _JumpingSelector(selectors.BaseSelector):
+    """Asks a real selector for sockets, and moves the clock where a loop would sleep until its next timer."""
 
-    now_s = 0.0
+    def __init__(self, *, has_sockets: bool) -> None:
+        self._real = selectors.DefaultSelector()
+        self._has_sockets = has_sockets
+        self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if ready or (timeout is not None and timeout <= 0):
-            return ready
-        if timeout is None:
-            raise NothingLeft("the story is stuck: somebody waits, and nothing is left that could happen")
-        self.now_s += timeout
+        if timeout is not None and timeout <= 0:
+            return self._real.select(0)
+        if self._has_sockets:
+            ready = self._real.select(PATIENCE_S if timeout is None else GRACE_S)
+        else:
+            ready = self._real.select(0)
+            if timeout is None and not ready:
+                raise NothingLeft("the story is stuck: a task waits, and nothing is left that could happen")
+        if not ready and timeout is not None:
+            self.now_s += timeout
         return ready
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+    def close(self) -> None:
+        self._real.close()
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An asyncio loop in virtual time; ``time`` begins at 0."""
+    """An asyncio loop in virtual time; ``time`` begins at 0.
 
-    def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
+    Without sockets a thread's work is done at once, in the loop: how quick a thread is must not matter to a story, and
+    a story that waits for nothing is found out. With sockets, client and server may talk over them inside this loop,
+    and threads are threads.
+    """
+
+    def __init__(self, *, has_sockets: bool = False) -> None:
+        self._jumping = _JumpingSelector(has_sockets=has_sockets)
+        self._has_sockets = has_sockets
         super().__init__(self._jumping)
 
     def time(self) -> float:
@@ -53,7 +85,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Call at once instead of in a thread: how quick a thread is must not matter to a story."""
+        if self._has_sockets:
+            return super().run_in_executor(executor, func, *args)
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -77,7 +110,7 @@ class LoopClock:
         return self._loop.time()
 
 
-def run_virtual(main: Coroutine[Any, Any, T]) -> T:
+def run_virtual(main: Coroutine[Any, Any, T], *, has_sockets: bool = False) -> T:
     """Run a coroutine to its end in virtual time, like ``asyncio.run``."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(has_sockets=has_sockets)) as runner:
         return runner.run(main)
