@@ -23,7 +23,7 @@ from mooring.devices import cel, pools
 from mooring.engine import promises, row_cache
 from mooring.plugins import image_locality, pod_topology_spread, trial_columns
 from mooring.queue import heap, unschedulable
-from mooring.scheduler.scheduler import Options, Scheduler
+from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 from mooring.state import change_log, node_table, pod_index, pod_info, term_index
 from mooring.testing import bound, make_node, make_object, make_pod

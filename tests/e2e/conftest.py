@@ -19,8 +19,8 @@ from mooring.config.load import config_from_dict
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
 from mooring.errors import ApiError
+from mooring.scheduler.assembly import Options
 from mooring.scheduler.live import LiveScheduler
-from mooring.scheduler.scheduler import Options
 
 EXTERNAL = os.environ.get("MOORING_E2E_KUBECONFIG", "")
 WAIT_S = 20.0

@@ -12,7 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS
 from mooring.plugins.in_tree import in_tree_registry
-from mooring.scheduler.scheduler import Options
+from mooring.scheduler.assembly import Options
 from mooring.scheduler.time_limits import TimeLimits
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ from mooring.framework.interfaces import PreFilterResult, PreFlight
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS, Status
 from mooring.plugins.in_tree import in_tree_registry
-from mooring.scheduler.scheduler import Options
+from mooring.scheduler.assembly import Options
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,7 @@ import pytest
 
 from mooring.config.features import Features
 from mooring.errors import ApiError
-from mooring.scheduler.scheduler import Options
+from mooring.scheduler.assembly import Options
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,7 @@ from mooring.api.core import Pod, PodStatus
 from mooring.api.meta import ObjectMeta
 from mooring.client.errors import NotFound, ServerError
 from mooring.clock import VirtualClock
-from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.observer import Observers
 from mooring.scheduler.preemption_executor import Preemption, PreemptionExecutor
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.state.cluster import Cluster
@@ -45,7 +45,7 @@ class Stage:
             self.waiting,
             self.pre_binding,
             self.pods,
-            SchedulerMetrics(),
+            Observers(),
             VirtualClock(0),
             nominated_pods=lambda node: nominated,
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),

@@ -25,7 +25,7 @@ from mooring.client.kinds import NODES, PODS
 from mooring.client.pool import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
-from mooring.scheduler.scheduler import Options, Scheduler
+from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 
 ELSEWHERE = "elsewhere"  # a cordoned node on which only another scheduler places pods
@@ -165,9 +165,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             Options(clock=self.clock, rng=random.Random(0)),
         )
         self.informers = {"pods": Informer(None, PODS), "nodes": Informer(None, NODES)}
-        handlers = self.scheduler.handlers
         for informer in self.informers.values():
-            informer.add_handler(handlers.put, handlers.update, handlers.delete)
+            informer.add_handler(self.scheduler.put, self.scheduler.update, self.scheduler.delete)
 
     def go(self, work):
         async def step():

@@ -15,7 +15,7 @@ import random
 import re
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -189,6 +189,7 @@ class EventRecorder:
         self._tasks: list[asyncio.Task[None]] = []
         self._last_nanoseconds = 0
         self._said_dropped_at = float("-inf")
+        self.observers: Sequence[Callable[[ObjectReference, str, str], None]] = ()  # told each reason and note
         self.dropped = 0
         self.written = 0
         self.failed = 0
@@ -205,6 +206,8 @@ class EventRecorder:
         related: ObjectReference | None = None,
     ) -> None:
         """Note an event. Called from the hot path: no I/O, no encoding."""
+        for tell in self.observers:
+            tell(regarding, reason, note)
         now = self._clock.now()
         instance = f"{controller}-{self._hostname}"
         key = (type, action, reason, controller, regarding, related)

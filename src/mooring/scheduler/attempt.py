@@ -58,6 +58,11 @@ class Failure:
             is_fit_error=True,
         )
 
+    @staticmethod
+    def of_error(error: Exception) -> Failure:
+        """Something broke that should not have."""
+        return Failure(SCHEDULER_ERROR, f"{type(error).__name__}: {error}")
+
     @property
     def is_rejection(self) -> bool:
         return self.reason == UNSCHEDULABLE

@@ -3,90 +3,76 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from mooring.api.core import Pod
 from mooring.clock import Clock
-from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
-from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.observe.observer import Observers
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import Placement
 from mooring.scheduler.meters import Meters
+from mooring.scheduler.pre_binding import PreBinding
+from mooring.scheduler.status_patch import StatusPatches, status_patch
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 
 log = get_logger("mooring.scheduler.binding")
 _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
-Nominate = Callable[[Placement], "asyncio.Future[None]"]
-
-
-class PreBinding:
-    """A pod whose volumes or devices are just being bound; a more important pod may stop that."""
-
-    __slots__ = ("_is_over", "_task", "stopped_by")
-
-    def __init__(self, task: asyncio.Task[Status]) -> None:
-        self._task = task
-        self._is_over = False
-        self.stopped_by = ""
-
-    def cancel(self, why: str) -> bool:
-        """Stop it; false if it is too late for that."""
-        if self._is_over or self._task.done():
-            return False
-        self.stopped_by = why
-        self._task.cancel()
-        return True
-
-    def finish(self) -> bool:
-        """Pre-binding is done: from now on it cannot be stopped. False if it was."""
-        self._is_over = True
-        return not self.stopped_by
-
 
 class BindingCycle:
-    """Runs binding cycles. What became of a pod is told to ``on_failure``; a success needs nobody's help."""
+    """Runs binding cycles. What became of a pod is told to ``on_failure``; a success needs nobody's help.
+
+    ``pods`` is what the watch last said of every pod, by ``namespace/name``. ``done`` and ``activate`` are the queue's.
+    """
 
     def __init__(
         self,
-        queue: SchedulingQueue,
         waiting_pods: WaitingPods,
+        patches: StatusPatches,
+        pods: Mapping[str, Pod],
         recorder: EventRecorder,
+        observers: Observers,
         meters: Meters,
         clock: Clock,
         pre_binding: dict[str, PreBinding],
         *,
-        nominate: Nominate,
+        done: Callable[[str], None],
+        activate: Callable[[Iterable[Pod]], None],
         on_failure: Callable[[Placement, Status, bool], None],
         nominates_in_advance: bool = True,  # the gate NominatedNodeNameForExpectation
         is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._queue = queue
         self._waiting_pods = waiting_pods
+        self._patches = patches
+        self._pods = pods
         self._recorder = recorder
+        self._observers = observers
         self._meters = meters
         self._clock = clock
-        self._nominate = nominate
+        self._pre_binding = pre_binding  # by uid
+        self._done = done
+        self._activate = activate
         self._on_failure = on_failure
         self._nominates_in_advance = nominates_in_advance
         self._is_fenced = is_fenced
-        self._pre_binding = pre_binding  # by uid
 
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
-        self._meters.bindings.inc()
+        for tell in self._observers.binding:
+            tell(placement.info)
         try:
             status, on_node = await self._attempt(placement)
         except Exception as error:  # our own mistake: it costs this pod an attempt
             log.error(error, "Unexpected error in a binding cycle", pod=placement.info.key)
             status, on_node = Status.error(f"{type(error).__name__}: {error}"), False
         finally:
-            self._meters.bindings.dec()
+            for tell in self._observers.binding_ended:
+                tell(placement.info)
             if placement.waiting is not None:
                 self._waiting_pods.remove(placement.pod.uid)
         if not status.is_success:
@@ -103,8 +89,7 @@ class BindingCycle:
             status = await self._wait_on_permit(placement)
             if not status.is_success:
                 return status, True
-        uid = placement.pod.uid
-        self._queue.done(uid)  # what fails from here on is retried after backoff, whatever happens in the cluster
+        self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
         if groups:
             started = self._clock.monotonic()
             status = await self._pre_bind(placement, groups)
@@ -122,6 +107,15 @@ class BindingCycle:
             self._finish(placement)
         return status, False
 
+    async def _nominate(self, placement: Placement) -> None:
+        """Tell everybody which node a pod will get whose binding takes a while."""
+        pod = self._pods.get(placement.info.key)
+        if pod is None or pod.uid != placement.pod.uid:
+            return
+        patch = status_patch(pod, self._clock.now(), nominated_node=placement.node_name)
+        if patch is not None:
+            await self._patches.send(pod, patch)
+
     async def _wait_on_permit(self, placement: Placement) -> Status:
         assert placement.waiting is not None
         if _v4:
@@ -129,8 +123,8 @@ class BindingCycle:
         started = self._clock.monotonic()
         status = await placement.waiting.verdict()
         self._waiting_pods.remove(placement.pod.uid)
-        waited_s = self._clock.monotonic() - started
-        self._meters.metrics.permit_wait_duration.labels(CODE_NAMES[status.code]).observe(waited_s)
+        for tell in self._observers.waited:
+            tell(placement.info, status.code, self._clock.monotonic() - started)
         if status.is_success or status.is_rejected:
             return status
         return Status(Code.ERROR, (f"waiting on permit for pod: {status.message}",), status.plugin)
@@ -191,14 +185,13 @@ class BindingCycle:
             note=f"Successfully assigned {info.key} to {placement.node_name}",
             controller=placement.profile.scheduler_name,
         )
-        now = self._clock.monotonic()
-        self._meters.profile(placement.profile.scheduler_name).attempt("scheduled", now - placement.started)
-        self._meters.scheduled(info, now)
+        took_s = self._clock.monotonic() - placement.started
+        for tell in self._observers.bound:
+            tell(info, placement.profile, placement.node_name, took_s)
         plugin_calls.post_bind(placement)
-        activated = placement.decision.state.read(PODS_TO_ACTIVATE)
+        activated = plugin_calls.pods_to_activate(placement)
         if activated:
-            with contextlib.suppress(AttributeError):
-                self._queue.activate(activated.values())
+            self._activate(activated)
 
     def _time(self, point: str, placement: Placement, status: Status, started: float) -> None:
         meters = self._meters.profile(placement.profile.scheduler_name)

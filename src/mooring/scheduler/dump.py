@@ -8,7 +8,7 @@ from typing import Any
 from mooring.api.core import Node
 from mooring.api.times import format_time
 from mooring.client.informer import InformerSet
-from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.assembly import Scheduler
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 

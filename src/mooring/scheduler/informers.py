@@ -21,13 +21,19 @@ from mooring.framework.cluster_event import EventResource
 
 
 class Listener(Protocol):
-    """Who wants to hear of objects: the scheduler, or its event handlers alone."""
+    """Who wants to hear of objects: the scheduler."""
 
     def put(self, obj: Object) -> None: ...
 
     def update(self, old: Object, new: Object) -> None: ...
 
     def delete(self, obj: Object) -> None: ...
+
+
+def kinds_for(resources: Iterable[EventResource]) -> list[ResourceKind[Any]]:
+    """The kinds that a scheduler watches whose plugins want to hear of these resources."""
+    wanted = set(resources)
+    return [*SCHEDULER_KINDS, *(kind for resource, kind in EXTRA_KINDS.items() if resource in wanted)]
 
 
 def connect(
@@ -39,11 +45,10 @@ def connect(
 ) -> None:
     """Have every kind that the scheduler needs watched, and the listener told.
 
-    ``resources`` are what plugins want to hear of: some kinds are watched only then. ``raw`` keeps pods and nodes as
-    they come, for extenders that want them whole.
+    ``resources`` are what plugins want to hear of. ``raw`` keeps pods and nodes as they come, for extenders that want
+    them whole.
     """
-    extra = (EXTRA_KINDS[resource] for resource in EXTRA_KINDS if resource in set(resources))
-    for kind in dict.fromkeys((*SCHEDULER_KINDS, *extra)):
+    for kind in kinds_for(resources):
         if raw is not None and kind in (PODS, NODES):
             kept = replace(kind, decode=raw.decoder(Pod if kind is PODS else Node), decode_event=None, share=None)
             informers.add(kept).add_handler(listener.put, listener.update, _after(listener.delete, raw.forget))

@@ -12,9 +12,9 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.observe.events import EventRecorder
+from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.extender_calls import extender_calls
 from mooring.scheduler.informers import connect
-from mooring.scheduler.scheduler import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 
 COMPONENT = "mooring"

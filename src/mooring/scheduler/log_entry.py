@@ -1,15 +1,36 @@
-"""A Decision as a line of the decision log."""
+"""The decision log's observer: a sample of the decisions becomes lines of the log."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from mooring.api.times import format_micro_time
+from mooring.clock import Clock, SystemClock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
+from mooring.observe.decision_log import DecisionLog
+from mooring.observe.observer import SchedulerObserver
+from mooring.queue.queued_pod import QueuedPodInfo
 
 MAX_NODES = 5
 """How many nodes' scores and reasons a line holds; the best first."""
+
+
+class LoggedDecisions(SchedulerObserver):
+    """Writes a sample of the decisions to a log."""
+
+    def __init__(self, log: DecisionLog, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock or SystemClock()
+        self._is_sampled = False  # the decision that is being made
+
+    def wants_detail(self) -> bool:
+        self._is_sampled = self._log.is_sampled()
+        return self._is_sampled
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        if self._is_sampled:
+            self._log.record(log_entry(decision, profile, info.attempts, self._clock.now(), seconds))
 
 
 def log_entry(decision: Decision, profile: Profile, attempt: int, now: float, seconds: float) -> dict[str, Any]:

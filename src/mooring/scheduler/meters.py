@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
+from mooring.engine.decision import Decision
 from mooring.framework.extension_points import METRIC_NAMES
 from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.metrics import CounterChild, GaugeChild, HistogramChild
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
+from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.scheduler.attempt import UNSCHEDULABLE
 from mooring.state.cluster import Cluster
 
 SAMPLED = 10
@@ -178,14 +183,14 @@ class ProfileGates:
         return self._profile.timer if self._asked % SAMPLED == 1 else None
 
 
-class Meters:
-    """All metrics of the loop; the queue's recorder, too."""
+class Meters(SchedulerObserver):
+    """All metrics of a scheduler: hears what happens in it, and is the queue's recorder."""
 
     wants_hint_durations = True
 
     def __init__(self, metrics: SchedulerMetrics, clock: Clock | None = None) -> None:
         self.metrics = metrics
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._events: dict[str, HistogramChild] = {}
         self._profiles: dict[str, ProfileMeters] = {}
         self._gates: dict[str, ProfileGates] = {}
@@ -194,8 +199,12 @@ class Meters:
         self._in_flight: dict[str, GaugeChild] = {}
         self._sli: dict[int, HistogramChild] = {}
         self._hints: dict[tuple[str, str, str], HistogramChild] = {}
-        self.algorithm: Callable[[float], None] = metrics.scheduling_algorithm_duration.observe
-        self.bindings = metrics.goroutines.labels("binding")
+        self._bind_children()
+
+    def _bind_children(self) -> None:
+        """Look up the children of metrics that every pod updates."""
+        self.algorithm: Callable[[float], None] = self.metrics.scheduling_algorithm_duration.observe
+        self._bindings = self.metrics.goroutines.labels("binding")
 
     def profile(self, name: str) -> ProfileMeters:
         meters = self._profiles.get(name)
@@ -203,8 +212,22 @@ class Meters:
             meters = self._profiles[name] = ProfileMeters(self.metrics, name, self._clock)
         return meters
 
-    def scheduled(self, info: QueuedPodInfo, now: float) -> None:
-        """A pod is bound; ``now`` is the monotonic time."""
+    # ---- what the scheduler tells ------------------------------------------------------------------------------
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        self.algorithm(seconds)
+
+    def waited(self, info: QueuedPodInfo, code: Code, seconds: float) -> None:
+        self.metrics.permit_wait_duration.labels(CODE_NAMES[code]).observe(seconds)
+
+    def binding(self, info: QueuedPodInfo) -> None:
+        self._bindings.inc()
+
+    def binding_ended(self, info: QueuedPodInfo) -> None:
+        self._bindings.dec()
+
+    def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
+        self.profile(profile.scheduler_name).attempt("scheduled", seconds)
         metrics = self.metrics
         metrics.pod_scheduling_attempts.observe(info.attempts)
         if info.initial_attempt_timestamp is not None:
@@ -212,9 +235,21 @@ class Meters:
             child = self._sli.get(number)
             if child is None:
                 child = self._sli[number] = metrics.pod_scheduling_sli_duration.labels(sli_attempts_label(number))
-            child.observe(now - info.initial_attempt_timestamp)
+            child.observe(self._clock.monotonic() - info.initial_attempt_timestamp)
         if info.was_flushed:
             metrics.pod_scheduled_after_flush.inc()
+
+    def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
+        result = "unschedulable" if reason == UNSCHEDULABLE else "error"
+        self.profile(profile.scheduler_name).attempt(result, seconds)
+
+    def preempting(self, preemptor: Pod, node_name: str, victims: int) -> None:
+        self.metrics.preemption_victims.observe(victims)
+
+    def preempted(self, preemptor: Pod, node_name: str, seconds: float) -> None:
+        # Upstream's label says success in any case.
+        self.metrics.preemption_goroutines_duration.labels("success").observe(seconds)
+        self.metrics.preemption_goroutines_execution.labels("success").inc()
 
     def timed_out(self, what: str) -> None:
         """An attempt, or a plugin's call, did not end in time."""
@@ -259,7 +294,7 @@ class Meters:
         self._sli.clear()
         self._hints.clear()
         self._events.clear()
-        self.bindings = self.metrics.goroutines.labels("binding")
+        self._bind_children()
 
     # ---- what the event handlers tell --------------------------------------------------------------------------
 

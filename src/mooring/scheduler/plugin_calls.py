@@ -7,7 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from mooring.api.core import Pod
 from mooring.engine.decision import Decision
+from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.guarded import CycleError
 from mooring.framework.interfaces import PreFlight
@@ -54,6 +56,18 @@ def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
             return Status(Code.ERROR, (text + status.message,), plugin.name), {}
         waits[plugin.name] = seconds
     return SUCCESS, waits
+
+
+def pods_to_activate(placement: Placement) -> list[Pod]:
+    """Take the pods out of the cycle's state that its plugins want to be tried at once."""
+    asked: dict[str, Pod] = placement.decision.state.read(PODS_TO_ACTIVATE)
+    if not asked:
+        return []
+    pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
+    if len(pods) != len(asked):
+        log.error("A plugin asked to activate something that is not a Pod pod=%s", placement.info.key)
+    asked.clear()
+    return pods
 
 
 def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:

@@ -12,9 +12,9 @@ from mooring.clock import Clock
 from mooring.errors import ApiError
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
-from mooring.observe.metrics import SchedulerMetrics
-from mooring.scheduler.binding import PreBinding
-from mooring.scheduler.status_patch import Patch, disruption_target, status_patch
+from mooring.observe.observer import Observers
+from mooring.scheduler.pre_binding import PreBinding
+from mooring.scheduler.status_patch import StatusWriter, disruption_target, status_patch
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 from mooring.state.pod_info import PodInfo
@@ -23,10 +23,8 @@ log = get_logger("mooring.scheduler.preemption")
 PARALLEL = 16
 
 
-class PodWriter(Protocol):
+class PodWriter(StatusWriter, Protocol):
     """The part of the writer that evicting needs; a refusal raises ApiError."""
-
-    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
 
     async def delete_pod(self, pod: Pod) -> None: ...
 
@@ -54,7 +52,7 @@ class PreemptionExecutor:
         waiting_pods: WaitingPods,
         pre_binding: Mapping[str, PreBinding],
         pods: Mapping[str, Pod],
-        metrics: SchedulerMetrics,
+        observers: Observers,
         clock: Clock,
         *,
         nominated_pods: Callable[[str], Iterable[PodInfo]],
@@ -67,7 +65,7 @@ class PreemptionExecutor:
         self._waiting_pods = waiting_pods
         self._pre_binding = pre_binding
         self._pods = pods
-        self._metrics = metrics
+        self._observers = observers
         self._clock = clock
         self._nominated_pods = nominated_pods
         self._activate = activate
@@ -90,7 +88,7 @@ class PreemptionExecutor:
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         if not alive:
             return
-        self._metrics.preemption_victims.observe(len(victims))
+        self._begin(preemption, victims)
         self._running[preemption.preemptor.uid] = ""
         self._spawn(self._run(preemption, alive))
 
@@ -99,12 +97,16 @@ class PreemptionExecutor:
 
         All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
         """
-        self._metrics.preemption_victims.observe(len(victims))
+        self._begin(preemption, victims)
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         problem = await self._evict_together(preemption, alive)
         if problem is None:
             await self._clear_nominations(preemption)
         return problem
+
+    def _begin(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
+        for tell in self._observers.preempting:
+            tell(preemption.preemptor, preemption.node_name, len(victims))
 
     async def _run(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         started = self._clock.monotonic()
@@ -120,9 +122,8 @@ class PreemptionExecutor:
             is_done = await self._evict_all(preemption, victims) and cleared
         finally:
             self._running.pop(preemption.preemptor.uid, None)
-            # Upstream's label says success in any case.
-            self._metrics.preemption_goroutines_duration.labels("success").observe(self._clock.monotonic() - started)
-            self._metrics.preemption_goroutines_execution.labels("success").inc()
+            for tell in self._observers.preempted:
+                tell(preemption.preemptor, preemption.node_name, self._clock.monotonic() - started)
             if not is_done or self._came_too_late(preemption, victims):
                 self._activate([preemption.preemptor])
         log.v(2).info(
@@ -195,12 +196,9 @@ class PreemptionExecutor:
                     return None
                 log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
                 return error
-            log.v(2).info(
-                "Preemptor Pod preempted victim Pod",
-                preemptor=preemptor.key,
-                victim=pod.key,
-                node=node_name,
-            )
+            log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
+        for tell in self._observers.evicted:
+            tell(preemptor, pod, node_name)
         self._recorder.record(
             reference_to(pod),
             type="Normal",

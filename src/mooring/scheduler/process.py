@@ -17,13 +17,14 @@ from mooring.client.rest import RestClient, user_agent
 from mooring.config.features import GATES
 from mooring.observe.decision_log import DecisionLog
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.scheduler.assembly import Options
 from mooring.scheduler.control import Control
 from mooring.scheduler.dump import dump
 from mooring.scheduler.leader_election import LeaseLost
 from mooring.scheduler.lifeline import Lifeline, run_in
 from mooring.scheduler.live import COMPONENT, LiveScheduler
+from mooring.scheduler.log_entry import LoggedDecisions
 from mooring.scheduler.reload import ConfigReloader
-from mooring.scheduler.scheduler import Options
 from mooring.scheduler.serving import EndpointServer
 from mooring.scheduler.settings import Settings, load_configuration
 
@@ -71,7 +72,7 @@ class SchedulerProcess:
             features=settings.features,
             registry=settings.registry,
             pod_max_in_unschedulable_pods_s=settings.flags.seconds("pod-max-in-unschedulable-pods-duration"),
-            decision_log=decision_log,
+            observers=() if decision_log is None else (LoggedDecisions(decision_log),),
             plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
             attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
             is_fenced=self._is_fenced,

@@ -6,16 +6,55 @@ A condition that is the pod's first is sent whole. With others there, only what 
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Protocol
 
 from mooring.api.core import Pod
 from mooring.api.meta import Condition
 from mooring.api.times import format_time
+from mooring.errors import ApiError
+from mooring.observe.logs import get_logger
+from mooring.scheduler.tasks import Tasks
+
+log = get_logger("mooring.scheduler")
 
 Patch = dict[str, Any]
 
 POD_SCHEDULED = "PodScheduled"
 DISRUPTION_TARGET = "DisruptionTarget"
+
+
+class StatusWriter(Protocol):
+    """The part of the writer that patches need; a refusal raises ApiError."""
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
+
+
+class StatusPatches:
+    """Sends patches of pods' status in the background. Those of one pod keep their order."""
+
+    def __init__(self, writer: StatusWriter, tasks: Tasks) -> None:
+        self._writer = writer
+        self._tasks = tasks
+        self._last: dict[str, asyncio.Future[Any]] = {}  # by uid
+
+    def send(self, pod: Pod, patch: Patch) -> asyncio.Future[None]:
+        """Send a patch after those that the pod is still waiting for."""
+        before = self._last.get(pod.uid)
+        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before))
+        return task
+
+    async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await self._writer.patch_pod_status(pod.namespace, pod.name, patch)
+        except ApiError as error:
+            if error.code != 404:
+                log.error(error, "Error updating pod", pod=pod.key)
+        finally:
+            if self._last.get(pod.uid) is asyncio.current_task():
+                del self._last[pod.uid]
 
 
 def status_patch(

@@ -1,81 +1,70 @@
-"""The live scheduler with a narrator listening, and the store as its source of events where there is no network."""
+"""A narrator that observes the live scheduler, and the store as its source of objects where there is no network."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mooring.api.codec import KINDS, decode
 from mooring.api.meta import Object
-from mooring.client.informer import InformerSet
-from mooring.client.kinds import SCHEDULER_KINDS
+from mooring.client.watch import ResourceKind
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
 from mooring.engine.decision import Decision
 from mooring.framework.runtime import Profile
-from mooring.framework.status import Status
-from mooring.observe.decision_log import DecisionLog
-from mooring.observe.events import EventRecorder, ObjectReference
+from mooring.observe.events import ObjectReference
+from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.scheduler.attempt import Failure, Placement
-from mooring.scheduler.event_handlers import EventHandlers
-from mooring.scheduler.scheduler import Scheduler
+from mooring.scheduler.informers import Listener
 from mooring.sim.narration import Narrator
 
 
-class EveryDecision(DecisionLog):
-    """Asks for every decision in full, and writes nothing: the narrator is told by the scheduler itself."""
+class Narration(SchedulerObserver):
+    """Lets a narrator tell what a scheduler does."""
 
     def __init__(self, narrator: Narrator) -> None:
         self._narrator = narrator
 
-    def is_sampled(self) -> bool:
+    def wants_detail(self) -> bool:
         return self._narrator.wants_decisions
 
-    def record(self, entry: object) -> None:
-        pass
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        self._narrator.decided(decision, info.attempts)
 
+    def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
+        self._narrator.waits_on_permit(info.pod_info.pod, node_name, plugins)
 
-class NarratedScheduler(Scheduler):
-    """The scheduler, telling a narrator what it decides. It decides nothing differently."""
+    def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
+        self._narrator.failed_after_decision(info.pod_info.pod, message)
 
-    narrator: Narrator
-
-    def listen(self, narrator: Narrator) -> None:
-        self.narrator = narrator
-        self.queue.on_move = narrator.moved
-
-    def _place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
-        self.narrator.decided(decision, info.attempts)
-        super()._place(info, profile, decision, started)
-        waiting = self.waiting_pods.get(info.uid)
-        if waiting is not None:
-            self.narrator.waits_on_permit(waiting.pod.pod, waiting.node_name, waiting.pending_plugins)
-
-    def _refused(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
-        self.narrator.decided(decision, info.attempts)
-        super()._refused(info, profile, decision, started)
-
-    def _binding_failed(self, placement: Placement, status: Status, on_node: bool) -> None:
-        if not self._is_aborted:
-            message = Failure.of_status(status, on_node=on_node).message
-            self.narrator.failed_after_decision(placement.pod.pod, message)
-        super()._binding_failed(placement, status, on_node)
-
-
-class NarratedRecorder(EventRecorder):
-    """Writes events, and tells them."""
-
-    narrator: Narrator
-
-    def record(
-        self, regarding: ObjectReference, *, type: str, reason: str, action: str, note: str, **rest: Any
-    ) -> None:
+    def event(self, regarding: ObjectReference, reason: str, note: str) -> None:
         space = "" if regarding.namespace in ("", "default") else f"{regarding.namespace}/"
-        self.narrator.event(space + regarding.name, reason, note)
-        super().record(regarding, type=type, reason=reason, action=action, note=note, **rest)
+        self._narrator.event(space + regarding.name, reason, note)
+
+    def moved(self, info: QueuedPodInfo, place: str, event: str, cause: Object | None) -> None:
+        self._narrator.moved(info, place, event, cause)
+
+
+class Told:
+    """Passes objects on to the scheduler; the narrator hears of each change first."""
+
+    def __init__(self, scheduler: Listener, narrator: Narrator) -> None:
+        self._scheduler, self._narrator = scheduler, narrator
+
+    def put(self, obj: Object) -> None:
+        tell(self._narrator, None, obj)
+        self._scheduler.put(obj)
+
+    def update(self, old: Object | None, new: Object) -> None:
+        tell(self._narrator, old, new)
+        self._scheduler.put(new)
+
+    def delete(self, obj: Object) -> None:
+        if type(obj).__name__ not in _UNTOLD:
+            self._narrator.left(obj)
+        self._scheduler.delete(obj)
 
 
 class StoreFeed:
@@ -85,9 +74,9 @@ class StoreFeed:
     it is the same each time.
     """
 
-    def __init__(self, store: Store, handlers: EventHandlers, narrator: Narrator) -> None:
-        self._store, self._handlers, self._narrator = store, handlers, narrator
-        self._kinds = [by_resource(kind.name) for kind in SCHEDULER_KINDS]
+    def __init__(self, store: Store, kinds: Iterable[ResourceKind[Any]], listener: Told) -> None:
+        self._store, self._listener = store, listener
+        self._kinds = [by_resource(kind.name) for kind in kinds]
         self._known: dict[tuple[str, str], Object] = {}
         self._events: deque[Event] = deque()
         self._turn: asyncio.Handle | None = None
@@ -125,14 +114,12 @@ class StoreFeed:
         key = (entry.kind.resource, entry.key)
         old = self._known.get(key)
         self._known[key] = obj
-        tell(self._narrator, old, obj)
-        self._handlers.put(obj)
+        self._listener.update(old, obj)
 
     def _remove(self, entry: Entry) -> None:
         obj: Object = decode(KINDS[entry.kind.kind], entry.raw)
         known = self._known.pop((entry.kind.resource, entry.key), None)
-        self._narrator.left(known or obj)
-        self._handlers.delete(obj)
+        self._listener.delete(known or obj)
 
 
 _UNTOLD = frozenset(("Namespace", "CSINode", "VolumeAttachment"))
@@ -145,15 +132,3 @@ def tell(narrator: Narrator, old: Object | None, new: Object) -> None:
         narrator.came(new)
     else:
         narrator.changed(old, new)
-
-
-def connect(informers: InformerSet, handlers: EventHandlers, narrator: Narrator) -> None:
-    """Have every kind that the scheduler needs watched; the narrator hears of each change before the scheduler."""
-    for kind in SCHEDULER_KINDS:
-        informer = informers.add(kind)
-        informer.add_handler(
-            lambda new: tell(narrator, None, new),
-            lambda old, new: tell(narrator, old, new),
-            lambda old: None if type(old).__name__ in _UNTOLD else narrator.left(old),
-        )
-        informer.add_handler(handlers.put, handlers.update, handlers.delete)

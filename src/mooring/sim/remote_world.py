@@ -18,8 +18,8 @@ from mooring.controlplane.registry.catalog import NODES, PODS, STORED
 from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.core import EVENTS
 from mooring.errors import ApiError
+from mooring.scheduler.assembly import Scheduler
 from mooring.sim.backend import Backend, Object, Ref, kind_of
-from mooring.sim.narrated import NarratedScheduler
 from mooring.sim.real_control_plane import RealControlPlane
 from mooring.sim.remote_api import RemoteApi
 from mooring.sim.runner import SYNC_TIMEOUT_S, Settings, World, feed_by_watching
@@ -59,7 +59,7 @@ class KubernetesWorld(World):
             self._stack.callback(part.stop)
         return client
 
-    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         await feed_by_watching(self._stack, scheduler, client, self.narrator)
 
 
@@ -123,7 +123,7 @@ class ExistingWorld(World):
                 profile["schedulerName"] = OUR_NAME
         return {**config, "profiles": profiles}
 
-    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         await feed_by_watching(self._stack, scheduler, client, self.narrator)
 
 

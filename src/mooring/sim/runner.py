@@ -23,13 +23,16 @@ from mooring.controlplane.server import ControlPlane
 from mooring.errors import ApiError, MooringError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_plugins
+from mooring.observe.events import EventRecorder
 from mooring.plugins.in_tree import in_tree_registry
+from mooring.scheduler.assembly import Options as SchedulerOptions
+from mooring.scheduler.assembly import Scheduler
 from mooring.scheduler.dump import queue_content
-from mooring.scheduler.scheduler import Options as SchedulerOptions
+from mooring.scheduler.informers import connect, kinds_for
 from mooring.scheduler.writer import ApiWriter
 from mooring.sim.backend import Backend
 from mooring.sim.in_process import InProcessClient
-from mooring.sim.narrated import EveryDecision, NarratedRecorder, NarratedScheduler, StoreFeed, connect
+from mooring.sim.narrated import Narration, StoreFeed, Told
 from mooring.sim.narration import NORMAL, Narrator
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
@@ -106,7 +109,7 @@ class World(ABC):
         """Start the control plane; what it opens is closed by ``_stack``."""
 
     @abstractmethod
-    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         """Let the scheduler know what is there, and keep it up to date."""
 
     def _backend(self, client: RestClient) -> Backend:
@@ -133,21 +136,17 @@ class World(ABC):
 
     async def _start_scheduler(self, client: RestClient) -> None:
         rng = random.Random(self._settings.seed)
-        recorder = NarratedRecorder(
-            client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng
-        )
-        recorder.narrator = self.narrator
+        recorder = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
         extenders = self._scenario.extenders if self._scenario is not None else ()
         options = SchedulerOptions(
             registry=registry_for(self._scenario),
             clock=self.clock,
             rng=rng,
-            decision_log=EveryDecision(self.narrator),
+            observers=(Narration(self.narrator),),
             extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario))
-        scheduler = NarratedScheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
-        scheduler.listen(self.narrator)
+        scheduler = Scheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
         await recorder.start()
         self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)
         await self._feed(scheduler, client)
@@ -156,7 +155,7 @@ class World(ABC):
         self.scheduler = scheduler
 
     @staticmethod
-    async def _stop_scheduler(scheduler: NarratedScheduler, task: asyncio.Task[None]) -> None:
+    async def _stop_scheduler(scheduler: Scheduler, task: asyncio.Task[None]) -> None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await scheduler.abort()
@@ -242,10 +241,11 @@ class EmbeddedWorld(World):
 
         self._stack.push_async_callback(stop)
 
-    async def _feed(self, scheduler: NarratedScheduler, client: RestClient) -> None:
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         self.plane.handlers.pages["/debug/queue"] = lambda: queue_content(scheduler)  # for ``mooring queue``
         if self.is_virtual:
-            feed = StoreFeed(self.plane.store, scheduler.handlers, self.narrator)
+            kinds = kinds_for(scheduler.resources)
+            feed = StoreFeed(self.plane.store, kinds, Told(scheduler, self.narrator))
             feed.start()
             self._stack.callback(feed.stop)
         else:
@@ -253,11 +253,11 @@ class EmbeddedWorld(World):
 
 
 async def feed_by_watching(
-    stack: contextlib.AsyncExitStack, scheduler: NarratedScheduler, client: RestClient, narrator: Narrator
+    stack: contextlib.AsyncExitStack, scheduler: Scheduler, client: RestClient, narrator: Narrator
 ) -> None:
     """Feed a scheduler from informers, as on a cluster."""
     informers = InformerSet(client)
-    connect(informers, scheduler.handlers, narrator)
+    connect(informers, Told(scheduler, narrator), resources=scheduler.resources)
     informers.start()
     stack.push_async_callback(informers.stop)
     if not await informers.wait_for_sync(SYNC_TIMEOUT_S):

@@ -20,8 +20,8 @@ from mooring.client.kubeconfig import load_kubeconfig
 from mooring.config.features import GATES, Features
 from mooring.config.load import default_config, load_config_file
 from mooring.errors import MooringError
+from mooring.scheduler.assembly import Options
 from mooring.scheduler.live import LiveScheduler
-from mooring.scheduler.scheduler import Options
 
 T = TypeVar("T")
 SETTLE_S, SETTLE_STEP_S = 120.0, 0.01

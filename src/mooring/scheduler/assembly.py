@@ -1,0 +1,329 @@
+"""The scheduler put together: cluster, queue, plugins, loop, bindings, evictions, and what each needs of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.clock import Clock, SystemClock
+from mooring.config.features import DEFAULT_FEATURES, Features
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.engine.build import Built, build
+from mooring.errors import MooringError
+from mooring.extender.ask_together import AskTogether
+from mooring.extender.client import build_extenders
+from mooring.framework.cluster_event import EventResource
+from mooring.framework.extender import Extender
+from mooring.framework.handle import Handle
+from mooring.framework.handle import Writer as BindWriter
+from mooring.framework.registry import Registry
+from mooring.framework.runtime import Profile
+from mooring.observe.events import EventRecorder
+from mooring.observe.logs import get_logger
+from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.observer import Observers, SchedulerObserver
+from mooring.queue.nominator import QueueNominator
+from mooring.queue.profile import QueueProfile, from_runtime
+from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
+from mooring.scheduler.binding import BindingCycle
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.scheduler.failure import Failures
+from mooring.scheduler.loop import SchedulingLoop
+from mooring.scheduler.meters import Meters
+from mooring.scheduler.pre_binding import PreBinding
+from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
+from mooring.scheduler.status_patch import StatusPatches
+from mooring.scheduler.tasks import Tasks
+from mooring.scheduler.time_limits import TimeLimits, limit_plugins
+from mooring.scheduler.turnstile import Turnstile
+from mooring.scheduler.waiting_pods import WaitingPods
+from mooring.state.cluster import Cluster
+
+log = get_logger("mooring.scheduler")
+
+
+class Writer(BindWriter, PodWriter, Protocol):
+    """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more where they are used."""
+
+
+@dataclass(slots=True)
+class Options:
+    """What does not come from the configuration file."""
+
+    features: Features = DEFAULT_FEATURES
+    registry: Registry | None = None
+    pod_max_in_unschedulable_pods_s: float = 300.0
+    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = lambda config: build_extenders(
+        config.extenders
+    )
+    observers: Sequence[SchedulerObserver] = ()  # beside the metrics
+    plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
+    attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether the lease is somebody else's
+    metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
+    clock: Clock = field(default_factory=SystemClock)
+    rng: random.Random = field(default_factory=random.Random)
+
+
+class Scheduler:
+    """Everything between the watches and the writes; ``run`` is the loop.
+
+    Informers call ``put``, ``update`` and ``delete``: there is no other way in. While a decision is being made in
+    another thread, what they say waits. ``make_writer`` is given what the watch last said of every pod, by
+    ``namespace/name``.
+    """
+
+    def __init__(
+        self,
+        config: KubeSchedulerConfiguration,
+        make_writer: Callable[[dict[str, Pod]], Writer],
+        recorder: EventRecorder,
+        options: Options | None = None,
+    ) -> None:
+        self.options = options = options or Options()
+        self.config = config
+        self.cluster = Cluster()
+        self.waiting_pods = WaitingPods()
+        self.pods: dict[str, Pod] = {}
+        self.meters = Meters(options.metrics, options.clock)
+        self._clock = clock = options.clock
+        self._writer = make_writer(self.pods)
+        self._tasks = Tasks(clock)
+        self._turnstile = turnstile = Turnstile()
+        self._nominator = QueueNominator(known=self.pods.get)
+        observers = Observers((self.meters, *options.observers))
+        options.limits.on_timeout = self.meters.timed_out
+        if observers.event:
+            recorder.observers = observers.event
+        pre_binding: dict[str, PreBinding] = {}
+        wake = asyncio.Event()
+        self.preemptions = PreemptionExecutor(
+            self._writer,
+            recorder,
+            self.waiting_pods,
+            pre_binding,
+            self.pods,
+            observers,
+            clock,
+            nominated_pods=self._nominator.nominated_pods,
+            activate=lambda pods: turnstile(self.queue.activate, pods),
+            is_gated=self._is_gated_by,
+            spawn=self._tasks.spawn,
+        )
+        built = self._build(config, None)
+        self.queue = queue = SchedulingQueue(
+            _queue_profiles(built),
+            clock,
+            options=self._queue_options(config),
+            recorder=self.meters,
+            nominator=self._nominator,
+        )
+        patches = StatusPatches(self._writer, self._tasks)
+        failures = Failures(
+            self.cluster,
+            queue,
+            self.pods,
+            patches,
+            self.preemptions,
+            recorder,
+            observers,
+            self._tasks,
+            turnstile,
+            clock,
+            wake=wake.set,
+            evicts_in_background=options.features["SchedulerAsyncPreemption"],
+        )
+        self.binding = BindingCycle(
+            self.waiting_pods,
+            patches,
+            self.pods,
+            recorder,
+            observers,
+            self.meters,
+            clock,
+            pre_binding,
+            done=lambda uid: turnstile(queue.done, uid),
+            activate=lambda pods: turnstile(queue.activate, pods),
+            on_failure=lambda *failure: turnstile(failures.binding_failed, *failure),
+            nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
+            is_fenced=options.is_fenced,
+        )
+        self._loop = SchedulingLoop(
+            built,
+            self.cluster,
+            queue,
+            self.pods,
+            self.waiting_pods,
+            self.binding,
+            failures,
+            observers,
+            self._tasks,
+            turnstile,
+            options.limits,
+            clock,
+            wake,
+            attempt_timeout_s=options.attempt_timeout_s,
+            on_cut_off=self._start_afresh,
+        )
+        queue.on_ready = wake.set
+        if observers.moved:
+            queue.on_move = lambda *move: _tell_all(observers.moved, move)
+        self._handlers = EventHandlers(
+            self.cluster,
+            queue,
+            reject_waiting_pod=self.waiting_pods.reject_deleted,
+            declared_features=options.features["NodeDeclaredFeatures"],
+            gang_scheduling=EventResource.POD_GROUP in self.resources,
+            pods=self.pods,
+            observer=self.meters.event_handled,
+            clock=clock,
+        )
+        self.meters.follow(queue, self.cluster)
+
+    # ---- what informers call -----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed."""
+        self._turnstile(self._handlers.put, obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self._turnstile(self._handlers.put, new)
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone."""
+        self._turnstile(self._handlers.delete, obj)
+
+    # ---- at work -----------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Schedule until cancelled; what is on its way then goes on: see ``finish`` and ``abort``."""
+        await self._loop.run()
+
+    @property
+    def schedule_one(self) -> Callable[..., None]:
+        """Try one pod that was popped from the queue; for those who are a loop themselves."""
+        return self._loop.schedule_one
+
+    @property
+    def decisions(self) -> int:
+        """How many attempts were made."""
+        return self._loop.decisions
+
+    @property
+    def in_flight(self) -> int:
+        """How many bindings and other writes are under way."""
+        return len(self._tasks)
+
+    async def drain(self, timeout_s: float) -> bool:
+        """Wait for bindings and other writes under way; false if that takes too long."""
+        return await self._tasks.drain(timeout_s)
+
+    async def finish(self, timeout_s: float) -> bool:
+        """End cleanly: what is being written is waited for, pods that wait on permit are left to the next scheduler."""
+        for waiting in self.waiting_pods.all():
+            waiting.abandon()
+        return await self._tasks.drain(timeout_s)
+
+    async def abort(self) -> None:
+        """Stop everything under way at once: the lease is lost, and another replica may be binding the same pods."""
+        await self._tasks.abort()
+
+    def close(self) -> None:
+        """Close the connections to extenders; one that is asked once more opens another."""
+        for extender in self._loop.built.handle.extenders:
+            close = getattr(extender, "close", None)
+            if close is not None:
+                close()
+
+    # ---- configuration -----------------------------------------------------------------------------------------
+
+    @property
+    def profiles(self) -> dict[str, Profile]:
+        return self._loop.built.profiles
+
+    @property
+    def resources(self) -> set[EventResource]:
+        """The kinds that plugins of some profile want to hear of."""
+        return {hint.event.resource for profile in _queue_profiles(self._loop.built) for hint in profile.hints}
+
+    def reload(self, config: KubeSchedulerConfiguration) -> None:
+        """Go on with another configuration, or raise ConfigError and go on with the old one.
+
+        Pods that are being bound are bound by the profiles that decided.
+        """
+        built = self._build(config, self._loop.built)
+        self.config = config
+        self._turnstile(self._take_over, built, True)
+
+    def _start_afresh(self) -> None:
+        """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
+        try:
+            built = self._build(self.config, self._loop.built)
+        except MooringError as error:
+            log.error(error, "Plugins could not be made anew after an attempt ran out of time")
+            return
+        self._take_over(built, False)
+
+    def _take_over(self, built: Built, is_changed: bool) -> None:
+        self.close()
+        self._loop.built = built
+        self.queue.replace_profiles(_queue_profiles(built), wake=is_changed)
+        if is_changed:
+            self._handlers.take_in_pending()
+
+    def _build(self, config: KubeSchedulerConfiguration, before: Built | None) -> Built:
+        def prepare(handle: Handle) -> None:
+            handle.writer = self._writer
+            handle.preemptions = self.preemptions
+            handle.waiting_pods = self.waiting_pods
+            handle.pods = self.pods
+            handle.meters = self.meters.profile
+            handle.pick = self.options.rng.randrange
+            if before is not None:
+                handle.devices = before.handle.devices  # knows what is promised to pods that are being bound
+
+        built = build(
+            config,
+            self.cluster,
+            clock=self._clock,
+            nominator=self._nominator,
+            registry=self.options.registry,
+            features=self.options.features,
+            prepare=prepare,
+            extenders=self.options.extenders(config),
+            ask_all=AskTogether(),
+        )
+        for name, profile in built.profiles.items():
+            profile.observer = self.meters.profile(name)
+            limit_plugins(profile, self.options.limits, self.options.plugin_timeout_s)
+        return built
+
+    def _queue_options(self, config: KubeSchedulerConfiguration) -> QueueOptions:
+        features = self.options.features
+        return QueueOptions(
+            pod_initial_backoff_s=config.pod_initial_backoff_seconds,
+            pod_max_backoff_s=config.pod_max_backoff_seconds,
+            pod_max_in_unschedulable_pods_s=self.options.pod_max_in_unschedulable_pods_s,
+            pop_from_backoff=features["SchedulerPopFromBackoffQ"],
+            generic_workload=features["GenericWorkload"],
+        )
+
+    def _is_gated_by(self, pod: Pod, plugin: str) -> bool:
+        info = self.queue.get(pod.key)
+        return info is not None and info.uid == pod.uid and info.gating_plugin == plugin
+
+
+def _queue_profiles(built: Built) -> list[QueueProfile]:
+    has_extenders = bool(built.handle.extenders)
+    return [from_runtime(profile, has_extenders=has_extenders) for profile in built.profiles.values()]
+
+
+def _tell_all(listeners: Sequence[Callable[..., None]], what: tuple[object, ...]) -> None:
+    for tell in listeners:
+        tell(*what)

@@ -1,0 +1,221 @@
+"""What follows a failed attempt: room is made, the pod goes back into the queue, and people are told why.
+
+```
+no node ─▶ refused ─▶ evict victims ──┐
+                                      ├─▶ fail: back into the queue, an event, the pod's condition ─▶ after_failure
+had a node ─▶ undo ─▶ binding_failed ─┘
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from mooring.api.core import Pod
+from mooring.clock import Clock
+from mooring.engine.decision import NO_NODES, Decision
+from mooring.errors import ApiError
+from mooring.framework.runtime import Profile
+from mooring.framework.status import Status
+from mooring.observe.events import EventRecorder
+from mooring.observe.logs import get_logger
+from mooring.observe.observer import Observers
+from mooring.queue.events import ASSIGNED_POD_DELETE
+from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.scheduler import plugin_calls
+from mooring.scheduler.attempt import Failure, Placement
+from mooring.scheduler.preemption_executor import Preemption, PreemptionExecutor
+from mooring.scheduler.status_patch import StatusPatches, pod_scheduled, status_patch
+from mooring.scheduler.tasks import Tasks
+from mooring.scheduler.turnstile import Turnstile
+from mooring.scheduler.writer import reference_to
+from mooring.state.cluster import Cluster
+
+log = get_logger("mooring.scheduler")
+_v2, _v3 = log.v(2), log.v(3)
+
+
+class Failures:
+    """Ends attempts that failed. ``pods`` is what the watch last said of every pod, by ``namespace/name``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        pods: Mapping[str, Pod],
+        patches: StatusPatches,
+        preemptions: PreemptionExecutor,
+        recorder: EventRecorder,
+        observers: Observers,
+        tasks: Tasks,
+        turnstile: Turnstile,
+        clock: Clock,
+        *,
+        wake: Callable[[], None],
+        evicts_in_background: bool = True,  # the gate SchedulerAsyncPreemption
+    ) -> None:
+        self._cluster = cluster
+        self._queue = queue
+        self._pods = pods
+        self._patches = patches
+        self._preemptions = preemptions
+        self._recorder = recorder
+        self._observers = observers
+        self._tasks = tasks
+        self._turnstile = turnstile
+        self._clock = clock
+        self._wake = wake
+        self._evicts_in_background = evicts_in_background
+
+    # ---- no node -----------------------------------------------------------------------------------------------
+
+    def refused(
+        self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float
+    ) -> asyncio.Future[None] | None:
+        """No node fits. If something is returned, the attempt ends with it, and nobody is tried before that."""
+        if decision.victims and decision.nominated_node:
+            if not self._evicts_in_background:
+                return self._tasks.spawn(self._evict_first(info, profile, decision, started))
+            self._preemptions.start(_preemption(decision), decision.victims)
+        self._give_up(info, profile, decision, started)
+        return None
+
+    def _give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        self.fail(info, profile, Failure.of_decision(decision), started)
+        self._after(profile, decision)
+
+    async def _evict_first(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        """End an attempt only after its victims are evicted."""
+        try:
+            problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
+            if problem is not None:  # nobody is promised anything then
+                message = f"preemption: {problem}"
+                decision = replace(
+                    decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
+                )
+            self._turnstile(self._give_up, info, profile, decision, started)
+        except Exception as error:  # our own mistake: it costs this pod an attempt
+            log.error(error, "Unexpected error in an eviction", pod=info.key)
+            self._turnstile(self.fail, info, profile, Failure.of_error(error), started)
+
+    # ---- no binding --------------------------------------------------------------------------------------------
+
+    def undo(self, placement: Placement) -> None:
+        """Take back what was reserved and assumed."""
+        plugin_calls.unreserve(placement)
+        self._cluster.forget(placement.pod.uid)
+
+    def not_permitted(self, placement: Placement, status: Status) -> None:
+        """Reserve or Permit said no."""
+        self.undo(placement)
+        self.fail(placement.info, placement.profile, Failure.of_status(status, on_node=True), placement.started)
+        self._after(placement.profile, placement.decision)
+
+    def binding_failed(self, placement: Placement, status: Status, on_node: bool) -> None:
+        """Take back what was assumed, wake the pods that might use it, and bring the pod back."""
+        if self._tasks.is_aborted:
+            return
+        failure = Failure.of_status(status, on_node=on_node)
+        for tell in self._observers.binding_failed:
+            tell(placement.info, failure.message)
+        self.undo(placement)
+        freed = placement.pod.pod
+        counted = self._cluster.pod(freed.uid)
+        # Upstream wakes nobody if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
+        is_free = counted is None or counted.pod.spec.node_name != placement.node_name
+        if is_free and not failure.is_rejection:
+            self._queue.move_all(ASSIGNED_POD_DELETE, freed, None)
+        self.fail(placement.info, placement.profile, failure, placement.started)
+        if is_free and failure.is_rejection:
+            self._queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
+        self._after(placement.profile, placement.decision)
+
+    def _after(self, profile: Profile, decision: Decision) -> None:
+        """Let plugins give back what the failed attempt held at the API server."""
+        for plugin, work in plugin_calls.after_failure(profile, decision):
+            self._tasks.spawn(_give_back(plugin, work, decision.pod.pod.key))
+
+    # ---- every failure -----------------------------------------------------------------------------------------
+
+    def fail(self, info: QueuedPodInfo, profile: Profile, failure: Failure, started: float) -> None:
+        """Bring a pod back into the queue, and tell people why it has no node."""
+        pod = info.pod_info.pod
+        for tell in self._observers.failed:
+            tell(info, profile, failure.reason, failure.message, self._clock.monotonic() - started)
+        _log(pod, failure)
+        known = self._pods.get(pod.key)
+        if known is None:
+            log.info("Pod doesn't exist in informer cache", pod=pod.key)
+            self._queue.done(pod.uid)
+            self.event(pod, "Warning", "FailedScheduling", "Scheduling", failure.message)
+            return
+        if known.spec.node_name:
+            log.info(
+                "Pod has been assigned to node. Abort adding it back to queue.", pod=pod.key, node=known.spec.node_name
+            )
+            self._queue.done(pod.uid)
+            return
+        if known.uid != pod.uid:
+            if _v2:
+                _v2.info("Pod was recreated while handling scheduling failure.", pod=pod.key, newUID=known.uid)
+            self._queue.done(pod.uid)
+            return
+        self._queue.add_unschedulable_if_not_present(
+            info,
+            unschedulable_plugins=failure.unschedulable_plugins,
+            pending_plugins=failure.pending_plugins,
+            pod=self._cluster.info(known),
+            message=failure.message,
+        )
+        self._queue.nominator.add(known, failure.nominated_node)
+        self._wake()  # its backoff may end before the loop would look
+        self.event(known, "Warning", "FailedScheduling", "Scheduling", failure.message)
+        self._patch_condition(known, failure)
+
+    def _patch_condition(self, pod: Pod, failure: Failure) -> None:
+        condition = pod_scheduled(pod, failure.reason, failure.message)
+        if _v3:
+            _v3.info(
+                "Updating pod condition and nominated node name",
+                pod=pod.key,
+                conditionType=condition.type,
+                conditionStatus=condition.status,
+                conditionReason=condition.reason,
+                nominatedNodeName=failure.nominated_node or "",
+            )
+        patch = status_patch(pod, self._clock.now(), condition=condition, nominated_node=failure.nominated_node)
+        if patch is not None:
+            self._patches.send(pod, patch)
+
+    def event(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
+        """Write an Event about a pod."""
+        controller = pod.spec.scheduler_name
+        self._recorder.record(
+            reference_to(pod), type=type_, reason=reason, action=action, note=note, controller=controller
+        )
+
+
+def _log(pod: Pod, failure: Failure) -> None:
+    if failure.message == NO_NODES:
+        if _v2:
+            _v2.info("Unable to schedule pod; no nodes are registered to the cluster; waiting", pod=pod.key)
+    elif failure.is_fit_error:
+        if _v2:
+            _v2.info("Unable to schedule pod; no fit; waiting", pod=pod.key, err=failure.message)
+    else:
+        log.error(failure.message, "Error scheduling pod; retrying", pod=pod.key)
+
+
+async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> None:
+    try:
+        await work
+    except ApiError as error:
+        log.error(error, "What a failed attempt held could not be given back", plugin=plugin, pod=key)
+
+
+def _preemption(decision: Decision) -> Preemption:
+    return Preemption(decision.post_filter_plugin, decision.pod.pod, decision.nominated_node or "")

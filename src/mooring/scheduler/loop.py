@@ -1,0 +1,262 @@
+"""The loop: takes pods from the queue, decides, and sends them on their way, one after another.
+
+```
+queue.pop ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─▶ a task: wait, pre-bind, bind, post-bind
+                   │                       │          │                        │
+                   └── no node ────────────┴──────────┴──── failed ────────────┘
+                            └──▶ back into the queue, an event, the pod's condition (failure.py)
+```
+
+The loop never waits for the API server. It decides for a few milliseconds and then lets everybody else have a turn:
+watches, bindings, timers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+
+from mooring.api.core import Pod
+from mooring.clock import Clock
+from mooring.config.duration import format_duration
+from mooring.engine.build import Built
+from mooring.engine.decision import Decision, Outcome
+from mooring.framework.cycle_state import PODS_TO_ACTIVATE
+from mooring.framework.runtime import Profile
+from mooring.framework.traces import place_of
+from mooring.observe.logs import get_logger
+from mooring.observe.observer import Observers
+from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.scheduler import plugin_calls
+from mooring.scheduler.attempt import SCHEDULER_ERROR, Failure, Placement
+from mooring.scheduler.binding import BindingCycle
+from mooring.scheduler.decision_thread import DecisionThread, ThreadLeft
+from mooring.scheduler.failure import Failures
+from mooring.scheduler.tasks import Tasks
+from mooring.scheduler.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, Limit, TimeLimits
+from mooring.scheduler.turnstile import Turnstile
+from mooring.scheduler.waiting_pods import WaitingPods
+from mooring.state.cluster import Cluster
+
+log = get_logger("mooring.scheduler")
+_v3 = log.v(3)
+
+SLICE_S = 0.005
+"""How long the loop decides before others get a turn."""
+MAX_REST_S = 1.0
+"""How long the loop rests at most; the queue's timers are looked at every second, as upstream does."""
+
+
+class SchedulingLoop:
+    """``run`` is the loop; ``schedule_one`` is one round of it, without extenders."""
+
+    def __init__(
+        self,
+        built: Built,
+        cluster: Cluster,
+        queue: SchedulingQueue,
+        pods: Mapping[str, Pod],
+        waiting_pods: WaitingPods,
+        binding: BindingCycle,
+        failures: Failures,
+        observers: Observers,
+        tasks: Tasks,
+        turnstile: Turnstile,
+        limits: TimeLimits,
+        clock: Clock,
+        wake: asyncio.Event,
+        *,
+        attempt_timeout_s: float,
+        on_cut_off: Callable[[], None],
+    ) -> None:
+        """``wake`` is set when there may be something to do; ``on_cut_off`` follows an attempt ended in the middle."""
+        self.built = built
+        self.decisions = 0
+        self._cluster = cluster
+        self._queue = queue
+        self._pods = pods
+        self._waiting_pods = waiting_pods
+        self._binding = binding
+        self._failures = failures
+        self._observers = observers
+        self._tasks = tasks
+        self._turnstile = turnstile
+        self._limits = limits
+        self._clock = clock
+        self._attempt_timeout_s = attempt_timeout_s
+        self._on_cut_off = on_cut_off
+        self._wake = wake
+        self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
+        self._thread: DecisionThread | None = None  # for decisions that ask extenders
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        with self._limits:
+            try:
+                await self._run()
+            finally:
+                if self._thread is not None:
+                    self._thread.close()
+
+    async def _run(self) -> None:
+        self._queue.run_timers()
+        timers_at = self._clock.monotonic() + MAX_REST_S
+        while True:
+            until = self._clock.monotonic() + SLICE_S
+            while (info := self._queue.pop()) is not None:
+                if self.built.handle.extenders:
+                    await self._schedule_in_thread(info)
+                else:
+                    self.schedule_one(info)
+                if self._evicting is not None:
+                    await asyncio.wait([self._evicting])
+                    self._evicting = None
+                if self._clock.monotonic() >= until:
+                    break
+            else:
+                await self._rest()
+            if self._clock.monotonic() >= timers_at or not self._queue.has_ready:
+                self._queue.run_timers()
+                timers_at = self._clock.monotonic() + MAX_REST_S
+            await asyncio.sleep(0)
+
+    async def _rest(self) -> None:
+        """Wait for a pod, or for the queue's next timer."""
+        self._wake.clear()
+        if self._queue.has_ready:
+            return
+        rest_s = MAX_REST_S
+        due = self._queue.next_wakeup()
+        if due is not None:
+            rest_s = min(rest_s, max(0.0, due - self._clock.monotonic()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(rest_s):
+                await self._wake.wait()
+
+    # ---- one pod -----------------------------------------------------------------------------------------------
+
+    def schedule_one(self, info: QueuedPodInfo) -> None:
+        """Try one pod. Whatever goes wrong costs this pod an attempt, nothing else."""
+        profile = self._profile_for(info)
+        if profile is not None:
+            started, detail = self._begin(info)
+            decision = self._decide(info, self.built, profile, detail)
+            self._conclude(info, profile, decision, started)
+
+    async def _schedule_in_thread(self, info: QueuedPodInfo) -> None:
+        """The same where extenders are asked: meanwhile the event loop goes on, and the cluster stands still."""
+        profile = self._profile_for(info)
+        if profile is None:
+            return
+        started, detail = self._begin(info)
+        thread = self._thread = self._thread or DecisionThread()
+        loop = asyncio.get_running_loop()
+
+        def leave() -> None:
+            loop.call_soon_threadsafe(thread.leave)
+
+        work = thread.run(self._decide, info, self.built, profile, detail, leave)
+        decision: Decision | Exception
+        try:
+            decision = await self._turnstile.closed_during(work)
+        except ThreadLeft:
+            self._thread = None
+            decision = AttemptTimeout()
+        # What waited at the turnstile may have been about this very pod.
+        known = self._pods.get(info.key)
+        if known is None or known.uid != info.uid or known.spec.node_name or self._cluster.pod(info.uid):
+            self._queue.done(info.uid)
+            return
+        self._conclude(info, profile, decision, started)
+
+    def _profile_for(self, info: QueuedPodInfo) -> Profile | None:
+        """The profile that tries the pod, or None if it is not to be tried."""
+        profile = self.built.profiles.get(info.scheduler_name)
+        if profile is None or self._is_skipped(info.pod_info.pod):
+            self._queue.done(info.uid)
+            return None
+        return profile
+
+    def _is_skipped(self, pod: Pod) -> bool:
+        if pod.is_terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._failures.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
+            return True
+        return self._cluster.pod(pod.uid) is not None
+
+    def _begin(self, info: QueuedPodInfo) -> tuple[float, bool]:
+        """When the attempt began, and whether an observer wants the decision in detail."""
+        if _v3:
+            _v3.info("Attempting to schedule pod", pod=info.key)
+        self.decisions += 1
+        return self._clock.monotonic(), self._observers.wants_detail()
+
+    def _decide(
+        self,
+        info: QueuedPodInfo,
+        built: Built,
+        profile: Profile,
+        detail: bool,
+        on_stuck: Callable[[], None] | None = None,
+    ) -> Decision | Exception:
+        timeout_s = self._attempt_timeout_s or NO_LIMIT
+        limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
+        try:
+            return self._limits.run(limit, built.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
+        except AttemptTimeout as error:
+            return error
+        except Exception as error:  # a plugin's mistake is caught closer to it; this one is ours
+            log.error(error, "Unexpected error in a scheduling cycle", pod=info.key)
+            return error
+
+    def _conclude(self, info: QueuedPodInfo, profile: Profile, decision: Decision | Exception, started: float) -> None:
+        if isinstance(decision, AttemptTimeout):
+            self._failures.fail(info, profile, self._timed_out(info, profile, decision), started)
+            self._on_cut_off()
+            return
+        if isinstance(decision, Exception):
+            self._failures.fail(info, profile, Failure.of_error(decision), started)
+            return
+        took_s = self._clock.monotonic() - started
+        for tell in self._observers.decided:
+            tell(info, profile, decision, took_s)
+        if decision.outcome is Outcome.SCHEDULED:
+            self._place(info, profile, decision, started)
+        else:
+            self._evicting = self._failures.refused(info, profile, decision, started)
+
+    def _timed_out(self, info: QueuedPodInfo, profile: Profile, error: AttemptTimeout) -> Failure:
+        """Why an attempt ran out of time. A pod to which that happens again waits until long waiters are tried."""
+        took = format_duration(self._attempt_timeout_s)
+        where = place_of(error, {type(plugin.plugin).__module__ for plugin in profile.plugins.values()})
+        message = f"the attempt to find a node did not end within {took}{where}"
+        waits = frozenset((ATTEMPT_TIMEOUT,)) if info.consecutive_errors_count else frozenset()
+        return Failure(SCHEDULER_ERROR, message, waits)
+
+    def _place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        node_name = decision.node or ""
+        try:
+            assumed = self._cluster.assume(decision.pod, node_name)
+        except ValueError as error:
+            self._failures.fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
+            return
+        self._queue.nominator.delete(info.uid)
+        placement = Placement(info, profile, decision, assumed, node_name, started, self.built.handle.extenders)
+        decision.state.write(PODS_TO_ACTIVATE, decision.state.read(PODS_TO_ACTIVATE) or {})
+        status = plugin_calls.reserve(placement)
+        waits: dict[str, float] = {}
+        if status.is_success and profile.permit:
+            status, waits = plugin_calls.permit(placement)
+        if not status.is_success:
+            self._failures.not_permitted(placement, status)
+            return
+        if waits:
+            placement.waiting = self._waiting_pods.add(assumed, node_name, waits)
+            for tell in self._observers.waiting:
+                tell(info, node_name, placement.waiting.pending_plugins)
+        activated = plugin_calls.pods_to_activate(placement)
+        if activated:
+            self._queue.activate(activated)
+        self._tasks.spawn(self._binding.run(placement))
