@@ -16,7 +16,6 @@ import aiohttp
 import pytest
 from scripted_server import make_certificate
 
-from mooring.errors import UsageError
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
 from mooring.extender.server import ExtenderServer, Limits, timeout_for
@@ -318,21 +317,6 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
         bare = __import__("ssl").create_default_context(cadata=server.certificate.decode())
         with pytest.raises(aiohttp.ClientError):
             await session.post(f"{url}/filter", data=b"{}", ssl=bare)
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        pytest.param(("cert", ""), "go together", id="a certificate without a key"),
-        pytest.param(("none", "none"), "no such file", id="files that are not there"),
-        pytest.param(("text", "text"), "not PEM", id="files that are no certificates"),
-    ],
-)
-def test_server_certificates_that_cannot_be_used(tmp_path: Path, files: tuple[str, str], said: str) -> None:
-    (tmp_path / "text").write_text("hello")
-    (tmp_path / "cert").write_bytes(make_certificate("a").certificate)
-    with pytest.raises(UsageError, match=said):
-        server_context(*(str(tmp_path / name) if name else "" for name in files))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", 4.5), ("2s", 1.8), ("1m", 54.0)])

@@ -13,25 +13,18 @@ from typing import Any
 import msgspec
 
 from mooring.extender import wire
+from mooring.extender.answer_checks import (
+    Check,
+    check_filter,
+    check_preemption,
+    check_scores,
+    node_names,
+    says_error,
+)
 from mooring.extender.http_client import HttpClient, NoAnswer, Reply
 from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
 from mooring.framework.extender import ExtenderError
-
-MAX_SCORE = 10
-
-
-@dataclass(slots=True)
-class Check:
-    """One thing that was tried: ok, or what is wrong with it. A warning is legal but surely not meant."""
-
-    name: str
-    problems: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    note: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return not self.problems
+from mooring.urls import without_password
 
 
 @dataclass(slots=True)
@@ -82,7 +75,7 @@ class Kit:
         self._client = client
         self._rng = random.Random(plan.seed)
         self._progress = progress or (lambda text: None)
-        self.report = Report(url)
+        self.report = Report(without_password(url))
         self._nodes = [make_node(i, self._rng) for i in range(max(plan.nodes, 10))]
 
     def run(self) -> Report:
@@ -109,6 +102,14 @@ class Kit:
 
     def _post(self, verb: str, body: bytes) -> Reply:
         return self._client.post(self._url + verb, body)
+
+    def _try(self, check: Check, verb: str, body: bytes) -> Reply | None:
+        """Send a request; no answer is a problem of the check."""
+        try:
+            return self._post(verb, body)
+        except NoAnswer as error:
+            check.problems.append(f"a scheduler would say: {error}")
+            return None
 
     def _check(self, name: str) -> Check:
         check = Check(name)
@@ -141,17 +142,15 @@ class Kit:
                 continue
             check = self._check(f"{verb}: recorded request ({request['from']})")
             body = msgspec.json.encode(request["body"])
-            try:
-                answer = self._post(verb, body)
-            except NoAnswer as error:
-                check.problems.append(str(error))
+            reply = self._try(check, verb, body)
+            if reply is None:
                 continue
             if request["verb"] == "filter":
-                offered = (request["body"].get("Nodes") or {}).get("items")
-                names = request["body"].get("NodeNames") or ()
-                self._look_at_filter(check, offered or [{"metadata": {"name": name}} for name in names], body)
-            elif answer.status != 200:
-                check.problems.append(f"status {answer.status}")
+                nodes = (request["body"].get("Nodes") or {}).get("items") or ()
+                names = request["body"].get("NodeNames") or [node["metadata"]["name"] for node in nodes]
+                check_filter(check, reply, names, by_name=plan.by_name)
+            elif reply.status != 200:
+                check.problems.append(f"status {reply.status}")
 
     # ---- filter ------------------------------------------------------------------------------------------------
 
@@ -159,12 +158,12 @@ class Kit:
         for title, n in (("filter one node", 1), ("filter three nodes", 3), ("filter 100 nodes", 100)):
             check = self._check(title)
             n = min(n, len(self._nodes))
-            self._look_at_filter(check, self._nodes[:n], self._args(n))
+            self._filter(check, self._nodes[:n], self._args(n))
         check = self._check("filter random pods and nodes")
         for i in range(10):
             offered = self._rng.sample(self._nodes, k=self._rng.randint(1, min(50, len(self._nodes))))
             pod = make_pod(f"random-{i}", self._rng)
-            self._look_at_filter(check, offered, args_body(pod, offered, by_name=self._plan.by_name))
+            self._filter(check, offered, args_body(pod, offered, by_name=self._plan.by_name))
         check = self._check("filter gives the same answer twice")
         body = self._args(10, "same-0")
         try:
@@ -175,115 +174,33 @@ class Kit:
         except ExtenderError as error:
             check.problems.append(str(error))
 
-    def _kept(self, answer: Reply) -> list[str]:
-        found = wire.read_filter_answer(answer.body)
-        return sorted(found.node_names or []) + sorted(_names(found.nodes or []))
+    def _filter(self, check: Check, offered: Sequence[dict[str, Any]], body: bytes) -> None:
+        reply = self._try(check, self._plan.filter_verb, body)
+        if reply is not None:
+            check_filter(check, reply, [node["metadata"]["name"] for node in offered], by_name=self._plan.by_name)
 
-    def _look_at_filter(self, check: Check, offered: Sequence[dict[str, Any]], body: bytes) -> None:
-        try:
-            answer = self._post(self._plan.filter_verb, body)
-            if answer.status != 200:
-                check.problems.append(f"status {answer.status}: a scheduler reads only answers with 200")
-                return
-            found = wire.read_filter_answer(answer.body)
-        except ExtenderError as error:
-            check.problems.append(f"a scheduler would say: {error}")
-            return
-        check.warnings += _odd_spellings(answer.body, wire_names=FILTER_FIELDS)
-        if found.error:
-            check.problems.append(f"Error: {found.error}")
-            return
-        names = {node["metadata"]["name"] for node in offered}
-        kept = self._kept_of(check, found)
-        unknown = [name for name in kept if name not in names]
-        if unknown:
-            check.problems.append(f"keeps {unknown[0]!r}, which was not offered: a scheduler fails the pod")
-        if len(kept) != len(set(kept)):
-            check.problems.append("keeps a node twice")
-        silent = names - set(kept) - found.failed.keys() - found.failed_and_unresolvable.keys()
-        if silent:
-            check.warnings.append(
-                f"{len(silent)} of {len(names)} nodes are dropped without a reason: users cannot tell why"
-            )
-        strangers = (found.failed.keys() | found.failed_and_unresolvable.keys()) - names
-        if strangers:
-            check.warnings.append(f"gives a reason for {sorted(strangers)[0]!r}, which was not offered")
-        both = found.failed.keys() & found.failed_and_unresolvable.keys()
-        if both:
-            check.warnings.append(
-                f"{sorted(both)[0]!r} is in FailedNodes and FailedAndUnresolvableNodes; the latter counts"
-            )
-        kept_and_failed = set(kept) & (found.failed.keys() | found.failed_and_unresolvable.keys())
-        if kept_and_failed:
-            check.warnings.append(f"{sorted(kept_and_failed)[0]!r} is kept and refused; kept is what counts")
-
-    def _kept_of(self, check: Check, found: wire.FilterAnswer) -> list[str]:
-        if self._plan.by_name:
-            if found.node_names is None and found.nodes is not None:
-                check.warnings.append("answers with Nodes where names were sent: they are scored as empty nodes")
-                return _names(found.nodes)
-            if found.node_names is None:
-                check.problems.append("answers with neither NodeNames nor Nodes: no node is kept")
-            return found.node_names or []
-        if found.nodes is None:
-            what = "NodeNames only: not read unless nodeCacheCapable is set" if found.node_names else "no Nodes"
-            check.problems.append(f"answers with {what}, so that no node is kept")
-            return []
-        return _names(found.nodes)
+    def _kept(self, reply: Reply) -> list[str]:
+        found = wire.read_filter_answer(reply.body)
+        return sorted(found.node_names or []) + sorted(node_names(found.nodes or []))
 
     # ---- prioritize --------------------------------------------------------------------------------------------
 
     def _prioritize_checks(self) -> None:
         for title, n in (("prioritize two nodes", 2), ("prioritize 100 nodes", 100)):
             check = self._check(title)
-            offered = self._nodes[:n]
-            try:
-                answer = self._post(self._plan.prioritize_verb, self._args(n))
-                if answer.status != 200:
-                    check.problems.append(f"status {answer.status}: a scheduler then goes on without these scores")
-                    continue
-                scores = wire.read_priorities(answer.body)
-            except ExtenderError as error:
-                check.problems.append(f"a scheduler would say: {error}")
-                continue
-            check.warnings += _odd_spellings(answer.body, wire_names=PRIORITY_FIELDS)
-            self._look_at_scores(check, [node["metadata"]["name"] for node in offered], scores)
-
-    def _look_at_scores(self, check: Check, names: Sequence[str], scores: Sequence[tuple[str, int]]) -> None:
-        hosts = [host for host, _ in scores]
-        beyond = [(host, score) for host, score in scores if not 0 <= score <= MAX_SCORE]
-        if beyond:
-            check.warnings.append(
-                f"{beyond[0][0]} gets {beyond[0][1]}; scores go from 0 to {MAX_SCORE}, others outweigh all plugins"
-            )
-        if set(hosts) - set(names):
-            check.warnings.append(f"scores {sorted(set(hosts) - set(names))[0]!r}, which was not offered")
-        if set(names) - set(hosts):
-            check.warnings.append(f"{len(set(names) - set(hosts))} of {len(names)} nodes get no score: they count as 0")
-        if len(hosts) != len(set(hosts)):
-            check.problems.append("scores a node twice: both are added up")
+            reply = self._try(check, self._plan.prioritize_verb, self._args(n))
+            if reply is not None:
+                check_scores(check, reply, [node["metadata"]["name"] for node in self._nodes[:n]])
 
     # ---- preempt -----------------------------------------------------------------------------------------------
 
     def _preempt_checks(self) -> None:
         check = self._check("preempt on three nodes")
         names = [node["metadata"]["name"] for node in self._nodes[:3]]
-        try:
-            body = preemption_body(make_pod("urgent-0"), names, by_uid=self._plan.by_name)
-            answer = self._post(self._plan.preempt_verb, body)
-            if answer.status != 200:
-                check.problems.append(f"status {answer.status}: preemption then fails")
-                return
-            found = wire.read_preemption_answer(answer.body)
-        except ExtenderError as error:
-            check.problems.append(f"a scheduler would say: {error}")
-            return
-        check.warnings += _odd_spellings(answer.body, wire_names=PREEMPT_FIELDS)
-        for node, victims in found.items():
-            if node not in names:
-                check.problems.append(f"answers with {node!r}, which was not offered: preemption then fails")
-            if not victims.uids:
-                check.problems.append(f"leaves {node} without victims: preemption then fails")
+        body = preemption_body(make_pod("urgent-0"), names, by_uid=self._plan.by_name)
+        reply = self._try(check, self._plan.preempt_verb, body)
+        if reply is not None:
+            check_preemption(check, reply, names)
 
     # ---- bad input ---------------------------------------------------------------------------------------------
 
@@ -304,7 +221,7 @@ class Kit:
             except NoAnswer as error:
                 check.problems.append(f"{what}: {error}")
                 continue
-            if answer.status == 200 and not _says_error(answer.body):
+            if answer.status == 200 and not says_error(answer.body):
                 check.warnings.append(f"{what}: is answered as if it were a request")
         try:
             self._post(verb, self._args(2))
@@ -354,49 +271,10 @@ class Kit:
         check.note = f"{4 * plan.concurrency / took_s:,.0f} calls/s with 50 nodes each"
 
 
-FILTER_FIELDS = ("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error")
-PRIORITY_FIELDS = ("Host", "Score")
-PREEMPT_FIELDS = ("NodeNameToMetaVictims",)
-
-
 def recorded_requests() -> list[dict[str, Any]]:
     data = resources.files("mooring.extender").joinpath("recorded_requests.json").read_bytes()
     found: list[dict[str, Any]] = msgspec.json.decode(data)
     return found
-
-
-def _odd_spellings(body: bytes, wire_names: Sequence[str]) -> list[str]:
-    """Fields in another spelling are read by Go, but not by everybody."""
-    try:
-        value = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
-        return []
-    objects = value if isinstance(value, list) else [value]
-    spelled = {name.lower(): name for name in wire_names}
-    odd = {
-        key: spelled[key.lower()]
-        for item in objects
-        if isinstance(item, dict)
-        for key in item
-        if key not in wire_names and key.lower() in spelled
-    }
-    return [f"field {key!r}: {right!r} is its name" for key, right in sorted(odd.items())]
-
-
-def _names(nodes: Sequence[bytes]) -> list[str]:
-    found = []
-    for raw in nodes:
-        meta = (msgspec.json.decode(raw) or {}).get("metadata") or {}
-        found.append(str(meta.get("name", "")))
-    return found
-
-
-def _says_error(body: bytes) -> bool:
-    try:
-        value = msgspec.json.decode(body)
-    except msgspec.MsgspecError:
-        return True
-    return isinstance(value, dict) and any(key.lower() == "error" and value[key] for key in value)
 
 
 def latency(verb: str, nodes: int, seconds: Sequence[float]) -> Latency:
