@@ -1,8 +1,8 @@
 """What Go's encoding/json says about JSON that it cannot read.
 
 Extenders that answer nonsense make an event on the pod, and users search for
-its text. Parsers here say it differently, so that the few states of Go's
-scanner are walked through once more when, and only when, an answer is broken.
+its text. Parsers here say it differently, so an answer that is broken, and only
+such a one, is scanned once more the way Go does it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ MAX_DEPTH = 10_000
 _SPACE = " \t\r\n"
 _ESCAPES = 'bfnrt\\/"'
 _HEX = "0123456789abcdefABCDEF"
+_CLOSING = {"{": "}", "[": "]"}
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 
 
@@ -21,7 +22,7 @@ class JsonSyntaxError(ValueError):
 
 
 def first_value_end(text: str) -> int:
-    """Return where the first value ends, as a Go decoder finds it; what comes after it is nobody's business."""
+    """Return where the first value ends, as a Go decoder finds it; what comes after it does not matter."""
     return _Scanner(text).run()
 
 
@@ -37,36 +38,25 @@ class _Scanner:
         stack: list[str] = []  # "{" or "[" for everything that is open
         self._value_or_open(stack)
         while stack:
-            if len(stack) > MAX_DEPTH:
-                raise JsonSyntaxError("exceeded max depth")
             self._continue(stack)
         return self.i
 
     # ---- what may come next ------------------------------------------------------------------------------------
 
     def _value_or_open(self, stack: list[str]) -> None:
-        c = self._peek()
-        if c in "{[":
-            self.i += 1
+        """A scalar, something empty, or everything that opens up to the first of these. Depth costs no recursion."""
+        while (c := self._peek()) in "{[":
             stack.append(c)
-            self._after_opening(stack)
-        else:
-            self._scalar(c)
-
-    def _after_opening(self, stack: list[str]) -> None:
-        c = self._peek()
-        if stack[-1] == "{":
-            if c == "}":
+            if len(stack) > MAX_DEPTH:
+                self._fail("exceeded max depth")
+            self.i += 1
+            if self._peek() == _CLOSING[c]:
                 self.i += 1
                 stack.pop()
-            else:
+                return
+            if c == "{":
                 self._key("looking for beginning of object key string")
-                self._value_or_open(stack)
-        elif c == "]":
-            self.i += 1
-            stack.pop()
-        else:
-            self._value_or_open(stack)
+        self._scalar(c)
 
     def _continue(self, stack: list[str]) -> None:
         """After a value inside something: a comma, or the end."""

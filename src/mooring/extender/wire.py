@@ -109,7 +109,7 @@ _priorities = msgspec.json.Decoder(list[_HostPriority])
 def read_filter_answer(body: bytes) -> FilterAnswer:
     try:
         return _quick_filter_answer(body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return _Patient("ExtenderFilterResult", body).filter_answer()
 
 
@@ -144,7 +144,7 @@ def read_priorities(body: bytes) -> list[tuple[str, int]]:
     """HostPriorityList."""
     try:
         return [(entry.Host, entry.Score) for entry in _priorities.decode(body)]
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return _Patient("HostPriorityList", body).priorities()
 
 
@@ -335,21 +335,23 @@ def _plain(body: bytes) -> Any:
     text = body.decode("utf-8", "replace")
     try:
         return _loads(text)
-    except ValueError:
-        try:
-            end = first_value_end(text)
-        except JsonSyntaxError as error:
-            raise ExtenderError(str(error)) from None
-    try:
-        return _loads(text[:end])
     except (ValueError, RecursionError):
-        raise ExtenderError("exceeded max depth") from None
-    except Exception as error:
-        raise ExtenderError(f"{type(error).__name__}: {error}") from None
+        pass
+    try:
+        return _loads(text[: first_value_end(text)])
+    except JsonSyntaxError as error:
+        raise ExtenderError(str(error)) from None
+    except (ValueError, RecursionError):
+        raise ExtenderError("exceeded max depth") from None  # Go goes deeper than Python's parser
 
 
 def _loads(text: str) -> Any:
-    return json.loads(text, parse_float=Float, parse_constant=_no_constant)
+    return json.loads(text, parse_float=Float, parse_int=_integer, parse_constant=_no_constant)
+
+
+def _integer(text: str) -> int | Float:
+    """A whole number; one with more digits than Python converts stays a text."""
+    return int(text) if len(text) <= 1000 else Float(text)
 
 
 def _no_constant(name: str) -> Any:
