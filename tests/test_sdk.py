@@ -10,16 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from mooring import sdk
+from mooring import sdk, testing
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_defaults
 from mooring.config.load import config_from_dict
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision, Outcome
-from mooring.errors import ConfigError
+from mooring.errors import ConfigError, InputError
+from mooring.framework.runtime import run_pre_enqueue
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
+from mooring.testing import Scheduler, make_node, make_node_view, make_pod
 
 
 def node(name: str, **labels: str) -> Node:
@@ -235,12 +237,126 @@ def test_a_score_that_is_no_number_is_this_pods_error() -> None:
     assert "score returned 'much' for a where a whole number would be right" in decision.message
 
 
-def test_methods_are_what_the_author_wrote_when_called_with_a_view() -> None:
-    class View:
-        name = "a"
-        labels = {"cpu": "true"}
+@pytest.mark.parametrize(
+    ("labels", "want"),
+    [
+        pytest.param({"cpu": "true"}, sdk.SUCCESS, id="a labelled node"),
+        pytest.param({}, sdk.unschedulable("Node: a"), id="another node"),
+    ],
+)
+def test_a_method_is_what_its_author_wrote(labels: dict[str, str], want: sdk.Status) -> None:
+    plugin = CpuLabelled()
+    built_with(CpuLabelled, nodes=[node("a")])  # registered and in use, it is still the same
+    assert plugin.filter(sdk.CycleState(), pod(), make_node_view("a", labels=labels)) == want
+    assert Alphabetical().score(sdk.CycleState(), pod(), make_node_view("c")) == 2
 
-    assert CpuLabelled().filter(sdk.CycleState(), pod(), View()) is sdk.SUCCESS  # type: ignore[arg-type]
+
+# ---- the other points --------------------------------------------------------------------------------------------
+
+
+class Evicts(sdk.PostFilter):
+    """Evicts the first pod of the first node that pods may be evicted from."""
+
+    name = "Evicts"
+
+    def post_filter(
+        self, state: sdk.CycleState, pod: sdk.Pod, nodes: sdk.NodeViews, statuses: sdk.NodeStatuses
+    ) -> sdk.Status | sdk.Preemption:
+        for view in nodes:
+            if statuses.get(view.name).code is sdk.Code.UNSCHEDULABLE and view.pods:
+                return sdk.Preemption(view.name, (view.pods[0],))
+        return sdk.unschedulable("nobody to evict")
+
+
+def with_post_filter(*pods: Pod) -> Decision:
+    """A decision about a pod that fits nowhere, with Evicts alone to make room."""
+    plugins = {"multiPoint": {"enabled": [{"name": "Evicts"}]}, "postFilter": {"disabled": [{"name": "*"}]}}
+    plugins["postFilter"]["enabled"] = [{"name": "Evicts"}]
+    config = {"profiles": [{"plugins": plugins}]}
+    nodes = make_node("full", cpu="1"), make_node("closed", unschedulable=True)
+    return testing.decide(make_pod("web", cpu="1"), *nodes, *pods, config=config, plugins=[Evicts])
+
+
+def test_a_post_filter_makes_room() -> None:
+    decision = with_post_filter(make_pod("old", node="full", cpu="1"), make_pod("other", node="closed"))
+    assert (decision.outcome, decision.nominated_node) == (Outcome.UNSCHEDULABLE, "full")
+    assert [victim.pod.name for victim in decision.victims] == ["old"]
+    assert decision.post_filter_plugin == "Evicts", "the scheduler evicts in its name"
+
+
+def test_a_post_filter_that_finds_nobody_says_so() -> None:
+    refused = testing.decide(
+        make_pod("web", cpu="9"),
+        make_node("small", cpu="1"),
+        config={"profiles": [{"plugins": {"postFilter": {"enabled": [{"name": "Evicts"}]}}}]},
+        plugins=[Evicts],
+    )
+    assert refused.message.endswith("nobody to evict") and refused.victims == ()
+
+
+class Binds(sdk.PreBind, sdk.Bind, sdk.PostBind):
+    name = "Binds"
+
+    async def pre_bind(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> sdk.Status:
+        state.write("Binds", [f"prepares {pod.name} on {node_name}"])
+        return sdk.SUCCESS
+
+    def pre_bind_pre_flight(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> sdk.PreFlight:
+        return sdk.PreFlight(sdk.SKIP if pod.name == "idle" else sdk.SUCCESS)
+
+    async def bind(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> sdk.Status:
+        state.read("Binds").append(f"binds {pod.name}")
+        return sdk.SUCCESS
+
+    def post_bind(self, state: sdk.CycleState, pod: sdk.Pod, node_name: str) -> None:
+        state.read("Binds").append("done")
+
+
+async def test_the_binding_cycle_gets_the_plain_pod() -> None:
+    built = built_with(Binds, nodes=[node("a")])
+    profile, state = built.profiles["default-scheduler"], sdk.CycleState()
+    info, idle = (built.handle.cluster.info(pod(name)) for name in ("web", "idle"))
+    plugin = profile.plugins["Binds"]
+    assert plugin in profile.pre_bind and plugin in profile.bind and plugin in profile.post_bind
+    assert plugin.pre_bind_pre_flight is not None
+    assert plugin.pre_bind_pre_flight(state, idle, "a").status.is_skip
+    assert plugin.pre_bind_pre_flight(state, info, "a").status.is_success
+    assert (await plugin.pre_bind(state, info, "a")).is_success
+    assert (await plugin.bind(state, info, "a")).is_success
+    plugin.post_bind(state, info, "a")
+    assert state.read("Binds") == ["prepares web on a", "binds web", "done"]
+
+
+def test_a_queue_sort_takes_the_place_of_the_default_one() -> None:
+    class LastComeFirst(sdk.QueueSort):
+        name = "LastComeFirst"
+
+        def sort_key(self, priority: int, timestamp: float) -> float:
+            return -timestamp
+
+    plugins = {"queueSort": {"enabled": [{"name": "LastComeFirst"}], "disabled": [{"name": "*"}]}}
+    on = Scheduler(config={"profiles": [{"plugins": plugins}]}, plugins=[LastComeFirst])
+    (sort,) = on.profiles["default-scheduler"].queue_sort
+    assert sorted([1.0, 3.0, 2.0], key=lambda timestamp: sort.sort_key(0, timestamp)) == [3.0, 2.0, 1.0]
+
+
+def test_a_pre_enqueue_gets_the_plain_pod() -> None:
+    class Gate(sdk.PreEnqueue):
+        name = "Gate"
+
+        def pre_enqueue(self, pod: sdk.Pod) -> sdk.Status:
+            return sdk.pending(f"{pod.name} waits")
+
+    built = built_with(Gate, nodes=[node("a")])
+    status = run_pre_enqueue(built.profiles["default-scheduler"].pre_enqueue, pod())
+    assert (status.message, status.plugin, status.code) == ("web waits", "Gate", sdk.Code.PENDING)
+
+
+def test_a_pod_that_no_profile_is_for_is_bad_input() -> None:
+    with pytest.raises(InputError) as caught:
+        Scheduler(make_node("a")).decide(make_pod("web", spec={"schedulerName": "other"}))
+    want = "Pod default/web: spec.schedulerName: no profile for 'other'; the configuration has default-scheduler"
+    assert str(caught.value) == want
 
 
 # ---- arguments ---------------------------------------------------------------------------------------------------
