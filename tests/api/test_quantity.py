@@ -102,3 +102,21 @@ def test_any_text_parses_or_is_refused(text: str) -> None:
         parse_quantity(text)
     except ParseError as error:
         assert "\n" not in str(error) or "\n" in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("9" * 257, id="a text"),
+        pytest.param("0." + "9" * 5000, id="more digits than Python reads"),
+        pytest.param(10**5000, id="a number"),
+    ],
+)
+def test_a_quantity_that_is_too_long_is_one_short_line(value: str | int) -> None:
+    with pytest.raises(ParseError) as refused:
+        parse_quantity(value)
+    assert len(str(refused.value)) < 120
+
+
+def test_the_longest_quantity_is_capped_as_any_other() -> None:
+    assert value_of("9" * 256) == INT64_MAX

@@ -11,6 +11,8 @@ from mooring.errors import ParseError
 
 INT64_MAX = (1 << 63) - 1
 NANO = 10**9
+MAX_CHARACTERS = 256
+"""Longer texts are refused: an int64 has 19 digits, and Python refuses to read numbers of some thousand digits."""
 
 _SUFFIXES: dict[str, Fraction] = {
     "n": Fraction(1, 10**9),
@@ -26,7 +28,14 @@ _PATTERN = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE])([+-]?\d{1,9})|([A-Za-z
 @lru_cache(maxsize=65536)
 def parse_quantity(text: str | int | float) -> Fraction:
     """Return the exact value of a quantity such as ``500m``, ``1.5Gi``, ``1e3`` or ``2``."""
-    match = _PATTERN.match(str(text))
+    if isinstance(text, int) and text.bit_length() > 4 * MAX_CHARACTERS:
+        raise ParseError(f"a number of {text.bit_length()} bits is not a quantity; write 500m, 2 or 1.5Gi")
+    text = str(text)
+    if len(text) > MAX_CHARACTERS:
+        raise ParseError(
+            f"{text[:20]!r}… is not a quantity: it has {len(text)} characters; write at most {MAX_CHARACTERS}"
+        )
+    match = _PATTERN.match(text)
     if match is None:
         raise ParseError(f"{text!r} is not a quantity; write a number with a suffix such as 500m, 2 or 1.5Gi")
     sign, digits, _, exponent, suffix = match.groups()

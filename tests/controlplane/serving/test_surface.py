@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from typing import Any
 
@@ -65,6 +66,16 @@ def test_every_reference_of_an_openapi_document_resolves(group_version: tuple[st
         for gvk in s.get("x-kubernetes-group-version-kind", ())
     }
     assert described == {kind.kind for kind in kinds}
+
+
+@pytest.mark.parametrize("group_version", group_versions(), ids=lambda gv: "/".join(gv).strip("/"))
+def test_every_parameter_in_a_path_is_declared(group_version: tuple[str, str]) -> None:
+    group, version = group_version
+    raw = openapi.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
+    assert raw is not None
+    for path, item in json.loads(raw)["paths"].items():
+        declared = {each["name"] for each in item.get("parameters", ()) if each["in"] == "path" and each["required"]}
+        assert declared == set(re.findall(r"{(\w+)}", path)), path
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)

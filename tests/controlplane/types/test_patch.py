@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.registry.catalog import by_resource
-from mooring.controlplane.types import apply, patch, schema
+from mooring.controlplane.types import apply, patch, schema, strategic
 from mooring.controlplane.types.status import StatusError
 
 POD = "core.v1.Pod"
@@ -103,6 +103,41 @@ def test_a_patch_that_nests_too_deeply_is_refused(content_type: str) -> None:
         schema.check(POD, result, "Pod", "v1")
         raise StatusError(400, "BadRequest", "only an unknown field")
     assert refused.value.code < 500
+
+
+class Counted(str):
+    """A name that counts how often names are compared."""
+
+    __slots__ = ()
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return str.__eq__(self, other)  # type: ignore[arg-type]
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda names: {"containers": [{"name": name, "image": "i"} for name in names]}, id="merging"),
+        pytest.param(
+            lambda names: {"containers": [{"name": name, "$patch": "delete"} for name in names]}, id="deleting"
+        ),
+        pytest.param(
+            lambda names: {"$setElementOrder/containers": [{"name": name} for name in reversed(names)]}, id="ordering"
+        ),
+        pytest.param(lambda names: {"$retainKeys": list(names)}, id="retaining"),
+    ],
+)
+def test_the_work_of_a_strategic_merge_grows_with_its_size_only(change: Any) -> None:
+    size = 400
+    old = [{"name": Counted(f"c{i}"), "image": "old"} for i in range(size)]
+    spec = {Counted(f"c{i}"): 1 for i in range(size)} | {"containers": old}
+    Counted.comparisons = 0
+    strategic.merge(POD, {"spec": spec}, {"spec": change([Counted(f"c{i}") for i in range(size)])})
+    assert Counted.comparisons < 10 * size
 
 
 @pytest.mark.parametrize(

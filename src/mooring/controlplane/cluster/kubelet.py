@@ -31,6 +31,7 @@ from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.storage.store import Entry, Event
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
 
@@ -375,7 +376,8 @@ def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
 def _set_finished(pod: Object, now: str) -> None:
     status = pod.setdefault("status", {})
     text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
-    code = int(text) if text.isdecimal() else 1
+    code = quantities.whole(text)
+    code = 1 if code is None else code
     reason = "Completed" if code == 0 else "Error"
     status["phase"] = "Succeeded" if code == 0 else "Failed"
     for type_ in ("Ready", "ContainersReady"):

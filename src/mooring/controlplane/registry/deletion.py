@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 IMMORTAL = ("default", "kube-public", "kube-system")
+MAX_GRACE_S = 2**31
+"""No timestamp can say when a longer grace period ends."""
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -120,6 +122,5 @@ def _grace_period_s(kind: Kind, obj: Object, options: Mapping[str, Any]) -> int:
     spec = obj.get("spec") or {}
     if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return 0
-    if given is not None:
-        return int(given)
-    return int(spec.get("terminationGracePeriodSeconds", 30))
+    wanted = int(spec.get("terminationGracePeriodSeconds", 30) if given is None else given)
+    return 1 if wanted < 0 else min(wanted, MAX_GRACE_S)

@@ -41,7 +41,7 @@ def parse_time(text: str) -> float | None:
     """Seconds since the epoch, or None for what is not a timestamp."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mooring.api.times import format_time
@@ -33,6 +33,8 @@ class Options:
     manager: str = ""
     force: bool = False
     warnings: list[str] = field(default_factory=list)
+    check: Callable[[Object, Object | None], None] | None = None
+    """Looks at what is about to be written, and at what it replaces (None for a new object); may refuse it."""
 
 
 def _random_uid() -> str:
@@ -179,6 +181,8 @@ class Api:
         if causes:
             name = metadata.get("name") or metadata.get("generateName", "")
             raise status.invalid(kind.kind, kind.group, name, causes)
+        if options.check is not None:
+            options.check(obj, None)
         key = f"{metadata['namespace']}/{metadata['name']}" if stored.is_namespaced else metadata["name"]
         if options.dry_run:
             if self.store.entry(stored, key) is not None:
@@ -348,6 +352,8 @@ class Api:
             causes += strategy.validate(new)
         if causes:
             raise status.invalid(kind.kind, kind.group, entry.name, causes)
+        if options.check is not None:
+            options.check(new, old)
         apply.track(stored, old, new, options.manager, subresource, self.timestamp())
         return self.write(stored, entry, old, new, options.dry_run)
 
@@ -456,7 +462,7 @@ class Api:
             if subresource:
                 raise status.not_found(kind.plural, kind.group, name)
             managed = apply.entry_for(kind, applied, options.manager, subresource, now)
-            created = self.create(kind, namespace, applied, Options(options.dry_run, manager=options.manager))
+            created = self.create(kind, namespace, applied, replace(options, warnings=[]))
             obj = created.object()
             obj["metadata"]["managedFields"] = [managed]
             if options.dry_run:
@@ -469,11 +475,11 @@ class Api:
             raise status.conflict(kind.plural, kind.group, name)
         merged = apply.applied(kind, old, applied, options.manager, options.force, subresource, now)
         managed_fields = merged["metadata"].get("managedFields")
-        options = Options(options.dry_run, options.field_validation, "", options.force, options.warnings)
-        return self._replace_applied(kind, entry, old, merged, managed_fields, options, subresource), False
+        options = replace(options, manager="")  # ownership was decided by apply
+        return self._replace_applied(kind, entry, merged, managed_fields, options, subresource), False
 
     def _replace_applied(
-        self, kind: Kind, entry: Entry, old: Object, new: Object, managed: Any, options: Options, subresource: str
+        self, kind: Kind, entry: Entry, new: Object, managed: Any, options: Options, subresource: str
     ) -> Entry:
         """Like an update, but ownership was decided by apply."""
         with_fields = entry.object()

@@ -11,9 +11,16 @@ from mooring.controlplane.registry.pod_defaults import default_pod_spec
 from mooring.controlplane.registry.pod_validation import validate_pod_spec
 from mooring.controlplane.registry.scheduling_validation import validate_label_selector
 from mooring.controlplane.storage.selectors import from_object
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.kind import Cell, Context, Fields
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
+
+PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+ANY_PERCENT = 10**18
 
 
 def default_template(spec: Object) -> None:
@@ -64,6 +71,23 @@ def validate_workload(obj: Object) -> list[Cause]:
     if pod_spec.get("restartPolicy") != "Always":
         found.append(unsupported("spec.template.spec.restartPolicy", pod_spec.get("restartPolicy"), ("Always",)))
     return found
+
+
+def validate_share(value: Any, at: str, *, limit: int = 100) -> list[Cause]:
+    """A number of pods, or a percentage of them: of at most ``limit`` percent."""
+    if isinstance(value, str):
+        percent = quantities.whole(value[:-1]) if value.endswith("%") else None
+        if percent is None or percent < 0:
+            return [invalid_value(at, value, PERCENT_RULE)]
+        return [invalid_value(at, value, f"must not be greater than {limit}%")] if percent > limit else []
+    if isinstance(value, int) and value < 0:
+        return [invalid_value(at, value, "must be greater than or equal to 0")]
+    return []
+
+
+def is_none(value: Any) -> bool:
+    """Whether a number or percentage of pods is zero."""
+    return value in (0, None) or (isinstance(value, str) and not quantities.whole(value.removesuffix("%")))
 
 
 def selector_is_immutable(new: Object, old: Object) -> list[Cause]:

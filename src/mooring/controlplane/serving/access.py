@@ -15,8 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from mooring.api import yaml
+from mooring.controlplane.types.kind import Kind
+from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError, unauthorized
 from mooring.errors import InputError, UsageError
 
@@ -48,6 +51,16 @@ class Attributes:
 
 
 Authorizer = Callable[[Attributes], bool]
+
+
+@runtime_checkable
+class GrantGuard(Protocol):
+    """An authoriser that also looks at what roles and bindings would grant."""
+
+    def check_grant(self, user: User, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
+        """Raise 403 where a user would grant more than the user has."""
+
+
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -104,6 +117,11 @@ class Access:
         if self.authorizer is None or MASTERS in attributes.groups:
             return True
         return self.authorizer(attributes)
+
+    def check_grant(self, user: User, kind: Kind, namespace: str, new: Object, old: Object | None) -> None:
+        """Ask the authoriser whether a write of a role or binding would give more than its writer has."""
+        if isinstance(self.authorizer, GrantGuard) and MASTERS not in user.groups:
+            self.authorizer.check_grant(user, kind, namespace, new, old)
 
     def authorize(self, attributes: Attributes) -> None:
         if self.is_allowed(attributes):

@@ -158,26 +158,15 @@ class Handlers:
     async def _resource(self, call: Call) -> Reply | WatchStream:
         route = routes.parse(call.path)
         verb = self._verb(call, route)
-        kind = route.kind
         if self.access.authorizer is not None:
-            self.access.authorize(
-                Attributes(
-                    call.user.name,
-                    call.user.groups,
-                    verb,
-                    kind.group,
-                    kind.plural,
-                    route.subresource,
-                    route.namespace,
-                    route.name,
-                    call.path,
-                )
-            )
+            self.access.authorize(_attributes(call, route, verb))
         if verb == "watch":
             return self._watch(call, route)
         if call.method != "GET":
             call.body = await call.request.body()
             call.options = _options(call, verb)
+            if self.access.authorizer is not None:
+                call.options.check = self._check(call, route, verb)
         else:
             call.options = Options()
         reply = self._dispatch(call, route, verb)
@@ -186,6 +175,16 @@ class Handlers:
         for warning in call.options.warnings[:MAX_WARNINGS]:
             reply.warn(warning)
         return reply
+
+    def _check(self, call: Call, route: Route, verb: str) -> Callable[[Object, Object | None], None]:
+        """What is asked once more when it is known what will be written."""
+
+        def check(new: Object, old: Object | None) -> None:
+            if old is None and verb != "create":  # apply and some updates create what is not there
+                self.access.authorize(_attributes(call, route, "create"))
+            self.access.check_grant(call.user, route.kind, route.namespace, new, old)
+
+        return check
 
     @staticmethod
     def _verb(call: Call, route: Route) -> str:
@@ -387,6 +386,21 @@ def _body(kind: Kind, entry: Entry) -> bytes:
     return entry.raw if kind.view is None else _encode(kind.shown(entry.object()))
 
 
+def _attributes(call: Call, route: Route, verb: str) -> Attributes:
+    kind, user = route.kind, call.user
+    return Attributes(
+        user.name,
+        user.groups,
+        verb,
+        kind.group,
+        kind.plural,
+        route.subresource,
+        route.namespace,
+        route.name,
+        call.path,
+    )
+
+
 def _account_groups(namespace: str) -> tuple[str, ...]:
     return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
 
@@ -404,9 +418,11 @@ def _options(call: Call, verb: str) -> Options:
         causes = [status.unsupported("fieldValidation", validation, ["Ignore", "Strict", "Warn"])]
         raise status.invalid(kind, "meta.k8s.io", "", causes)
     manager = parameters.get("fieldManager", "")
-    if len(manager) > 128:
-        causes = [status.too_long("fieldManager", 128)]
-        raise status.invalid(kind, "meta.k8s.io", "", causes)
+    if len(manager) > 128 or not manager.isprintable():
+        cause = status.too_long("fieldManager", 128)
+        if len(manager) <= 128:
+            cause = status.invalid_value("fieldManager", manager, "should only contain printable characters")
+        raise status.invalid(kind, "meta.k8s.io", "", [cause])
     if not manager and call.request.content_type != patch.APPLY:
         manager = call.request.agent
     return Options(dry_run == "All", validation, manager, parameters.get("force") in ("true", "1"))

@@ -99,17 +99,25 @@ def _paths(kind: Kind) -> list[tuple[str, dict[str, Any]]]:
             "x-kubernetes-group-version-kind": gvk,
         }
 
-    collection = {"post": operation("post", query)}
+    collection: dict[str, Any] = {"post": operation("post", query)}
+    if kind.is_namespaced:
+        collection["parameters"] = [_in_path("namespace", "object name and auth scope, such as for teams and projects")]
     if kind.verbs == ("create",):
         return [(_path(kind), collection)]
     collection["get"] = operation("list", [])
-    item = {
+    item: dict[str, Any] = {
+        "parameters": [_in_path("name", f"name of the {kind.kind}"), *collection.get("parameters", ())],
         "get": operation("get", []),
         "put": operation("put", query),
         "patch": operation("patch", [*query, {"name": "force", "in": "query", "schema": {"type": "boolean"}}]),
         "delete": operation("delete", query[:1]),
     }
     return [(_path(kind), collection), (_path(kind) + "/{name}", item)]
+
+
+def _in_path(name: str, description: str) -> dict[str, Any]:
+    schema = {"type": "string", "uniqueItems": True}
+    return {"name": name, "in": "path", "description": description, "required": True, "schema": schema}
 
 
 def _collect(name: str, into: dict[str, Any]) -> None:

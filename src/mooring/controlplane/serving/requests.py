@@ -5,13 +5,14 @@ Over a socket ``http`` makes a :class:`Request` of what aiohttp received; a call
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from mooring.controlplane.serving import media
-from mooring.controlplane.types import patch, protobuf, schema, status
+from mooring.controlplane.types import patch, protobuf, quantities, schema, status
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
 
@@ -53,7 +54,8 @@ class Request:
     @property
     def agent(self) -> str:
         """The name of the client, which manages the fields that it writes."""
-        return self.headers.get("User-Agent", "").partition("/")[0][:128]
+        name = self.headers.get("User-Agent", "").partition("/")[0][:128]
+        return name if name.isprintable() else ascii(name)[1:129]
 
     async def body(self) -> bytes:
         """The body as JSON (or as it is, for a patch)."""
@@ -85,7 +87,11 @@ class Reply:
 
     @staticmethod
     def failure(error: StatusError) -> Reply:
-        reply = Reply(_encode(error.to_status()), error.code)
+        try:
+            body = _encode(error.to_status())
+        except UnicodeEncodeError:  # it quotes a header that is not UTF-8
+            body = json.dumps(error.to_status()).encode()
+        reply = Reply(body, error.code)
         reply.headers.extend(error.headers.items())
         reply.is_last = error.code in (401, 413)
         return reply
@@ -109,10 +115,10 @@ def delete_options(body: bytes, parameters: Mapping[str, str]) -> Object:
         options.setdefault("propagationPolicy", parameters["propagationPolicy"])
     if "gracePeriodSeconds" in parameters:
         text = parameters["gracePeriodSeconds"]
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(text) > 18:
+        seconds = quantities.whole(text)
+        if seconds is None:
             raise status.bad_request(f"gracePeriodSeconds: expected a number of seconds, found {text[:40]!r}")
-        options.setdefault("gracePeriodSeconds", int(text))
+        options.setdefault("gracePeriodSeconds", seconds)
     if "orphanDependents" in parameters:
         options.setdefault("orphanDependents", parameters["orphanDependents"] in ("true", "1"))
     return options

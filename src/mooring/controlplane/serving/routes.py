@@ -23,6 +23,11 @@ class Route(NamedTuple):
 
 def split(raw: str) -> tuple[str, dict[str, str]]:
     """Path and query parameters of a request target; of a repeated parameter the first counts."""
+    if not raw.isascii():
+        try:
+            raw.encode()
+        except UnicodeEncodeError:
+            raise bad_request("the request target is not valid UTF-8") from None
     path, _, query = raw.partition("?")
     if len(path) > MAX_PATH:
         raise StatusError(414, "BadRequest", "the request path is too long")

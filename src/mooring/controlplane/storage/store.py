@@ -17,12 +17,14 @@ import msgspec
 
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import already_exists, conflict, not_found, too_large, too_old
+from mooring.controlplane.types.status import StatusError, already_exists, conflict, not_found, too_large, too_old
 
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 _NO_LABELS: Mapping[str, str] = {}
 
+MAX_OBJECT_BYTES = 3 * 512 * 1024
+"""etcd's limit; it holds however many patches an object grows by."""
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
@@ -304,6 +306,8 @@ class Store:
         rv = self.rv + 1
         obj["metadata"]["resourceVersion"] = str(rv)
         entry = Entry(kind, key, rv, obj)  # raises before anything has changed if the object cannot be encoded
+        if len(entry.raw) > MAX_OBJECT_BYTES:
+            raise StatusError(413, "RequestEntityTooLarge", "etcdserver: request is too large")
         self.rv = rv
         return entry
 

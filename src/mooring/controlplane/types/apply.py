@@ -163,9 +163,8 @@ def applied(kind: Kind, live: Object, intent: Object, manager: str, force: bool,
     merged: Object = _merge_struct(type_name, live, intent)
     before = from_fields(mine.get("fieldsV1")) if mine else set()
     held = set().union(*owned.values()) if owned else set()
-    for path in sorted(before - set(wanted), key=len):
-        if path not in held and not any(other[: len(path)] == path for other in held | set(wanted)):
-            _remove(type_name, merged, path)
+    still_there = {path[:i] for path in held | set(wanted) for i in range(1, len(path) + 1)}
+    _prune(type_name, merged, _tree(before - still_there))
     kept = []
     for entry in others:
         rest = owned[id(entry)] - differing if force else owned[id(entry)]
@@ -249,7 +248,8 @@ def _merge_field(known: schema.Field, live: Any, intent: Any) -> Any:
                     result[at] = _merge_struct(element, result[at], item)
             return result
         if known.is_set:
-            return [*live, *(item for item in intent if item not in live)]
+            known_items = {json.dumps(item, sort_keys=True) for item in live}
+            return [*live, *(item for item in intent if json.dumps(item, sort_keys=True) not in known_items)]
         return intent
     if known.is_map:
         if element in schema.SCALARS or element.startswith(("[]", "{}")):
@@ -263,36 +263,56 @@ def _merge_field(known: schema.Field, live: Any, intent: Any) -> Any:
     return intent if element in schema.SCALARS else _merge_struct(element, live, intent)
 
 
-def _remove(type_name: str, obj: Any, path: Path) -> None:
-    """Take one owned field out of an object; containers that become empty go with it."""
+_Tree = dict[str, Any]
+_END = ""
+"""Marks a node of a tree at which a path ends."""
+
+
+def _tree(paths: set[Path]) -> _Tree:
+    root: _Tree = {}
+    for path in paths:
+        node = root
+        for part in path:
+            node = node.setdefault(part, {})
+        node[_END] = True
+    return root
+
+
+def _prune(type_name: str, obj: Any, gone: _Tree) -> None:
+    """Take owned fields out of an object, in one walk; containers that become empty go with them."""
     described = schema.types().get(type_name)
-    if described is None or not isinstance(obj, dict) or not path[0].startswith("f:"):
+    if described is None or not isinstance(obj, dict):
         return
-    name = path[0][2:]
-    known = described.fields.get(name)
-    if known is None or name not in obj:
-        return
-    value, rest = obj[name], path[1:]
-    if not rest:
-        del obj[name]
-        return
-    part = rest[0]
-    if isinstance(value, list) and part.startswith("k:"):
+    for part, below in gone.items():
+        name = part[2:]
+        known = described.fields.get(name)
+        if known is None or name not in obj:
+            continue
+        if _END in below:
+            del obj[name]
+            continue
+        obj[name] = _pruned(known, obj[name], below)
+        if obj[name] in ({}, []):
+            del obj[name]
+
+
+def _pruned(known: schema.Field, value: Any, gone: _Tree) -> Any:
+    if isinstance(value, list) and known.list_keys:
+        kept = []
         for item in value:
-            if _item_key(known, item) == part:
-                if len(rest) == 1:
-                    obj[name] = [other for other in value if other is not item]
-                elif len(rest) > 2 or rest[1][2:] not in known.list_keys:
-                    _remove(known.element, item, rest[1:])
-                break
-    elif isinstance(value, list):
-        obj[name] = [item for item in value if f"v:{json.dumps(item)}" != part]
-    elif known.is_map:
-        if len(rest) == 1:
-            value.pop(part[2:], None)
-        elif isinstance(value.get(part[2:]), dict):
-            _remove(known.element, value[part[2:]], rest[1:])
-    else:
-        _remove(known.element, value, rest)
-    if not obj[name] and obj[name] in ({}, []):
-        del obj[name]
+            below = gone.get(_item_key(known, item), {})
+            if _END not in below:
+                _prune(known.element, item, {p: tree for p, tree in below.items() if p[2:] not in known.list_keys})
+                kept.append(item)
+        return kept
+    if isinstance(value, list):
+        return [item for item in value if f"v:{json.dumps(item)}" not in gone]
+    if known.is_map and isinstance(value, dict):
+        for part, below in gone.items():
+            if _END in below:
+                value.pop(part[2:], None)
+            elif isinstance(value.get(part[2:]), dict):
+                _prune(known.element, value[part[2:]], below)
+        return value
+    _prune(known.element, value, gone)
+    return value

@@ -21,7 +21,19 @@ def parse(value: str | int | float) -> Fraction:
     try:
         return parse_quantity(value)
     except ParseError:
-        raise bad_request(f"unable to parse quantity's suffix or number: {str(value)[:80]!r}: {RULE}") from None
+        raise bad_request(f"unable to parse quantity's suffix or number: {_start(value)}: {RULE}") from None
+
+
+def _start(value: str | int | float) -> str:
+    return (
+        "a number that is too large" if isinstance(value, int) and value.bit_length() > 1024 else repr(str(value)[:80])
+    )
+
+
+def whole(text: str) -> int | None:
+    """The number that up to 18 decimal digits stand for, perhaps with a minus; None for any other text."""
+    digits = text.removeprefix("-")
+    return int(text) if len(digits) <= 18 and digits.isascii() and digits.isdigit() else None
 
 
 @lru_cache(maxsize=16384)

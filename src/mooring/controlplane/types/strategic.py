@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
+
+import msgspec
 
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.status import StatusError, bad_request
@@ -35,9 +38,9 @@ def _merge_map(type_name: str, original: dict[str, Any], change: dict[str, Any])
     for key in list(change):
         if key.startswith(_DELETE_PRIMITIVES):
             name = key.removeprefix(_DELETE_PRIMITIVES)
-            gone = _expect_list(change.pop(key), key)
+            gone = {_identity(item) for item in _expect_list(change.pop(key), key)}
             if isinstance(original.get(name), list):
-                original[name] = [item for item in original[name] if item not in gone]
+                original[name] = [item for item in original[name] if _identity(item) not in gone]
         elif key.startswith(_ORDER):
             orders[key.removeprefix(_ORDER)] = _expect_list(change.pop(key), key)
     for key, value in change.items():
@@ -58,8 +61,9 @@ def _retain(original: dict[str, Any], change: dict[str, Any]) -> None:
     keep = change.pop(_RETAIN, None)
     if keep is None:
         return
+    kept = {_identity(key) for key in _expect_list(keep, _RETAIN)}
     for key in list(original):
-        if key not in _expect_list(keep, _RETAIN):
+        if key not in kept:
             del original[key]
 
 
@@ -83,8 +87,14 @@ def _merge_value(type_name: str, key: str, old: Any, new: Any) -> Any:
         base = old if isinstance(old, list) else []
         if known.merge_key:
             return _merge_objects(element, known.merge_key, base, new)
-        return base + [item for item in dict.fromkeys(map(_hashable, new)) if item not in base]
+        known_items = {_identity(item) for item in base}
+        return base + [item for item in dict.fromkeys(map(_hashable, new)) if item not in known_items]
     return _without_directives(new)
+
+
+def _identity(item: Any) -> Any:
+    """Something to look a JSON value up by; equal values have equal ones."""
+    return msgspec.json.encode(item, order="sorted") if isinstance(item, (dict, list)) else item
 
 
 def _hashable(item: Any) -> Any:
@@ -102,35 +112,44 @@ def _merge_objects(element: str, key: str, old: list[Any], new: list[Any]) -> li
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in new):
         kept = [item for item in new if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "replace")]
         return [_without_directives(item) for item in kept]
+    places: dict[Any, list[int]] = {}
+    for i, known in enumerate(result):
+        if isinstance(known, dict):
+            places.setdefault(_identity(known.get(key)), []).append(i)
+    gone: set[int] = set()
     for item in new:
         if not isinstance(item, dict) or item.get(key) is None:
             raise _missing_key(item, key)
-        where = [i for i, known in enumerate(result) if isinstance(known, dict) and known.get(key) == item[key]]
+        name = _identity(item[key])
         if item.get(_DIRECTIVE) == "delete":
-            result = [known for i, known in enumerate(result) if i not in where]
-        elif where:
-            result[where[0]] = _merge_map(element, result[where[0]], item)
+            gone.update(places.pop(name, ()))
+        elif name in places:
+            first = places[name][0]
+            result[first] = _merge_map(element, result[first], item)
         else:
+            places[name] = [len(result)]
             result.append(_merge_map(element, {}, item))
-    return result
+    return [known for i, known in enumerate(result) if i not in gone]
 
 
 def _reorder(items: list[Any], order: list[Any], key: str) -> list[Any]:
     """Items named in ``order`` in that order; others keep their place relative to what they stood before."""
 
     def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
+        return _identity(item.get(key) if key and isinstance(item, dict) else item)
 
-    wanted = [identity(item) for item in order]
-    ranked = sorted((item for item in items if identity(item) in wanted), key=lambda item: wanted.index(identity(item)))
-    others = [item for item in items if identity(item) not in wanted]
-    place = {id(item): i for i, item in enumerate(items)}
+    rank: dict[Any, int] = {}
+    for i, item in enumerate(order):
+        rank.setdefault(identity(item), i)
+    placed = list(enumerate(items))
+    ranked = sorted((each for each in placed if identity(each[1]) in rank), key=lambda each: rank[identity(each[1])])
+    others = deque(each for each in placed if identity(each[1]) not in rank)
     result: list[Any] = []
-    for item in ranked:
-        while others and place[id(others[0])] < place[id(item)]:
-            result.append(others.pop(0))
+    for place, item in ranked:
+        while others and others[0][0] < place:
+            result.append(others.popleft()[1])
         result.append(item)
-    return result + others
+    return result + [item for _, item in others]
 
 
 def _without_directives(value: Any) -> Any:

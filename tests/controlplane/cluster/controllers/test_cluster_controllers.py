@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.cluster.kubelet import KUBELET
+from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.registry.subresources import evict
 from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.types.status import StatusError
@@ -40,6 +41,45 @@ def test_a_silent_node_becomes_unreachable_and_comes_back(lab: Lab) -> None:
     assert _taints(lab) == set()
     ready = [c for c in lab.must("nodes", "node1")["status"]["conditions"] if c["type"] == "Ready"]
     assert ready[0]["status"] == "True"
+
+
+def _ready(node: Object) -> Object:
+    return next(each for each in node["status"]["conditions"] if each["type"] == "Ready")
+
+
+def _node_writes(lab: Lab) -> list[str]:
+    seen: list[str] = []
+    lab.store.subscribe(NODES, lambda event: seen.append(event.entry.name))
+    return seen
+
+
+def test_nodes_stay_ready_when_the_process_was_frozen(lab: Lab) -> None:
+    lab.nodes(3)
+    lab.advance(30)
+    writes = _node_writes(lab)
+    lab.clock.advance(600)  # nobody ran: neither kubelets nor controllers
+    lab.settle()
+    lab.advance(120)
+    assert writes == []
+    assert all(not node["spec"].get("taints") for node in lab.list("nodes"))
+
+
+def test_a_kubelet_that_speaks_without_its_lease_is_heard(lab: Lab) -> None:
+    """A node must not go back and forth between the kubelet's word and the controller's."""
+    lab.nodes(1)
+    lab.advance(10)
+    lab.kubelets.stop()
+    lab.advance(70)
+    assert _ready(lab.must("nodes", "node1"))["status"] == "Unknown"
+    writes = _node_writes(lab)
+    lab.api.modify(NODES, "", "node1", _says_ready, subresource="status")
+    lab.settle()
+    assert _ready(lab.must("nodes", "node1"))["status"] == "True"
+    assert len(writes) <= 3  # the status, and the taints that go
+
+
+def _says_ready(node: Object) -> None:
+    _ready(node).update(status="True", reason="KubeletReady")
 
 
 def test_a_kubelet_that_says_it_is_not_ready_taints_its_node(lab: Lab) -> None:

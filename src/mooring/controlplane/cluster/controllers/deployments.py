@@ -21,6 +21,7 @@ from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.apps import DEPLOYMENTS, REPLICA_SETS
 from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -38,9 +39,9 @@ def template_hash(template: Object) -> str:
 def share(value: Any, of: int, *, up: bool) -> int:
     """``25%`` or ``3`` as a number of pods."""
     if isinstance(value, str) and value.endswith("%"):
-        part = int(value[:-1] or 0) * of / 100
+        part = (quantities.whole(value[:-1]) or 0) * of / 100
         return math.ceil(part) if up else math.floor(part)
-    return int(value or 0)
+    return int(value or 0) if isinstance(value, int) else 0
 
 
 class DeploymentController(Controller):
@@ -299,7 +300,7 @@ def available(rs: Object) -> int:
 
 def revision(rs: Object) -> int:
     text = (rs["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdecimal() else 0
+    return quantities.whole(text) or 0
 
 
 def _sum(sets: list[Object], name: str) -> int:

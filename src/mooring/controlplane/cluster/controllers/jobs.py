@@ -19,6 +19,7 @@ from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.batch import JOBS
 from mooring.controlplane.storage.store import Event
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -191,7 +192,7 @@ def is_finished(job: Object) -> bool:
 
 def index_of(pod: Object) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return quantities.whole(text)
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -11,7 +11,7 @@ from mooring.controlplane.cluster.controllers.base import Controller, condition
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.storage.store import DELETED, Event
+from mooring.controlplane.storage.store import DELETED, Entry, Event
 from mooring.controlplane.types.objects import Object
 
 MONITOR_PERIOD_S = 5.0
@@ -38,11 +38,12 @@ class NodeLifecycleController(Controller):
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._heard: dict[str, float] = {}  # node -> when, by our own clock
+        self._looked = 0.0
         self._monitor: Timer | None = None
 
     def start(self) -> None:
         super().start()
-        now = self.api.clock.monotonic()
+        now = self._looked = self.api.clock.monotonic()
         for lease in self.store.iterate(LEASES, "kube-node-lease"):
             self._heard[lease.name] = now
         self._monitor = self.timers.call_later(MONITOR_PERIOD_S, self._look_around)
@@ -55,6 +56,8 @@ class NodeLifecycleController(Controller):
     def noted(self, event: Event) -> Iterable[str]:
         entry = event.entry
         if entry.kind is not LEASES:
+            if event.previous is not None and self._is_silent(entry.name) and _has_spoken(event.previous, entry):
+                self._heard[entry.name] = self.api.clock.monotonic()
             return (entry.key,)
         if entry.namespace == "kube-node-lease":
             if event.type == DELETED:
@@ -64,16 +67,20 @@ class NodeLifecycleController(Controller):
         return ()
 
     def _look_around(self) -> None:
-        grace_s = max(GRACE_S, len(self._heard) / 40)  # thousands of kubelets renew less often
-        limit = self.api.clock.monotonic() - grace_s
-        for name, heard in self._heard.items():
-            if heard < limit:
+        now = self.api.clock.monotonic()
+        missed_s = now - self._looked - MONITOR_PERIOD_S
+        self._looked = now
+        if missed_s > MONITOR_PERIOD_S:
+            # This process did not run, and nodes were not heard because nobody listened: they get that time back.
+            self._heard = {name: min(heard + missed_s, now) for name, heard in self._heard.items()}
+        for name in self._heard:
+            if self._is_silent(name):
                 self.enqueue(name)
         self._monitor = self.timers.call_later(MONITOR_PERIOD_S, self._look_around)
 
     def _is_silent(self, name: str) -> bool:
         heard = self._heard.get(name)
-        grace_s = max(GRACE_S, len(self._heard) / 40)
+        grace_s = max(GRACE_S, len(self._heard) / 40)  # thousands of kubelets renew less often
         return heard is not None and heard < self.api.clock.monotonic() - grace_s
 
     def reconcile(self, key: str) -> None:
@@ -110,6 +117,12 @@ class NodeLifecycleController(Controller):
         return kept + [
             {"key": key, "effect": effect, "timeAdded": now} for key, effect in keys if (key, effect) not in known
         ]
+
+
+def _has_spoken(before: Entry, after: Entry) -> bool:
+    """Whether a kubelet has posted a status of its own, after it was said that nobody had heard from it."""
+    was = (condition(before.object(), "Ready") or {}).get("status")
+    return was == "Unknown" and (condition(after.object(), "Ready") or {}).get("status") != "Unknown"
 
 
 def _mark_unknown(status: Object, now: str) -> bool:

@@ -22,6 +22,7 @@ from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS, by_resource
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Entry, Event
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
 BURST = 500
@@ -52,7 +53,7 @@ def first_to_go(pod: Object) -> tuple[Any, ...]:
         bool(pod["spec"].get("nodeName")),
         {"Pending": 0, "Unknown": 1}.get(phase(pod), 2),
         is_true(pod, "Ready"),
-        int(cost) if cost.lstrip("-").isdigit() else 0,
+        quantities.whole(cost) or 0,
         _reversed(started),
         _reversed(metadata["creationTimestamp"]),
         metadata["name"],

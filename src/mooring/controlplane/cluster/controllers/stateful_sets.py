@@ -20,6 +20,7 @@ from mooring.controlplane.registry.groups.apps import CONTROLLER_REVISIONS as RE
 from mooring.controlplane.registry.groups.apps import STATEFUL_SETS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from mooring.controlplane.storage.store import Event
+from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 
 HASH = "controller-revision-hash"
@@ -162,7 +163,8 @@ class StatefulSetController(Controller):
     @staticmethod
     def _number(pod: Object) -> int:
         text = pod["metadata"]["name"].rpartition("-")[2]
-        return int(text) if text.isdecimal() else -1
+        number = quantities.whole(text)
+        return -1 if number is None else number
 
     def _report(self, key: str, owner: Object, revision: str) -> None:
         entry = self.store.entry(STATEFUL_SETS, key)

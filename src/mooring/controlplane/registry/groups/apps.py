@@ -5,18 +5,22 @@ from __future__ import annotations
 from mooring.controlplane.registry.columns import AGE, NAME, at, get, number, selector_cell
 from mooring.controlplane.registry.groups.volumes import default_claim
 from mooring.controlplane.registry.workloads import (
+    ANY_PERCENT,
     REPLICA_COLUMNS,
     REPLICA_FIELDS,
     WORKLOAD,
     default_replicas,
     default_template,
     first_status,
+    is_none,
     keep_metadata,
     selector_is_immutable,
+    validate_share,
     validate_workload,
 )
 from mooring.controlplane.types.kind import Cell, Column, Kind, Strategy
 from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import Cause, invalid_value, required
 
 
 def _ready(ready: str, wanted: str = "replicas") -> Cell:
@@ -75,6 +79,48 @@ def _default_daemon_set(obj: Object) -> None:
     default_template(spec)
 
 
+def _rolling(obj: Object, name: str) -> Object | None:
+    strategy = (obj.get("spec") or {}).get(name) or {}
+    return (strategy.get("rollingUpdate") or {}) if strategy.get("type") == "RollingUpdate" else None
+
+
+def _validate_deployment(obj: Object) -> list[Cause]:
+    found = validate_workload(obj)
+    rolling = _rolling(obj, "strategy")
+    if rolling is not None:
+        at = "spec.strategy.rollingUpdate"
+        down, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        found += validate_share(down, f"{at}.maxUnavailable") + validate_share(
+            more, f"{at}.maxSurge", limit=ANY_PERCENT
+        )
+        if is_none(down) and is_none(more):
+            found.append(invalid_value(f"{at}.maxUnavailable", down, "may not be 0 when `maxSurge` is 0"))
+    return found
+
+
+def _validate_daemon_set(obj: Object) -> list[Cause]:
+    found = validate_workload(obj)
+    rolling = _rolling(obj, "updateStrategy")
+    if rolling is not None:
+        at = "spec.updateStrategy.rollingUpdate"
+        down, more = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+        found += validate_share(down, f"{at}.maxUnavailable") + validate_share(more, f"{at}.maxSurge")
+        if is_none(down) and is_none(more):
+            found.append(required(f"{at}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+        elif not is_none(down) and not is_none(more):
+            found.append(invalid_value(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
+    return found
+
+
+def _validate_stateful_set(obj: Object) -> list[Cause]:
+    found = validate_workload(obj)
+    rolling = _rolling(obj, "updateStrategy")
+    if rolling is not None and rolling.get("partition", 0) < 0:
+        at = "spec.updateStrategy.rollingUpdate.partition"
+        found.append(invalid_value(at, rolling["partition"], "must be greater than or equal to 0"))
+    return found
+
+
 CONTROLLER_REVISIONS = Kind(
     "ControllerRevision",
     "controllerrevisions",
@@ -102,7 +148,7 @@ DAEMON_SETS = Kind(
             {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
         ),
         prepare_status=keep_metadata,
-        validate=validate_workload,
+        validate=_validate_daemon_set,
         validate_update=selector_is_immutable,
     ),
     columns=(
@@ -131,7 +177,7 @@ DEPLOYMENTS = Kind(
         default=_default_deployment,
         admit=first_status({}),
         prepare_status=keep_metadata,
-        validate=validate_workload,
+        validate=_validate_deployment,
         validate_update=selector_is_immutable,
     ),
     columns=(
@@ -177,7 +223,7 @@ STATEFUL_SETS = Kind(
         default=_default_stateful_set,
         admit=first_status({"replicas": 0, "availableReplicas": 0}),
         prepare_status=keep_metadata,
-        validate=validate_workload,
+        validate=_validate_stateful_set,
         validate_update=selector_is_immutable,
     ),
     columns=(NAME, Column("Ready", _ready("readyReplicas")), AGE, *WORKLOAD[:2]),

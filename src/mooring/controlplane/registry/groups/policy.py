@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.controlplane.registry.columns import AGE, NAME, at, number
 from mooring.controlplane.registry.scheduling_validation import validate_label_selector
+from mooring.controlplane.registry.workloads import validate_share
 from mooring.controlplane.types.kind import Column, Context, Kind, Strategy
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value
@@ -15,12 +16,7 @@ def _validate_budget(obj: Object) -> list[Cause]:
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         found.append(invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
     for name in ("minAvailable", "maxUnavailable"):
-        value = spec.get(name)
-        if isinstance(value, int) and value < 0:
-            found.append(invalid_value(f"spec.{name}", value, "must be greater than or equal to 0"))
-        if isinstance(value, str) and not (value.endswith("%") and value[:-1].isdigit() and int(value[:-1]) <= 100):
-            why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%', or '93%')"
-            found.append(invalid_value(f"spec.{name}", value, why))
+        found += validate_share(spec.get(name), f"spec.{name}")
     return found
 
 
