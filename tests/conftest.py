@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # Derandomised: the same examples on every machine, so that a red test is red for everybody. Somebody who wants
@@ -21,3 +22,11 @@ settings.register_profile(
 )
 settings.register_profile("search", deadline=None, max_examples=1000, print_blob=True, suppress_health_check=_UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rewrite",
+        action="store_true",
+        help="Write the transcripts in tests/scenarios anew. Commit the difference only if you can explain it.",
+    )

@@ -14,7 +14,6 @@ from typing import Any
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.api.taints import UNSCHEDULABLE
 from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
@@ -26,10 +25,9 @@ from mooring.queue.events import (
     node_changes,
 )
 from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.sim.words import about, detail, name_of, plain_event, plural, refusal_rows, score_rows, shown_taints
 
 QUIET, NORMAL, VERBOSE = 0, 1, 2
-MAX_ROWS = 5
-MAX_REASONS = 6
 
 _ORDINARY = frozenset((UNSCHEDULED_POD_ADD.label, BACKOFF_COMPLETE, POP_FROM_BACKOFF))
 _CONDITION = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_CONDITION).label
@@ -126,7 +124,7 @@ class Narrator:
     def came(self, new: Object) -> None:
         if isinstance(new, Pod) and new.spec.node_name and not new.is_terminating:
             return  # it was placed before we came
-        self._arrive("+", type(new).__name__.lower() + _detail(new), _name(new))
+        self._arrive("+", type(new).__name__.lower() + detail(new), name_of(new))
 
     def changed(self, old: Object, new: Object) -> None:
         if isinstance(old, Node) and isinstance(new, Node):
@@ -135,13 +133,13 @@ class Narrator:
             self._pod_changed(old, new)
         elif isinstance(old, PersistentVolumeClaim) and isinstance(new, PersistentVolumeClaim):
             if new.spec.volume_name and not old.spec.volume_name:
-                self.note("volume", f"{_name(new)} is bound to {new.spec.volume_name}")
+                self.note("volume", f"{name_of(new)} is bound to {new.spec.volume_name}")
         elif not isinstance(new, PersistentVolume):
-            self.note("~", f"{type(new).__name__.lower()} {_name(new)}", level=VERBOSE)
+            self.note("~", f"{type(new).__name__.lower()} {name_of(new)}", level=VERBOSE)
 
     def _node_changed(self, old: Node, new: Node) -> None:
         events = node_changes(old, new)
-        if _shown_taints(old) == _shown_taints(new) and old.spec.unschedulable == new.spec.unschedulable:
+        if shown_taints(old) == shown_taints(new) and old.spec.unschedulable == new.spec.unschedulable:
             events = [event for event in events if "Taint" not in event.label]
         elif new.spec.unschedulable and not old.spec.unschedulable and not events:
             self.note("~", f"node {new.name}: unschedulable", node=new.name)
@@ -150,11 +148,11 @@ class Narrator:
         ):
             return  # its kubelet has just come up
         if events:
-            what = ", ".join(_plain_event(event, old, new) for event in events)
+            what = ", ".join(plain_event(event, old, new) for event in events)
             self.note("~", f"node {new.name}: {what}", node=new.name)
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        name = _name(new)
+        name = name_of(new)
         if new.is_terminating and not old.is_terminating:
             self.note("-", f"pod {name} is to end" + (f" on {new.spec.node_name}" if new.spec.node_name else ""))
         elif old.status.phase != new.status.phase:
@@ -164,9 +162,9 @@ class Narrator:
 
     def left(self, old: Object) -> None:
         if isinstance(old, Pod) and old.status.phase == "Running" and not old.is_terminating:
-            self.note("-", f"pod {_name(old)} has ended", pod=old.key)
+            self.note("-", f"pod {name_of(old)} has ended", pod=old.key)
             return
-        self._arrive("-", type(old).__name__.lower(), _name(old))
+        self._arrive("-", type(old).__name__.lower(), name_of(old))
 
     def _arrive(self, verb: str, what: str, name: str) -> None:
         now = self._clock.monotonic() - self._start
@@ -185,9 +183,9 @@ class Narrator:
         if len(names) == 1:
             text = f"{kind} {names[0]}"
         elif len(names) <= 4:
-            text = f"{len(names)} {_plural(kind)}: {', '.join(names)}"
+            text = f"{len(names)} {plural(kind)}: {', '.join(names)}"
         else:
-            text = f"{len(names)} {_plural(kind)}: {names[0]}, {names[1]} … {names[-1]}"
+            text = f"{len(names)} {plural(kind)}: {names[0]}, {names[1]} … {names[-1]}"
         if detail:
             text += f" ({detail})"
         self._print(Note(self._arrived_at, verb, text, NORMAL, (), {"kind": kind, "names": names}))
@@ -195,7 +193,7 @@ class Narrator:
     # ---- the queue ---------------------------------------------------------------------------------------------
 
     def moved(self, info: QueuedPodInfo, place: str, label: str, cause: Object | None) -> None:
-        name = _name(info.pod_info.pod)
+        name = name_of(info.pod_info.pod)
         fields: dict[str, Any] = {"pod": info.key, "queue": place, "event": label}
         if label == SCHEDULE_ATTEMPT_FAILURE:
             why = ", ".join(sorted(info.rejectors))
@@ -212,7 +210,7 @@ class Narrator:
             self.note("waits", f"{name} is held back: {info.message or info.gating_plugin}", **fields)
             return
         if cause is not None:
-            self.note("wakes", f"{name} → {place}: {label} ({_about(cause)})", **fields)
+            self.note("wakes", f"{name} → {place}: {label} ({about(cause)})", **fields)
             return
         level = VERBOSE if label in _ORDINARY else NORMAL
         self.note("queue", f"{name} → {place} ({label})", level=level, **fields)
@@ -225,7 +223,7 @@ class Narrator:
         return self._level >= NORMAL
 
     def decided(self, decision: Decision, attempt: int) -> None:
-        name = _name(decision.pod.pod)
+        name = name_of(decision.pod.pod)
         again = f", attempt {attempt}" if attempt > 1 else ""
         fields: dict[str, Any] = {"pod": decision.pod.pod.key, "attempt": attempt, "outcome": decision.outcome.value}
         if decision.outcome is Outcome.SCHEDULED and self.first_placement_s is None:
@@ -239,10 +237,10 @@ class Narrator:
             elif decision.feasible_nodes == 1:
                 fits += "s"
             if decision.pod.pod.status.nominated_node_name == decision.node:
-                fits = "the node it was promised"
+                fits = "its nominated node"
             elif decision.from_hint:
                 fits = "next best for pods like it"
-            rows = [*_refusals(decision), *_scores(decision, self._level)]
+            rows = [*refusal_rows(decision), *score_rows(decision, is_verbose=self._level >= VERBOSE)]
             fields |= {"node": decision.node, "feasible": decision.feasible_nodes, "nodes": decision.num_nodes}
             if decision.scores is not None and self._as_json:
                 fields["scores"], fields["totals"] = decision.scores.to_dict(), decision.scores.totals_dict()
@@ -252,10 +250,10 @@ class Narrator:
         if decision.outcome is Outcome.ERROR:
             self.note("error", f"{name}: {decision.message}{again}", **fields)
             return
-        rows = _refusals(decision) or [decision.message]
+        rows = refusal_rows(decision) or [decision.message]
         if decision.victims:
             victims = [victim.pod for victim in decision.victims]
-            names = ", ".join(_name(victim) for victim in victims)
+            names = ", ".join(name_of(victim) for victim in victims)
             rows = [*rows, f"but {decision.nominated_node} has room without {names}"]
             fields |= {"nominatedNode": decision.nominated_node, "victims": [victim.key for victim in victims]}
         elif decision.post_filter_message and self._level >= VERBOSE:
@@ -276,105 +274,7 @@ class Narrator:
             self.note("event", f"{name}: {reason}: {note}", pod=name, reason=reason)
 
     def waits_on_permit(self, pod: Pod, node_name: str, plugins: Iterable[str]) -> None:
-        self.note("permit", f"{_name(pod)} holds {node_name} and waits for {', '.join(plugins)}", pod=pod.key)
+        self.note("permit", f"{name_of(pod)} holds {node_name} and waits for {', '.join(plugins)}", pod=pod.key)
 
     def failed_after_decision(self, pod: Pod, message: str) -> None:
-        self.note("error", f"{_name(pod)}: {message}", pod=pod.key)
-
-
-# ---- words -----------------------------------------------------------------------------------------------------------
-
-
-def _name(obj: Object) -> str:
-    space = obj.metadata.namespace
-    return obj.metadata.name if space in ("", "default") else f"{space}/{obj.metadata.name}"
-
-
-def _about(obj: Object) -> str:
-    return f"{type(obj).__name__.lower()} {_name(obj)}"
-
-
-def _plural(kind: str) -> str:
-    if kind.endswith(("s", "x")):
-        return kind + "es"
-    return kind + "s"
-
-
-def _detail(obj: Object) -> str:
-    if isinstance(obj, Node):
-        parts = ["unschedulable"] if obj.spec.unschedulable else []
-        parts += [f"taint {text}" for text in _shown_taints(obj)]
-        return " " + ", ".join(parts) if parts else ""
-    if isinstance(obj, Pod) and obj.spec.priority_class_name:
-        return f" priority {obj.spec.priority_class_name}"
-    return ""
-
-
-def _shown_taints(node: Node) -> list[str]:
-    """The taints, without the one that only repeats that the node is cordoned."""
-    return [f"{taint.key}:{taint.effect}" for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
-
-
-def _plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
-    label = event.label
-    if old.spec.unschedulable != new.spec.unschedulable and "Taint" in label:
-        return "no longer unschedulable" if old.spec.unschedulable else "unschedulable"
-    if "Label" in label:
-        before, after = old.metadata.labels, new.metadata.labels
-        changed = [f"{key}={value}" for key, value in sorted(after.items()) if before.get(key) != value]
-        changed += [f"{key} removed" for key in sorted(before) if key not in after]
-        return "label " + ", ".join(changed)
-    if "Taint" in label:
-        return "taints " + (", ".join(_shown_taints(new)) or "none")
-    if "Allocatable" in label:
-        return "allocatable changed"
-    if "Condition" in label:
-        ready = next((each for each in new.status.conditions if each.type == "Ready"), None)
-        return "Ready is " + ("unknown" if ready is None else ready.status)
-    return label
-
-
-def _refusals(decision: Decision) -> list[str]:
-    """Which filter refused how many nodes, and in whose words: the most frequent first."""
-    if decision.statuses is None:
-        return []
-    rows = []
-    groups = sorted(decision.statuses.groups(), key=lambda group: (-len(group[1]), group[0].plugin, group[0].message))
-    for status, nodes in groups[:MAX_REASONS]:
-        count = len(nodes)
-        where = "1 node" if count == 1 else f"{count} nodes"
-        rows.append(f"✗ {where:<9} {status.plugin or 'nominated pods':<20} {status.message}")
-    if len(groups) > MAX_REASONS:
-        rows.append(f"  … and {len(groups) - MAX_REASONS} more reasons")
-    return rows
-
-
-def _scores(decision: Decision, level: int) -> list[str]:
-    """The best nodes with the scores that tell them apart."""
-    scores = decision.scores
-    if scores is None or not scores.by_plugin:
-        return []
-    count = len(scores.totals)
-    limit = MAX_ROWS if level < VERBOSE else 20
-    best = (-scores.totals).argsort(kind="stable")[: limit + 1].tolist()
-    infos = scores.nodes.infos
-    chosen = next((i for i in best if infos[i].name == decision.node), -1)
-    if chosen < 0:  # one of very many with the same total
-        chosen = next(i for i in range(count) if infos[i].name == decision.node)
-    shown = [chosen, *(i for i in best if i != chosen)][:limit]
-    names = {i: infos[i].name for i in shown}
-    columns = {name: column for name, column in scores.by_plugin.items() if column.any()}
-    telling = {name: each for name, each in columns.items() if level >= VERBOSE or each.min() != each.max()}
-    width = max(map(len, names.values()))
-    header = "  ".join(["  " + "node".ljust(width), "total", *telling])
-    rows = [header]
-    for i in shown:
-        cells = [f"{int(column[i]):>{len(name)}}" for name, column in telling.items()]
-        mark = "✓" if i == chosen else " "
-        rows.append("  ".join([f"{mark} {names[i]:<{width}}", f"{int(scores.totals[i]):>5}", *cells]))
-    if count > len(shown):
-        rows.append(f"  … and {count - len(shown)} more nodes")
-    same = [f"{name} {int(column[0])}" for name, column in columns.items() if name not in telling]
-    if same and count > 1:
-        rows.append("  the same everywhere: " + ", ".join(same))
-    return rows
+        self.note("error", f"{name_of(pod)}: {message}", pod=pod.key)

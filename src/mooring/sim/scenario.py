@@ -310,7 +310,7 @@ class _Wanted:
         elif self.pending:
             parts.append(f'is pending because "{self.pending}"')
         if self.nominated is not None:
-            parts.append(f"is promised {self.nominated or 'no node'}")
+            parts.append(f"is nominated to {self.nominated or 'no node'}")
         return " and ".join(parts) or "exists"
 
 

@@ -1,0 +1,1 @@
+"""Transcripts of commands, and the test that plays them."""
