@@ -109,14 +109,11 @@ Eventually = Callable[[Callable[[], object]], Awaitable[None]]
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Wait until a condition holds; fail after some five seconds."""
+    """Wait until a condition holds, however slow this machine is; a test that waits for ever is ended by pytest."""
 
     async def wait(condition: Callable[[], object]) -> None:
-        for _ in range(5000):
-            if condition():
-                return
+        while not condition():  # noqa: ASYNC110 - any condition, not an event of ours
             await asyncio.sleep(0.001)
-        raise AssertionError("the condition never came true")
 
     return wait
 

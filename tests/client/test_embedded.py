@@ -59,7 +59,7 @@ async def test_all_kinds_synchronise(cluster):
     for kind in SCHEDULER_KINDS:
         informers.add(kind)
     informers.start()
-    assert await informers.wait_for_sync(20), informers.missing()
+    assert await informers.wait_for_sync()
     assert [node.metadata.name for node in informers["nodes"]] == ["a"]
     assert {namespace.metadata.name for namespace in informers["namespaces"]} >= {"default", "kube-system"}
     assert all(informer.is_served for informer in informers)
@@ -71,7 +71,7 @@ async def test_a_pod_is_created_bound_and_gone(cluster, eventually):
     informers = InformerSet(cluster.client)
     pods = informers.add(PODS)
     informers.start()
-    await informers.wait_for_sync(20)
+    await informers.wait_for_sync()
     pod = await cluster.pod("web")
     await eventually(lambda: pods.get("default/web"))
     assert pods.get("default/web").spec.node_name == ""
@@ -100,7 +100,7 @@ async def test_faults_on_watches_lose_nothing(cluster, eventually, action):
     heard: list[str] = []
     nodes.add_handler(on_add=lambda node: heard.append(node.metadata.name))
     informers.start()
-    await informers.wait_for_sync(20)
+    await informers.wait_for_sync()
     cluster.faults.add(Rule(action, path="/nodes", on_watch=True, times=4))
     names = [f"n{number}" for number in range(12)]
     for name in names:

@@ -67,7 +67,7 @@ def head(method: str = "POST", length: int = 0) -> bytes:
     return f"{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
-async def send(pool: ConnectionPool, method: str = "POST", body: bytes = b"", timeout_s: float = 5.0):
+async def send(pool: ConnectionPool, method: str = "POST", body: bytes = b"", timeout_s: float = 60.0):
     return await pool.send(method, head(method, len(body)), body, timeout_s)
 
 
@@ -111,10 +111,10 @@ async def test_the_server_may_ask_to_close(server, pool):
     assert len(server.peers) == 2
 
 
-async def test_a_connection_closed_while_idle_is_replaced(server, pool):
+async def test_a_connection_closed_while_idle_is_replaced(server, pool, eventually):
     await send(pool)
     server.peers[0].transport.close()
-    await asyncio.sleep(0.01)
+    await eventually(lambda: not any(connection.is_open for connection in pool._idle))
     assert (await send(pool)).status == 201
     assert len(server.peers) == 2
 
@@ -178,11 +178,13 @@ async def test_waiting_for_a_connection_counts_against_the_timeout(server, pool,
     assert (pool.in_flight, pool.waiting) == (0, 0)
 
 
-async def test_a_late_answer_does_not_reach_the_next_request(server, pool):
+async def test_a_late_answer_does_not_reach_the_next_request(server, pool, eventually):
+    await send(pool)  # The connection is open: the next request is written at once, however slow this machine is.
     held: list[asyncio.Transport] = []
     server.script.append(held.append)
     with pytest.raises(RequestTimeout):
         await send(pool, timeout_s=0.02)
+    await eventually(lambda: held)
     held[0].write(OK.replace(b"ok", b"no"))
     assert (await send(pool)).body == b"ok"
     assert len(server.peers) == 2
@@ -229,13 +231,13 @@ Script = Callable[[asyncio.Transport], object]
         pytest.param(lambda peer: None, RequestTimeout, id="no answer comes in time"),
     ],
 )
-async def test_a_request_that_was_written_was_sent(server, pool, script: Script, error):
+async def test_a_request_that_was_written_was_sent(server, pool, eventually, script: Script, error):
     await send(pool)  # The connection is open: the next request is written at once, however slow this machine is.
     server.script.append(script)
     with pytest.raises(ConnectionFailed) as caught:
-        await send(pool, timeout_s=0.05)
+        await send(pool, timeout_s=0.05 if error is RequestTimeout else 60)
     assert (type(caught.value), caught.value.was_sent) == (error, True)
-    assert len(server.requests) == 2
+    await eventually(lambda: len(server.requests) == 2)
 
 
 async def test_a_request_that_waited_in_vain_for_a_connection_was_not_sent(server, pool, eventually):
@@ -270,9 +272,10 @@ async def test_a_request_that_found_nobody_was_not_sent():
 )
 async def test_a_request_that_no_handshake_came_before_was_not_sent(server, script: Script, error, text):
     server.script.append(script)
-    pool = ConnectionPool("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=0.2)
+    patience_s = 0.05 if error is RequestTimeout else 60
+    pool = ConnectionPool("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=patience_s)
     with pytest.raises(ConnectionFailed, match=text) as caught:
-        await send(pool)
+        await send(pool, timeout_s=60)
     assert (type(caught.value), caught.value.was_sent) == (error, False)
 
 

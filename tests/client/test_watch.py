@@ -632,7 +632,7 @@ async def test_a_set_waits_for_all(serve, fake_api, eventually):
         assert not await informers.wait_for_sync(0.01)
         assert informers.missing() == ["others"]
         gate.set()
-        assert await informers.wait_for_sync(5)
+        assert await informers.wait_for_sync()
         assert informers.has_synced
         assert len(informers["things.example.io"]) == 1
         await informers.stop()
