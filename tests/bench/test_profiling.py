@@ -38,7 +38,7 @@ def test_our_own_sampler_sees_who_uses_the_processor() -> None:
     [
         pytest.param("Engine.decide (mooring/engine/cycle.py:10);_amax (numpy/_core/_methods.py)", "decide",
                      id="what the engine calls is a decision"),
-        pytest.param("Scheduler._place (mooring/scheduler/scheduler.py);Cluster.assume (mooring/state/cluster.py:9)",
+        pytest.param("SchedulingLoop._place (mooring/scheduler/loop.py);Cluster.assume (mooring/state/cluster.py:9)",
                      "cache: assume, confirm", id="assuming"),
         pytest.param("Engine.decide (mooring/engine/cycle.py);snapshot (mooring/state/cluster.py)", "decide",
                      id="a snapshot belongs to the decision"),

@@ -1,7 +1,7 @@
-"""Keeps the cluster still while somebody looks at it from another thread.
+"""Keeps the cluster still while a decision is made in another thread.
 
 Only extenders need this: they are asked over HTTP in the middle of a decision, and the event loop must not wait for
-them. The decision is then made in a thread, and whatever would change the cluster meanwhile waits here, in order.
+them. The decision is then made in a thread, and everything that would change the cluster or the queue waits here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from mooring.observe.logs import get_logger
+
+log = get_logger("mooring.scheduler")
 T = TypeVar("T")
 
 
@@ -32,7 +35,10 @@ class Turnstile:
         try:
             return await work
         finally:
-            self._is_closed = False
-            while self._held:
+            while self._held:  # still closed: what these calls set off waits behind them
                 function, arguments = self._held.popleft()
-                function(*arguments)
+                try:
+                    function(*arguments)
+                except Exception as error:  # the others must not be lost
+                    log.error(error, "An event could not be handled")
+            self._is_closed = False

@@ -1,0 +1,260 @@
+"""One pod after another: what is tried, what an attempt leads to, and what happens while the loop rests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from mooring import sdk
+from mooring.clock import VirtualClock
+from mooring.framework.cycle_state import PODS_TO_ACTIVATE
+from mooring.framework.extender import ExtenderError
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.scheduler.time_limits import TimeLimits
+from mooring.testing import bound, make_node, make_pod
+
+
+async def until(check) -> None:
+    """Let the loop turn until something is true."""
+    async with asyncio.timeout(60.0):
+        while not check():  # noqa: ASYNC110 – another thread makes it true
+            await asyncio.sleep(0)
+
+
+async def test_a_pod_that_fits_is_assumed_at_once_and_bound_in_the_background(make_stage):
+    stage = make_stage()
+    stage.writer.gates["bind", "web"] = gate = asyncio.Event()
+    stage.put(make_node("a"), make_pod("web"))
+    await stage.go()
+    assert stage.scheduler.cluster.pod("uid-default-web").pod.spec.node_name == "a"
+    assert stage.writer.sent == [] and stage.scheduler.in_flight == 1
+    gate.set()
+    assert await stage.scheduler.drain(60.0)
+    assert stage.writer.sent == [("bind", "web:a")]
+    assert stage.recorder.events == [("web", "Scheduled", "Successfully assigned default/web to a")]
+
+
+async def test_the_next_pod_is_tried_before_the_first_is_bound(make_stage):
+    stage = make_stage()
+    stage.writer.gates["bind", "first"] = asyncio.Event()
+    stage.put(make_node("a", cpu="1"), make_node("b", cpu="1"), make_pod("first", cpu="1"), make_pod("second", cpu="1"))
+    await stage.go()
+    assert stage.writer.sent == [("bind", "second:b")], "the first one's room is taken"
+    await stage.scheduler.abort()
+
+
+@pytest.mark.parametrize(
+    ("pod", "events"),
+    [
+        pytest.param(
+            make_pod("web", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+            [("web", "FailedScheduling", "skip schedule deleting pod: default/web")],
+            id="it is being deleted",
+        ),
+    ],
+)
+async def test_a_pod_that_is_not_tried(make_stage, pod, events):
+    stage = make_stage()
+    stage.put(make_node("a"), make_pod("web"))
+    info = stage.scheduler.queue.pop()
+    info.pod_info = stage.scheduler.cluster.info(pod)
+    stage.scheduler.schedule_one(info)
+    assert stage.recorder.events == events and stage.heard.story == [f"event {name}: {why}" for name, why, _ in events]
+    assert stage.scheduler.in_flight == 0 and stage.where("web") == ""
+
+
+async def test_a_pod_that_runs_already_is_not_tried(make_stage):
+    stage = make_stage()
+    stage.put(make_node("a"), make_pod("web"))
+    info = stage.scheduler.queue.pop()
+    stage.put(bound(make_pod("web"), "a"))
+    stage.scheduler.schedule_one(info)
+    assert stage.heard.story == []
+
+
+async def test_observers_hear_the_life_of_a_pod_in_order(make_stage):
+    stage = make_stage()
+    stage.put(make_node("a"), make_pod("web"))
+    await stage.go()
+    assert stage.heard.story == [
+        "decided default/web: scheduled",
+        "binding default/web",
+        "event web: Scheduled",
+        "bound default/web to a",
+        "binding ended default/web",
+    ]
+
+
+class Steps:
+    """Does in Reserve and Permit what the pod's labels say."""
+
+    name = "Steps"
+
+    def __init__(self, args, handle):
+        self.unreserved = []
+
+    def reserve(self, state, pod, node_name):
+        wanted = pod.pod.metadata.labels
+        if wanted.get("activates"):
+            state.read(PODS_TO_ACTIVATE)["any"] = make_pod(wanted["activates"])
+        if wanted.get("activates-nonsense"):
+            state.read(PODS_TO_ACTIVATE)["any"] = "not a pod"
+        return Status.unschedulable("no room here") if wanted.get("reserve") == "no" else SUCCESS
+
+    def unreserve(self, state, pod, node_name):
+        self.unreserved.append(pod.pod.name)
+
+    def permit(self, state, pod, node_name):
+        match pod.pod.metadata.labels.get("permit"):
+            case "no":
+                return Status.unschedulable("not now"), 0.0
+            case "wait":
+                return Status(Code.WAIT), 60.0
+            case _:
+                return SUCCESS, 0.0
+
+
+@pytest.mark.parametrize(("point", "message"), [("reserve", "no room here"), ("permit", "not now")])
+async def test_a_refusal_after_the_decision_undoes_what_was_reserved(make_stage, point, message):
+    stage = make_stage(plugins=[Steps])
+    stage.put(make_node("a"), make_pod("web", labels={point: "no"}))
+    await stage.go()
+    assert stage.scheduler.cluster.pod("uid-default-web") is None
+    (plugin,) = [p.plugin for p in stage.scheduler.profiles["default-scheduler"].plugins.values() if p.name == "Steps"]
+    assert plugin.unreserved == ["web"]
+    assert stage.recorder.events == [("web", "FailedScheduling", f"0/1 nodes are available: 1 {message}.")]
+    assert stage.where("web") == "unschedulable"
+
+
+async def test_a_pod_can_wait_on_permit_with_its_node_held(make_stage):
+    stage = make_stage(plugins=[Steps])
+    stage.put(make_node("a"), make_pod("web", labels={"permit": "wait"}))
+    await stage.go()
+    assert "waiting default/web on a for Steps" in stage.heard.story
+    assert ("bind", "web:a") not in stage.writer.sent
+    stage.scheduler.waiting_pods.get("uid-default-web").allow("Steps")
+    assert await stage.scheduler.drain(60.0)
+    assert stage.writer.sent[-1] == ("bind", "web:a")
+    assert "waited default/web: SUCCESS" in stage.heard.story
+
+
+async def test_a_plugin_can_have_another_pod_tried_at_once(make_stage):
+    stage = make_stage(plugins=[Steps])
+    stage.put(make_node("a", cpu="1"), make_pod("big", cpu="2"))
+    await stage.go()
+    assert stage.where("big") == "unschedulable"
+    stage.put(make_pod("web", labels={"activates": "big"}))
+    stage.scheduler.schedule_one(stage.scheduler.queue.pop())
+    assert stage.where("big") == "active"
+    await stage.scheduler.abort()
+
+
+async def test_what_is_not_a_pod_cannot_be_activated_and_breaks_nothing(make_stage, caplog):
+    stage = make_stage(plugins=[Steps])
+    stage.put(make_node("a"), make_pod("web", labels={"activates-nonsense": "yes"}))
+    await stage.go()
+    assert stage.writer.sent == [("bind", "web:a")]
+    assert "A plugin asked to activate something that is not a Pod" in caplog.text
+
+
+async def test_a_mistake_of_our_own_costs_the_pod_an_attempt(make_stage, monkeypatch, caplog):
+    stage = make_stage()
+    stage.put(make_node("a"), make_pod("web"))
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr(stage.scheduler._loop.built.engine, "decide", broken)
+    await stage.go()
+    assert stage.recorder.events == [("web", "FailedScheduling", "ZeroDivisionError: ours")]
+    assert "Unexpected error in a scheduling cycle" in caplog.text
+    assert stage.where("web") == "backoff"
+
+
+class Hangs(sdk.NodeFilter):
+    """Waits for ever for pods that are labelled so; only this moves the clock of the limits."""
+
+    name = "Hangs"
+    clock = VirtualClock()
+
+    def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+        if "hangs" in pod.metadata.labels:
+            self.clock.advance(100.0)
+            threading.Event().wait()
+        return sdk.SUCCESS
+
+
+async def test_a_pod_that_runs_out_of_time_backs_off_and_the_second_time_waits(make_stage):
+    limits = TimeLimits(Hangs.clock, poll_s=0.001)
+    stage = make_stage(plugins=[Hangs], limits=limits, plugin_timeout_s=0.0, attempt_timeout_s=15.0)
+    stage.put(make_node("a"), make_pod("web", labels={"hangs": "yes"}))
+    before = stage.scheduler._loop.built
+    with limits:
+        await stage.go()
+        assert stage.where("web") == "backoff"
+        assert stage.scheduler._loop.built is not before, "plugins and caches are made anew"
+        stage.clock.advance(10.0)
+        stage.scheduler.queue.run_timers()
+        await stage.go()
+    assert stage.where("web") == "unschedulable", "only the passing of time wakes it"
+    (first, _) = stage.recorder.events
+    assert first[2].startswith("the attempt to find a node did not end within 15s (test_loop.py:")
+    stage.put(make_node("b"), make_pod("ordinary"))
+    assert stage.where("web") == "unschedulable"
+    await stage.go()
+    assert any(verb == "bind" and name.startswith("ordinary") for verb, name in stage.writer.sent)
+
+
+async def test_the_loop_rests_until_a_pod_comes(make_stage):
+    stage = make_stage()
+    running = asyncio.create_task(stage.scheduler.run())
+    try:
+        await asyncio.sleep(0)
+        assert stage.scheduler.decisions == 0
+        stage.put(make_node("a"), make_pod("web"))
+        await until(lambda: stage.writer.sent == [("bind", "web:a")])
+        assert stage.scheduler.decisions == 1
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+class PaperExtender:
+    """Filters in another thread, and waits there until it is told to go on."""
+
+    name = "paper"
+    is_filter, is_prioritizer, is_binder, is_ignorable, supports_preemption = True, False, False, False, False
+    weight = 1
+
+    def __init__(self) -> None:
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def is_interested(self, pod) -> bool:
+        return True
+
+    def filter(self, pod, nodes):
+        self.asked.set()
+        self.go_on.wait()
+        raise ExtenderError("no answer")
+
+
+async def test_while_an_extender_is_asked_events_wait_and_then_come_in_order(make_stage):
+    extender = PaperExtender()
+    stage = make_stage(extenders=lambda config: [extender])
+    stage.put(make_node("a"), make_pod("web"))
+    running = asyncio.create_task(stage.scheduler.run())
+    try:
+        await asyncio.to_thread(extender.asked.wait)
+        stage.put(make_node("b"), make_pod("late"))
+        stage.scheduler.delete(make_pod("web"))
+        assert "b" not in stage.scheduler.cluster.table.nodes and stage.where("late") == ""
+        extender.go_on.set()
+        await until(lambda: any(name == "late" for name, _, _ in stage.recorder.events))
+        assert "b" in stage.scheduler.cluster.table.nodes
+        assert not any(name == "web" for name, _, _ in stage.recorder.events), "it went away while it was tried"
+    finally:
+        extender.go_on.set()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
