@@ -20,8 +20,9 @@ from mooring.client.pool import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.devices import cel, pools
-from mooring.engine import promises, row_cache
-from mooring.plugins import image_locality, pod_topology_spread, trial_columns
+from mooring.engine import nominated, template_columns
+from mooring.engine.preemption import dry_run_columns
+from mooring.plugins import image_locality, pod_topology_spread
 from mooring.queue import heap, unschedulable
 from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
@@ -30,11 +31,11 @@ from mooring.testing import bound, make_node, make_object, make_pod
 
 SMALL = 5
 CACHES = {
-    row_cache: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
-    promises: {"MAX_KEPT": SMALL},
+    template_columns: {"MAX_BYTES": 1 << 16, "MAX_SEEN": SMALL, "MAX_MEMO": SMALL},
+    nominated: {"MAX_KEPT": SMALL},
     image_locality: {"MAX_KEPT": SMALL},
     pod_topology_spread: {"MAX_KEPT": SMALL},
-    trial_columns: {"MAX_BYTES": 0, "MAX_SEEN": SMALL},
+    dry_run_columns: {"MAX_BYTES": 0, "MAX_SEEN": SMALL},
     cel: {"_MAX_CACHED_VERDICTS": SMALL, "_MAX_CACHED_DEVICES": SMALL, "_MAX_CACHED_EXPRESSIONS": SMALL},
     pools: {"MAX_REACHES": SMALL, "MAX_CONTENTS": SMALL},
     change_log: {"MAX_ENTRIES": SMALL},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.engine import row_cache
+from mooring.engine import template_columns
 from mooring.testing import Scheduler, make_node, make_pod
 
 NODES, TEMPLATES, FILLINGS = 40, 8, 100
@@ -11,9 +11,9 @@ LEAST = 64  # fillings that a template may always remember
 
 def _columns(scheduler):
     """All columns of all templates, of filters and of scores."""
-    for cache in scheduler.built.engine._caches.values():
-        yield from cache._filters.values()
-        yield from cache._scores.values()
+    for kept in scheduler.built.engine.search.kept.values():
+        yield from kept.filters.values()
+        yield from kept.scores.values()
 
 
 def _fill(scheduler):
@@ -27,7 +27,7 @@ def _fill(scheduler):
 
 
 def test_many_templates_remember_fewer_fillings_each(monkeypatch):
-    monkeypatch.setattr(row_cache, "MAX_MEMOS", 2 * LEAST)
+    monkeypatch.setattr(template_columns, "MAX_MEMOS", 2 * LEAST)
     scheduler = Scheduler(*(make_node(f"n{i}", cpu="64", memory="64Gi", pods=500) for i in range(NODES)))
     _fill(scheduler)
     kept = [len(columns.memo) for columns in _columns(scheduler)]
@@ -36,11 +36,11 @@ def test_many_templates_remember_fewer_fillings_each(monkeypatch):
 
 
 def test_templates_count_even_where_there_are_few_nodes(monkeypatch):
-    monkeypatch.setattr(row_cache, "MAX_BYTES", 20 * row_cache.FIXED_BYTES)
+    monkeypatch.setattr(template_columns, "MAX_BYTES", 20 * template_columns.FIXED_BYTES)
     scheduler = Scheduler(*(make_node(name, cpu="64", memory="64Gi", pods=500) for name in "abc"))
     for template in range(30):
         for _ in range(2):  # what comes only once is not kept
             assert scheduler.decide(make_pod("new", cpu=f"{template + 1}m")).node
-    for cache in scheduler.built.engine._caches.values():
-        assert 16 <= len(cache._filters) <= 20
-        assert 16 <= len(cache._scores) <= 20
+    for kept in scheduler.built.engine.search.kept.values():
+        assert 16 <= len(kept.filters) <= 20
+        assert 16 <= len(kept.scores) <= 20

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.engine.decision import Decision, Outcome
-from mooring.framework.interfaces import PostFilterResult
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from mooring.devices.cluster_devices import ClusterDevices
-from mooring.engine.hypothesis import ProfileFilters
+from mooring.engine.preemption.evaluator import Evaluator
 from mooring.framework.devices import Devices, NoDevices
-from mooring.framework.filter_runner import FilterRunner
 from mooring.framework.handle import Handle, Preemptions, Writer
 from mooring.framework.nominator import Nominator, NoNominations
 from mooring.framework.observer import CycleObserver
 from mooring.framework.plugin_meters import NobodyCounts, PluginMeters
+from mooring.framework.preemption import Preemption
 from mooring.framework.waiting_pods import NobodyWaits, WaitingPod, WaitingPods
 from mooring.queue.nominator import QueueNominator
 from mooring.scheduler import waiting_pods
@@ -45,7 +45,7 @@ def contract(protocol: Any) -> dict[str, Any]:
         (PluginMeters, NobodyCounts),
         (PluginMeters, ProfileMeters),
         (CycleObserver, ProfileMeters),
-        (FilterRunner, ProfileFilters),
+        (Preemption, Evaluator),
         (Preemptions, PreemptionExecutor),
         (Writer, ApiWriter),
     ],
@@ -96,7 +96,7 @@ def test_a_handle_works_without_a_scheduler() -> None:
     handle = Handle(make_cluster())
     assert isinstance(handle.nominator, NoNominations) and isinstance(handle.devices, NoDevices)
     assert isinstance(handle.waiting_pods, NobodyWaits) and isinstance(handle.meters("any"), NobodyCounts)
-    assert (handle.writer, handle.filters, handle.preemptions, handle.extenders) == (None, None, None, ())
+    assert (handle.writer, handle.preemption, handle.preemptions, handle.extenders) == (None, None, None, ())
     assert handle.pick(5) == 0, "where upstream draws a random number, the first is taken"
 
 

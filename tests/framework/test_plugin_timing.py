@@ -7,8 +7,9 @@ import pytest
 
 from mooring.framework.extension_points import METRIC_NAMES
 from mooring.framework.guarded import CycleError
-from mooring.framework.interfaces import PostFilterResult, PreFilterResult, PreFlight
+from mooring.framework.interfaces import PreFilterResult, PreFlight
 from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict
 

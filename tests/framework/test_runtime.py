@@ -368,8 +368,8 @@ def test_pods_that_differ_in_volumes_share_answers(
 ) -> None:
     plugins = (made(name, traits=t, filter=None, score=None) for name, t in zip("AB", traits, strict=False))
     found = profile(*plugins)
-    assert found.filter_plan(CycleState()).past_volumes is past_volumes
-    assert found.score_plan(CycleState()).past_volumes is past_volumes
+    assert found.filter_plan(CycleState()).uses_volumes is not past_volumes
+    assert found.score_plan(CycleState()).uses_volumes is not past_volumes
 
 
 def test_the_same_skips_give_the_same_plan(made: Made, profile: MakeProfile) -> None:
@@ -399,7 +399,7 @@ def test_whether_all_that_can_refuse_a_pod_is_kept(
     made: Made, profile: MakeProfile, pod: PodInfo, other: dict[str, Any], is_shared: bool
 ) -> None:
     found = profile(made("A", traits=KEPT, filter=None), made("B", filter=None, **other))
-    assert found.filter_plan(CycleState()).is_shared(pod) is is_shared
+    assert found.filter_plan(CycleState()).keeps_all(pod) is is_shared
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_whether_figures_are_all_that_is_read(
     made: Made, profile: MakeProfile, reads: Reads, figures_only: bool
 ) -> None:
     found = profile(made("A", traits=Traits(filter_reads=reads), filter=None), made("B", filter=None))
-    assert found.filter_plan(CycleState()).reads_figures_only() is figures_only
+    assert found.filter_plan(CycleState()).reads_figures_only is figures_only
 
 
 def test_what_kept_answers_depend_on(made: Made, profile: MakeProfile) -> None:

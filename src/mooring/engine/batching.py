@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.clock import Clock
+from mooring.engine.attempt import Attempt
 from mooring.framework.guarded import guarded
 from mooring.framework.runtime import Profile
 from mooring.state.pod_info import PodInfo
@@ -171,3 +173,70 @@ class Batch:
         self.row = row
         if self.ranking is not None:
             self.ranking = self.ranking.without(row)
+
+
+class Batching:
+    """What all profiles remember. It is upstream's behaviour, not a cache of ours: it changes which node is taken."""
+
+    def __init__(self, clock: Clock, *, is_enabled: bool, has_extenders: bool) -> None:
+        self._clock = clock
+        self.is_enabled = is_enabled
+        self._can_sign = not has_extenders  # what extenders do with two equal pods is not known
+        self._batches: dict[str, Batch] = {}  # by scheduler name
+        self._all_sign: dict[str, bool] = {}
+        self._cycle = 0
+
+    def begin(self) -> None:
+        """An attempt begins: hints are for the very next one."""
+        self._cycle += 1
+
+    def sign(self, profile: Profile, pod: PodInfo) -> Hashable:
+        """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
+        if not self.is_enabled or not self._can_sign:
+            return None
+        all_sign = self._all_sign.get(profile.scheduler_name)
+        if all_sign is None:
+            all_sign = self._all_sign[profile.scheduler_name] = all(plugin.can_sign for plugin in profile.judges)
+        return signature(profile, pod) if all_sign else None
+
+    def hint(self, attempt: Attempt, signed: Hashable) -> int | None:
+        """The row to try first, or None."""
+        if not self.is_enabled:
+            return None
+
+        def still_fits(row: int) -> bool:
+            one = attempt.nodes.subset(np.array([row]))
+            return bool(attempt.profile.run_filters(attempt.state, attempt.pod, one).feasible[0])
+
+        batch = self._batch(attempt.profile)
+        generation = attempt.nodes.table.generation
+        row, flushed = batch.hint(signed, self._cycle, generation, self._clock.now, still_fits)
+        attempt.laps.hint(row, flushed)
+        return row
+
+    def remember(
+        self, attempt: Attempt, signed: Hashable, row: int, hint: int | None, ranking: Ranking | None, num_feasible: int
+    ) -> None:
+        """The pod goes to this row: the next one like it may have a hint."""
+        if not self.is_enabled:
+            return
+        attempt.laps.restart()
+        batch, flushed = self._batch(attempt.profile), ""
+        if hint == row:
+            batch.keep(self._cycle, row)
+        else:
+            generation, has_others = attempt.nodes.table.generation, num_feasible > 1
+            flushed = batch.store(signed, self._cycle, generation, self._clock.now, row, ranking, has_others=has_others)
+        attempt.laps.stored(None if hint is None else hint == row, flushed)
+
+    def adopt(self, profile: Profile, row: int) -> None:
+        """The last pod went to this row in the end, not to the one decided on: a replay knows better."""
+        batch = self._batches.get(profile.scheduler_name)
+        if batch is not None and batch.row != row:
+            batch.move(row)
+
+    def _batch(self, profile: Profile) -> Batch:
+        batch = self._batches.get(profile.scheduler_name)
+        if batch is None:
+            batch = self._batches[profile.scheduler_name] = Batch()
+        return batch

@@ -12,7 +12,7 @@ from mooring.config.profile import effective_args, expand_all, with_ignored_reso
 from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from mooring.engine.cycle import Engine
 from mooring.engine.extenders import Extenders
-from mooring.engine.hypothesis import ProfileFilters
+from mooring.engine.preemption.evaluator import Evaluator
 from mooring.errors import ConfigError, InputError, MooringError
 from mooring.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.framework.handle import Handle
@@ -109,12 +109,12 @@ def build_profile(
     engine: Engine,
     features: Features,
 ) -> Profile:
-    handle = replace(handle)  # each profile's plugins share one; preemption finds its own profile's filters in it
+    handle = replace(handle)  # each profile's plugins share one; preemption needs its own profile's filters
     handle.points = {point: frozenset(name for name, _ in enabled) for point, enabled in points.items()}
     names = dict.fromkeys(name for enabled in points.values() for name, _ in enabled)
     plugins = {name: _make(profile, name, registry, handle, features) for name in names}
     built = Profile(profile.scheduler_name, profile.percentage_of_nodes_to_score, plugins, points)
-    handle.filters = ProfileFilters(built, engine)
+    handle.preemption = Evaluator(built, engine, handle)
     return built
 
 

@@ -10,9 +10,9 @@ from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.framework.devices import Devices, NoDevices
 from mooring.framework.extender import Extender
-from mooring.framework.filter_runner import FilterRunner
 from mooring.framework.nominator import Nominator, NoNominations
 from mooring.framework.plugin_meters import NobodyCounts, PluginMeters
+from mooring.framework.preemption import Preemption
 from mooring.framework.waiting_pods import NobodyWaits, WaitingPods
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
@@ -48,7 +48,7 @@ class Handle:
     features: Mapping[str, bool] = field(default_factory=dict)
     writer: Writer | None = None
     devices: Devices = field(default_factory=NoDevices)
-    filters: FilterRunner | None = None  # of the profile that the plugin belongs to
+    preemption: Preemption | None = None  # of the profile that the plugin belongs to
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name

@@ -42,6 +42,7 @@ from mooring.framework.cluster_event import EventRegistration
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -137,15 +138,6 @@ class SelectiveFilter(Protocol):
 
     def concerns(self, pod: PodInfo) -> bool:
         """Called by the engine before it takes verdicts from a cache. False: every node passes for this pod."""
-
-
-@dataclass(frozen=True, slots=True)
-class PostFilterResult:
-    """What a PostFilter plugin achieved. ``nominated_node`` None: leave the pod's nomination as it is; "": clear it."""
-
-    status: Status
-    nominated_node: str | None = None
-    victims: tuple[PodInfo, ...] = ()
 
 
 class PostFilterPlugin(Plugin, Protocol):

@@ -17,9 +17,10 @@ import numpy as np
 from mooring.api.core import Pod
 from mooring.errors import PluginError
 from mooring.framework.cycle_state import CycleState
-from mooring.framework.interfaces import PostFilterResult, Scores
+from mooring.framework.interfaces import Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.node_view import NodeViews
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows

@@ -11,9 +11,10 @@ from mooring.errors import PluginError
 from mooring.framework.cluster_event import EventRegistration
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extension_points import METHODS, points_of
-from mooring.framework.interfaces import PostFilterResult, PreFilterResult, PreFlight, Scores
+from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.per_node import PerNodePlugin, in_columns
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import Status
 from mooring.framework.traits import DEFAULT_TRAITS, Traits
 from mooring.framework.verdict import Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +16,10 @@ from mooring.framework.filter_outcome import FilterOutcome
 from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.observer import CycleObserver
+from mooring.framework.plans import FilterPlan, ScorePlan
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.traits import Reads
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -33,48 +33,6 @@ class PreFilterOutcome:
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None  # None: every node
     plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
-
-
-def is_cacheable(reads: Reads, plugin: ResolvedPlugin) -> bool:
-    """Whether a plugin's answers about a node can be kept until that node's row changes."""
-    return reads <= Reads.ROW and not plugin.traits.per_node
-
-
-@dataclass(frozen=True, slots=True)
-class FilterPlan:
-    active: list[ResolvedPlugin]
-    cached: list[ResolvedPlugin]  # those of them whose verdicts a template's pods share
-    past_volumes: bool  # none of the cached ones looks at volumes or claims
-    asked: list[ResolvedPlugin]  # those that did not bow out before filtering
-
-    def shape_key(self, pod: PodInfo) -> tuple[int, int]:
-        """What the cached filters know a pod by. Whoever keeps something under it keeps ``cached``, too."""
-        return pod.shape.placement_id if self.past_volumes else pod.shape.id, id(self.cached)
-
-    def is_shared(self, pod: PodInfo) -> bool:
-        """Report whether all that can refuse this pod a node is cached. NodeName can refuse only one that names it."""
-        others = (plugin for plugin in self.active if plugin not in self.cached)
-        return all(plugin.concerns is not None and not plugin.concerns(pod) for plugin in others)
-
-    def reads_figures_only(self) -> bool:
-        """Report whether the cached filters read nothing of a node's pods but how much of the node they take."""
-        return all(plugin.traits.filter_reads <= Reads.RESOURCES for plugin in self.cached)
-
-    def token(self) -> Hashable:
-        """What the cached filters' verdicts depend on besides the pod and the row, as it is now."""
-        return tuple(plugin.cache_token() for plugin in self.cached if plugin.cache_token is not None)
-
-
-@dataclass(frozen=True, slots=True)
-class ScorePlan:
-    active: list[tuple[ResolvedPlugin, int]]
-    cached: list[tuple[ResolvedPlugin, int]]
-    past_volumes: bool
-    asked: list[ResolvedPlugin]
-
-
-def _look_past_volumes(plugins: Iterable[ResolvedPlugin]) -> bool:
-    return not any(plugin.traits.uses_volumes for plugin in plugins)
 
 
 @dataclass(slots=True)
@@ -158,7 +116,7 @@ class Profile:
             if plugin.remove_pod is not None and plugin.name not in state.skip_filter:
                 _tell(plugin.name, "RemovePod", plugin.remove_pod, state, pod, removed, node)
 
-    def active_filters(self, state: CycleState) -> list[ResolvedPlugin]:
+    def active_filters(self, state: CycleState) -> Sequence[ResolvedPlugin]:
         return self.filter_plan(state).active
 
     def filter_plan(self, state: CycleState) -> FilterPlan:
@@ -167,9 +125,8 @@ class Profile:
         plan = self._filter_plans.get(key)
         if plan is None:
             active = [plugin for plugin in self.filter if plugin.name not in key]
-            cached = [plugin for plugin in active if is_cacheable(plugin.traits.filter_reads, plugin)]
             asked = [plugin for plugin in self.pre_filter if plugin.name not in key]
-            plan = self._filter_plans[key] = FilterPlan(active, cached, _look_past_volumes(cached), asked)
+            plan = self._filter_plans[key] = FilterPlan(active, asked)
         return plan
 
     def score_plan(self, state: CycleState) -> ScorePlan:
@@ -177,10 +134,8 @@ class Profile:
         plan = self._score_plans.get(key)
         if plan is None:
             active = [(plugin, weight) for plugin, weight in self.score if plugin.name not in key]
-            cached = [(plugin, weight) for plugin, weight in active if is_cacheable(plugin.traits.score_reads, plugin)]
-            past_volumes = _look_past_volumes(plugin for plugin, _ in cached)
             asked = [plugin for plugin in self.pre_score if plugin.name not in key]
-            plan = self._score_plans[key] = ScorePlan(active, cached, past_volumes, asked)
+            plan = self._score_plans[key] = ScorePlan(active, asked)
         return plan
 
     # ---- filter ------------------------------------------------------------------------------------------------

@@ -45,8 +45,9 @@ from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PostFilterResult, PreFilterResult, PreFlight, Scores
+from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits

@@ -1,4 +1,4 @@
-"""DefaultPreemption (spec 2.16)."""
+"""Preemption: DefaultPreemption and the engine's evaluator (spec 2.16)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from mooring.api.times import format_time
 from mooring.config.types import DefaultPreemptionArgs
 from mooring.engine.decision import Decision, Outcome
+from mooring.engine.preemption import dry_run
+from mooring.engine.preemption.dry_run_columns import Candidate, least_harm
 from mooring.framework.status import Code
-from mooring.plugins import default_preemption
-from mooring.plugins.default_preemption import Candidate, DefaultPreemption, pick_least_harm
+from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.testing import NOON, Scheduler, make_cluster, make_handle, make_node, make_object, make_pod
 
 PREFIX = "no new claims to deallocate, preemption: "
@@ -246,7 +247,7 @@ class TestChoice:
     def test_pods_without_a_start_count_as_started_now(self) -> None:
         cluster = make_cluster(node())
         started, fresh = (cluster.info(pod) for pod in (low("p", start=999), make_pod("q", priority=0)))
-        best = pick_least_harm([Candidate("a", [started], 0), Candidate("b", [fresh], 0)], NOON)
+        best = least_harm([Candidate("a", [started], 0), Candidate("b", [fresh], 0)], NOON)
         assert best.node == "b"
 
 
@@ -319,7 +320,7 @@ def test_trying_many_nodes_at_once_equals_one_at_a_time(
     found = []
     for chunk in (512, 3, 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(default_preemption, "CHUNK", chunk)
+            patch.setattr(dry_run, "CHUNK", chunk)
             decision = crowded(pods, allowed, promised).decide(make_pod("new", priority=priority, **pod))
         found.append((decision.node, decision.message, decision.nominated_node, victims(decision)))
     assert found[0] == found[1] == found[2]

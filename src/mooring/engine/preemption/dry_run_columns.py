@@ -1,27 +1,28 @@
-"""What preemption's dry runs found, node by node: who would have to go, how much that hurts, or why it is no use.
+"""What dry runs found, node by node: which pods would be evicted, how much that hurts, or why it does not help.
 
-What a dry run finds on a node depends on the pod's template and priority, on the node and the pods on it, on whom the
-node is promised to and on the budgets. Preemptors of one template come in bursts, and between two of them only a few
-nodes change: ``DryRuns`` keeps the columns and forgets only those. A property test compares decisions with and without.
+What a dry run finds on a node depends on the pod's template and priority, on
+the node and the pods on it, on the pods that are nominated to it and on the
+budgets. Preemptors of one template come in bursts, and between two of them
+only a few nodes change: the columns are kept, and only those are tried again.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core import Pod
 from mooring.api.times import parse_time
+from mooring.engine.derived import Derived, Kept, Memo
 from mooring.framework.status import Status
-from mooring.state.change_log import EVERYTHING, ChangeLog
-from mooring.state.node_table import NodeTable
+from mooring.state.change_log import ChangeLog
 from mooring.state.pod_info import PodInfo
 
 MAX_BYTES = 32 << 20
-MAX_SEEN = 1024  # kinds of preemptors whose coming is remembered
+MAX_SEEN = 1024  # kinds of preemptors that have come once
 BYTES_PER_NODE = 256  # about: the columns, and a list of victims
 MAX_REFUSED = 1024
 UNKNOWN, REFUSED, CANDIDATE = 0, 1, 2
@@ -29,11 +30,26 @@ UNKNOWN, REFUSED, CANDIDATE = 0, 1, 2
 Rows = NDArray[np.int64]
 
 
-class TrialColumns:
-    """One entry per node of the table."""
+@dataclass(slots=True)
+class Candidate:
+    """A node, and the pods to evict there, the most important first."""
 
-    def __init__(self, n: int, *, is_kept: bool = False) -> None:
-        self.is_kept = is_kept
+    node: str
+    victims: Sequence[PodInfo]
+    pdb_violations: int
+
+
+class DryRunColumns(Derived):
+    """One entry per node of the table. Without logs to follow they are good for one preemptor only."""
+
+    __slots__ = ("_earliest", "_harm", "_latest", "_numbers", "_refusal", "_statuses", "outcome", "refused", "victims")
+
+    def __init__(self, n: int, *logs: ChangeLog[int]) -> None:
+        super().__init__(*logs)
+        self.refused: Memo[Status] = Memo(MAX_REFUSED)  # why an equally full node does not help
+        self._clear(n)
+
+    def _clear(self, n: int) -> None:
         self.outcome = np.zeros(n, np.int8)  # UNKNOWN, REFUSED or CANDIDATE
         self.victims: dict[int, Sequence[PodInfo]] = {}  # of candidates, the most important first
         # [broken budgets | first victim's priority | sum of priorities | number of victims, node]
@@ -43,18 +59,34 @@ class TrialColumns:
         # The latest start on the node that mattered: what was found holds from then on. Infinite: it never holds again.
         self._latest = np.zeros(n, np.float64)
         self._refusal = np.zeros(n, np.int64)  # index into the statuses
-        self.refused: dict[Hashable, Status] = {}  # by how full a node is, why it is no use
+        self.refused.clear()
         self._statuses: list[Status] = []
         self._numbers: dict[Status, int] = {}
 
     @property
+    def is_kept(self) -> bool:
+        return bool(self._cursors)
+
+    def update(self, token: Hashable, n: int, now: float) -> None:
+        """Forget what has changed since the last preemptor of the template."""
+        changes = self.changes(token)
+        if changes is None:
+            self._clear(n)
+        else:
+            rows = set[int]().union(*changes)
+            if rows:
+                self.forget(np.fromiter(rows, np.int64, len(rows)))
+            self.forget_before(now)
+        self.settle(token)
+
+    @property
     def breaks_budgets(self) -> NDArray[np.int64]:
-        """How many budgets' promises evicting the victims would break, per node."""
+        """How many budgets evicting the victims would break, per node."""
         violations: NDArray[np.int64] = self._harm[0]
         return violations
 
     def refuse(self, row: int | Rows, status: Status, latest: float = -np.inf) -> None:
-        """Note for a node, or for many, why it is no use."""
+        """Note for a node, or for many, why preemption does not help there."""
         number = self._numbers.get(status)
         if number is None:
             number = self._numbers[status] = len(self._statuses)
@@ -62,11 +94,6 @@ class TrialColumns:
         self.outcome[row] = REFUSED
         self._refusal[row] = number
         self._latest[row] = latest
-
-    def remember(self, fullness: Hashable, status: Status) -> None:
-        if len(self.refused) >= MAX_REFUSED:
-            self.refused.clear()
-        self.refused[fullness] = status
 
     def accept(
         self,
@@ -76,6 +103,7 @@ class TrialColumns:
         latest: float = -np.inf,
         not_started: float = np.inf,
     ) -> None:
+        """Note a candidate."""
         highest = max(pod.priority for pod in victims)
         starts = [start_time(pod.pod, not_started) for pod in victims if pod.priority == highest]
         total = sum(pod.priority + 2**31 for pod in victims)
@@ -119,60 +147,22 @@ class TrialColumns:
         return counts
 
 
-class DryRuns:
-    """Columns by what dry runs depend on besides the node, the least recently used forgotten first."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
-
-    def columns(
-        self, key: Hashable | None, token: Hashable, table: NodeTable, nominated: ChangeLog[int], now: float
-    ) -> TrialColumns:
-        """What is known and still holds. Without a key nothing is kept; nor is what comes only once.
-
-        Columns are kept under the key and begun anew when the token is another one.
-        """
-        if key is None or not self._admits(key):
-            return TrialColumns(len(table))
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = _Kept(table, nominated)
-            while len(self._kept) > max(2, MAX_BYTES // (BYTES_PER_NODE * max(len(table), 1))):
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return kept.follow(token, len(table), now)
-
-    def _admits(self, key: Hashable) -> bool:
-        known = key in self._seen
-        self._seen[key] = None
-        if known:
-            self._seen.move_to_end(key)
-        elif len(self._seen) > MAX_SEEN:
-            self._seen.popitem(last=False)
-        return known
+def least_harm(candidates: list[Candidate], now: float) -> Candidate:
+    """The candidate to take, of those that extenders leave; see :meth:`DryRunColumns.least_harm`."""
+    columns = DryRunColumns(len(candidates))
+    for i, candidate in enumerate(candidates):
+        columns.accept(i, candidate.victims, candidate.pdb_violations, not_started=now)
+    return candidates[columns.least_harm(np.arange(len(candidates)), now)]
 
 
-class _Kept:
-    """Columns, and how far they have followed the logs of rows that change."""
+def kept_dry_runs() -> Kept[DryRunColumns]:
+    """An empty collection of columns by template and priority."""
+    return Kept(MAX_SEEN)
 
-    def __init__(self, table: NodeTable, nominated: ChangeLog[int]) -> None:
-        self._columns = TrialColumns(0)
-        self._token: Hashable = None
-        logs = (table.node_log, table.pod_log, table.start_log, nominated)
-        self._cursors = [log.cursor() for log in logs]
 
-    def follow(self, token: Hashable, n: int, now: float) -> TrialColumns:
-        changes = [cursor.take() for cursor in self._cursors]
-        rows = {row for each in changes if each is not EVERYTHING for row in each}
-        if token != self._token or EVERYTHING in changes:
-            self._columns = TrialColumns(n, is_kept=True)
-            self._token = token
-        else:
-            if rows:
-                self._columns.forget(np.fromiter(rows, np.int64, len(rows)))
-            self._columns.forget_before(now)
-        return self._columns
+def max_kept(n: int) -> int:
+    """How many templates' columns fit into the memory that they may take on so many nodes."""
+    return max(2, MAX_BYTES // (BYTES_PER_NODE * max(n, 1)))
 
 
 def start_time(pod: Pod, now: float) -> float:

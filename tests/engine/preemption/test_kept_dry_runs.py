@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from mooring.api.core import Pod
 from mooring.api.times import format_time
 from mooring.engine.decision import Decision
-from mooring.plugins.default_preemption import DefaultPreemption, DryRun
+from mooring.engine.preemption.dry_run import DryRun
+from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.testing import NOON, Scheduler, bound, make_node, make_object, make_pod
 
 NODES = 12

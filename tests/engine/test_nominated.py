@@ -1,4 +1,4 @@
-"""Promises followed change by change are those that a look at all of them would find."""
+"""Nominations followed change by change are those that a look at all of them would find."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.clock import VirtualClock
-from mooring.engine.promises import Promises
+from mooring.engine.nominated import NominatedPods
 from mooring.queue.profile import QueueProfile
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state import change_log
@@ -25,7 +25,7 @@ class History:
     def __init__(self) -> None:
         self.cluster = make_cluster(*(make_node(f"n{i}") for i in range(NODES)))
         self.queue = SchedulingQueue([QueueProfile("default-scheduler")], VirtualClock(NOON))
-        self.promises = Promises(self.queue.nominator, self.cluster)
+        self.nominated = NominatedPods(self.queue.nominator, self.cluster)
         self.in_flight: dict[str, Any] = {}
         self.serial = 0
 
@@ -64,17 +64,17 @@ class History:
 
     def check(self) -> None:
         self.cluster.nodes()
-        self.promises.refresh()
-        anew = Promises(self.queue.nominator, self.cluster)
+        self.nominated.refresh()
+        anew = NominatedPods(self.queue.nominator, self.cluster)
         anew.refresh()
-        assert self.promises.by_row == anew.by_row
-        assert self.promises._uids == anew._uids
+        assert self.nominated.by_row == anew.by_row
+        assert self.nominated._uids == anew._uids
         told = self.seen.get("by_row", {})
-        noted = self.promises.log.since(self.seen.get("position", -1))
+        noted = self.nominated.log.since(self.seen.get("position", -1))
         if noted is not EVERYTHING:
             changed = {r for r in {*told, *anew.by_row} if told.get(r) != anew.by_row.get(r)}
             assert changed <= set(noted)
-        self.seen = {"position": self.promises.log.end, "by_row": dict(anew.by_row)}
+        self.seen = {"position": self.nominated.log.end, "by_row": dict(anew.by_row)}
 
     seen: dict[str, Any] = {}
 

@@ -1,0 +1,45 @@
+"""One attempt at one pod: what every step of a scheduling cycle is given."""
+
+from __future__ import annotations
+
+from mooring.engine.laps import Laps
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.plans import FilterPlan
+from mooring.framework.runtime import Profile
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+
+class Attempt:
+    """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
+
+    __slots__ = ("detail", "laps", "nodes", "plan", "pod", "profile", "state", "uses_kept")
+
+    plan: FilterPlan  # the filters that this attempt runs; set once the pre-filters have spoken
+
+    def __init__(
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        nodes: NodeRows,
+        state: CycleState,
+        laps: Laps,
+        *,
+        uses_kept: bool,
+        detail: bool,
+    ) -> None:
+        self.pod = pod
+        self.profile = profile
+        self.nodes = nodes
+        self.state = state
+        self.laps = laps
+        self.uses_kept = uses_kept  # whether columns that are kept for the pod's template may be used
+        self.detail = detail  # whether the decision keeps scores by plugin
+
+    def with_state(self, state: CycleState) -> Attempt:
+        """The same attempt under a hypothesis: plugins remember something else."""
+        other = Attempt(
+            self.pod, self.profile, self.nodes, state, self.laps, uses_kept=self.uses_kept, detail=self.detail
+        )
+        other.plan = self.plan
+        return other

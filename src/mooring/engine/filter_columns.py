@@ -1,0 +1,112 @@
+"""The verdicts of one template's filters on all nodes, kept and repaired row by row.
+
+A burst of equal pods changes one row per placement. The verdicts of every
+filter that reads no more than the row (``Reads.ROW`` or less) are kept, and
+only the rows that changed since are judged again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.engine.attempt import Attempt
+from mooring.engine.derived import Derived, Figures, Memo
+from mooring.framework.plans import FilterPlan
+from mooring.framework.runtime import judge
+from mooring.framework.traits import Reads
+from mooring.framework.verdict import Verdict
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+
+
+class FilterColumns(Derived):
+    """The kept filters' verdicts for one template."""
+
+    __slots__ = ("by_figures", "feasible", "memo", "plan", "verdicts")
+
+    def __init__(self, plan: FilterPlan, table: NodeTable, max_memo: int) -> None:
+        super().__init__(table.node_log, table.pod_log)
+        self.plan = plan
+        self.by_figures = [i for i, plugin in enumerate(plan.cached) if plugin.traits.filter_reads is Reads.RESOURCES]
+        self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
+        self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
+
+    def update(self, attempt: Attempt, figures: Figures) -> None:
+        """Judge what has changed since the last pod of the template."""
+        token = self.plan.token()
+        changes = self.changes(token)
+        if changes is None or _are_many(changes, len(attempt.nodes)):
+            self._judge_all(attempt)
+        elif changes[0] or changes[1]:
+            self._judge_rows(attempt, figures, *changes)
+        self.settle(token)
+
+    def passed_node_filters(self) -> NDArray[np.bool_]:
+        """Rows that pass every filter that depends only on the Node object."""
+        passed = np.ones(len(self.feasible), np.bool_)
+        for plugin, verdict in zip(self.plan.cached, self.verdicts, strict=True):
+            if verdict is not None and plugin.traits.filter_reads is Reads.NODE:
+                passed &= verdict.ids == 0
+        return passed
+
+    def _judge_all(self, attempt: Attempt) -> None:
+        self.memo.clear()
+        self.feasible = np.ones(len(attempt.nodes), np.bool_)
+        self.verdicts = []
+        for plugin in self.plan.cached:
+            verdict = judge(plugin, attempt.state, attempt.pod, attempt.nodes, lambda: self.feasible)
+            self.verdicts.append(verdict)
+            if verdict is not None:
+                self.feasible &= verdict.ids == 0
+
+    def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
+        every = node_rows | pod_rows
+        if self.by_figures:
+            self._judge_figures(attempt, figures, every)
+        for i, plugin in enumerate(self.plan.cached):
+            rows = node_rows if plugin.traits.filter_reads is Reads.NODE else every
+            if rows and plugin.traits.filter_reads is not Reads.RESOURCES:
+                self._judge(attempt, i, np.fromiter(rows, np.int64, len(rows)))
+        verdicts = [verdict for verdict in self.verdicts if verdict is not None]
+        for row in every:
+            self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
+
+    def _judge_figures(self, attempt: Attempt, figures: Figures, rows: set[int]) -> None:
+        table = attempt.nodes.table
+        unknown: dict[bytes, list[int]] = {}
+        for row in rows:
+            fullness = figures.of(table, row)
+            answers = self.memo.get(fullness)
+            if answers is None:
+                unknown.setdefault(fullness, []).append(row)
+                continue
+            for i, number in zip(self.by_figures, answers, strict=True):
+                verdict = self.verdicts[i]
+                if verdict is not None:  # numbers other than 0 are remembered only once there is a verdict
+                    verdict.ids[row] = number
+        for fullness, alike in unknown.items():
+            for i in self.by_figures:
+                self._judge(attempt, i, np.array(alike))
+            numbers = (self.verdicts[i] for i in self.by_figures)
+            self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in numbers))
+
+    def _judge(self, attempt: Attempt, i: int, rows: Any) -> None:
+        """Ask one filter about some rows and take over its answer."""
+        table = attempt.nodes.table
+        fresh = judge(self.plan.cached[i], attempt.state, attempt.pod, NodeRows(table, rows))
+        kept = self.verdicts[i]
+        if kept is None:
+            if fresh is None:
+                return
+            kept = Verdict(np.zeros(len(table), np.int64), fresh.status_of)
+        kept.ids[rows] = 0 if fresh is None else fresh.ids
+        self.verdicts[i] = kept if fresh is None else Verdict(kept.ids, fresh.status_of)
+
+
+def _are_many(changes: tuple[set[int], ...], n: int) -> bool:
+    """Report whether judging all rows at once is cheaper than judging these one by one."""
+    return 4 * sum(map(len, changes)) > n

@@ -1,0 +1,276 @@
+"""Dry runs: take the less important pods away from nodes in a fork, and see whether the pod fits then."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.workloads import PodDisruptionBudget
+from mooring.engine.attempt import Attempt
+from mooring.engine.cycle import Engine
+from mooring.engine.derived import Kept
+from mooring.engine.preemption.budgets import Budgets
+from mooring.engine.preemption.dry_run_columns import (
+    CANDIDATE,
+    REFUSED,
+    UNKNOWN,
+    Candidate,
+    DryRunColumns,
+    max_kept,
+    start_time,
+)
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.guarded import CycleError
+from mooring.framework.handle import Handle
+from mooring.framework.preemption import CandidateLimits
+from mooring.framework.status import Status
+from mooring.framework.traits import Reads
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+from mooring.state.pod_info import PodInfo
+
+NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
+NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
+MIN_CHUNK = 32
+CHUNK = 512  # nodes tried at once where one node's pods cannot matter to another
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Trial:
+    """One node in a dry run: its less important pods, in the order of reprieve, and those that have to go."""
+
+    row: int
+    potential: list[PodInfo]
+    order: list[PodInfo] = field(default_factory=list)
+    violating: int = 0  # the first so many of ``order`` would break a budget
+    victims: list[PodInfo] = field(default_factory=list)
+    pdb_violations: int = 0
+    fullness: Hashable = None  # equal for nodes on which the same would happen
+
+
+class DryRun:
+    """Tries nodes for one pod: many at once where the profile's filters allow it, otherwise one at a time."""
+
+    def __init__(self, attempt: Attempt, engine: Engine, handle: Handle, kept: Kept[DryRunColumns]) -> None:
+        self._attempt = attempt
+        self._judge = engine.nominated
+        self._judge.nominated.refresh()  # this engine need not be the one that decides: an explanation has its own
+        self._handle = handle
+        self._now = handle.clock.now()
+        self._budgets: Budgets | None = None
+        self._about_pods = [plugin for plugin in attempt.plan.active if plugin.traits.filter_reads is not Reads.NODE]
+        self.columns = self._columns(kept)
+        # Which rows pass every filter that depends only on the Node object; known where columns are kept.
+        self._passed_node_filters: NDArray[np.bool_] | None = None
+        if self.columns.is_kept:
+            columns = engine.search.kept_for(attempt.profile).filters_of(attempt)
+            self._passed_node_filters = columns.passed_node_filters()
+        self.errors: list[str] = []
+        self._fork: NodeTable | None = None  # one for all trials: each changes its own node and looks at no other
+
+    def _columns(self, kept: Kept[DryRunColumns]) -> DryRunColumns:
+        """What is known from earlier preemptors of the template, or empty columns."""
+        attempt, table = self._attempt, self._attempt.nodes.table
+        pod, plan, nominated = attempt.pod, attempt.plan, self._judge.nominated
+        key = (plan.template(pod), pod.priority)
+        can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid)
+        if not can_keep or not kept.has_come_before(key):
+            return DryRunColumns(len(table))
+        logs = (table.node_log, table.pod_log, table.start_log, nominated.log)
+        columns = kept.get(key, max_kept(len(table)), lambda: DryRunColumns(len(table), *logs))
+        token = (plan.token(), self._handle.cluster.objects.version(PodDisruptionBudget))
+        columns.update(token, len(table), self._now)
+        return columns
+
+    def run(self, rows: Rows, limits: CandidateLimits) -> Rows:
+        """Candidates among these nodes, those that break no budget first."""
+        if not len(rows):
+            return rows
+        wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
+        rows = np.roll(rows, -self._handle.pick(len(rows)))
+        has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
+        if not has_victims.all():
+            self.columns.refuse(rows[~has_victims], NO_VICTIMS)
+            rows = rows[has_victims]
+        rows = rows[self.columns.outcome[rows] != REFUSED]
+        clean: list[Rows] = [rows[:0]]
+        violating: list[Rows] = [rows[:0]]
+        num_clean = num_violating = start = 0
+        while start < len(rows):
+            self._attempt.state.check_time()
+            # No more at once than are still wanted: nodes beyond that would be tried for nothing.
+            is_local = self._attempt.plan.is_local
+            size = min(CHUNK, max(wanted - num_clean - num_violating, MIN_CHUNK)) if is_local else 1
+            chunk = rows[start : start + size]
+            start += size
+            unknown = chunk[self.columns.outcome[chunk] == UNKNOWN]
+            if len(unknown):
+                self._try(unknown)
+            chunk = chunk[self.columns.outcome[chunk] == CANDIDATE]
+            breaks = self.columns.breaks_budgets[chunk] > 0
+            so_far_clean = num_clean + np.cumsum(~breaks)
+            so_far_violating = np.minimum(num_violating + np.cumsum(breaks), wanted)
+            enough = np.flatnonzero((so_far_clean > 0) & (so_far_clean + so_far_violating >= wanted))
+            if len(enough):
+                chunk, breaks = chunk[: enough[0] + 1], breaks[: enough[0] + 1]
+            clean.append(chunk[~breaks])
+            violating.append(chunk[breaks])
+            if len(enough):
+                break
+            num_clean += len(clean[-1])
+            num_violating = min(num_violating + len(violating[-1]), wanted)
+        return np.concatenate((*clean, np.concatenate(violating)[:wanted]))
+
+    def candidates(self, rows: Rows) -> list[Candidate]:
+        """The candidates on these rows, with names."""
+        infos, columns = self._attempt.nodes.table.infos, self.columns
+        return [
+            Candidate(infos[row].name, columns.victims[row], int(columns.breaks_budgets[row])) for row in rows.tolist()
+        ]
+
+    def refusal(self, rows: Rows, num_nodes: int) -> str:
+        """The text for a search among these nodes without candidates, in the form of a refusal."""
+        counts = self.columns.reasons(rows)
+        others = num_nodes - len(rows)
+        if others:
+            reason = NOT_HELPFUL.reasons[0]
+            counts[reason] = counts.get(reason, 0) + others
+        entries = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+        return f"0/{num_nodes} nodes are available: {entries}." if entries else f"0/{num_nodes} nodes are available:"
+
+    # ---- trials ------------------------------------------------------------------------------------------------
+
+    def _try(self, rows: Rows) -> None:
+        """Find out what would happen on these nodes."""
+        attempt, columns = self._attempt, self.columns
+        infos, priority = attempt.nodes.table.infos, attempt.pod.priority
+        trials = [
+            Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]) for row in rows.tolist()
+        ]
+        if self._passed_node_filters is not None:
+            trials = [trial for trial in trials if not self._is_refused_like_another(trial)]
+            if not trials:
+                return
+        state = attempt.state.clone()
+        self._move(state, [(trial.row, pod) for trial in trials for pod in trial.potential], -1)
+        try:
+            outcome = self._filter(state, trials, about_pods=self._pass_node_filters(trials))
+        except CycleError as error:
+            if len(trials) == 1:
+                self._fail(trials[0].row, error.status)
+                return
+            self._fork = None  # its nodes are without these pods
+            for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
+                self._try(np.array([trial.row]))
+            return
+        fitting = []
+        for i, trial in enumerate(trials):
+            if outcome.feasible[i]:
+                fitting.append(trial)
+                continue
+            status = outcome.status_at(i)
+            columns.refuse(trial.row, status)
+            if trial.fullness is not None:
+                columns.refused.put(trial.fullness, status)
+        if fitting:
+            self._reprieve(state, fitting)
+            for trial in fitting:
+                self._conclude(trial)
+
+    def _pass_node_filters(self, trials: list[Trial]) -> bool:
+        """Report whether filters that depend only on the Node object are known to pass on all these nodes."""
+        passed = self._passed_node_filters
+        return passed is not None and all(passed[trial.row] for trial in trials)
+
+    def _is_refused_like_another(self, trial: Trial) -> bool:
+        """Refuse a node that is as full as one that was refused before: most nodes that change are just nominated."""
+        passed = self._passed_node_filters
+        if passed is None or not passed[trial.row] or not self._attempt.plan.reads_figures_only:
+            return False
+        fullness = self._judge.nominated.fullness(self._attempt.pod, trial.row)
+        trial.fullness = (fullness, tuple(pod.shape.placement_id for pod in trial.potential))
+        status = self.columns.refused.get(trial.fullness)
+        if status is None:
+            return False
+        self.columns.refuse(trial.row, status)
+        return True
+
+    def _filter(self, state: CycleState, trials: list[Trial], *, about_pods: bool) -> FilterOutcome:
+        """Run the filters in the fork, or only those that depend on pods."""
+        assert self._fork is not None
+        nodes = NodeRows(self._fork, np.array([trial.row for trial in trials]))
+        plugins = self._about_pods if about_pods else self._attempt.plan.active
+        return self._judge.run(self._attempt.with_state(state), nodes, plugins)
+
+    def _reprieve(self, state: CycleState, trials: list[Trial]) -> None:
+        """Take pods back one by one, on all nodes at once; a pod with which the new one does not fit has to go."""
+        if self._budgets is None:
+            self._budgets = Budgets(self._handle.cluster.objects.all(PodDisruptionBudget))
+        for trial in trials:
+            violating, others = self._budgets.partition(self._by_importance(trial.potential))
+            trial.order, trial.violating = violating + others, len(violating)
+        for turn in range(max(len(trial.order) for trial in trials)):
+            self._attempt.state.check_time()
+            back = [(trial.row, trial.order[turn]) for trial in trials if turn < len(trial.order)]
+            self._move(state, back, 1)
+            feasible = self._filter(state, trials, about_pods=True).feasible
+            refused = [
+                (trial, trial.order[turn])
+                for i, trial in enumerate(trials)
+                if turn < len(trial.order) and not feasible[i]
+            ]
+            self._move(state, [(trial.row, pod) for trial, pod in refused], -1)
+            for trial, pod in refused:
+                trial.victims.append(pod)
+                trial.pdb_violations += turn < trial.violating
+        for trial in trials:
+            if 0 < trial.violating < len(trial.order):
+                trial.victims = self._by_importance(trial.victims)
+
+    def _conclude(self, trial: Trial) -> None:
+        if not trial.victims:
+            name = self._attempt.nodes.table.infos[trial.row].name
+            self._fail(trial.row, Status.error(f'expected at least one victim pod on node "{name}"'))
+            return
+        # Pods that have not started come after all others, unless one is to start in the future.
+        latest, not_started = max(start_time(pod.pod, -np.inf) for pod in trial.potential), np.inf
+        if latest > self._now:
+            latest, not_started = np.inf, self._now
+        self.columns.accept(trial.row, trial.victims, trial.pdb_violations, latest, not_started)
+
+    def _fail(self, row: int, status: Status) -> None:
+        self.columns.refuse(row, status, np.inf)  # for this time
+        self.errors.append(status.message)
+
+    def _move(self, state: CycleState, moves: list[tuple[int, PodInfo]], sign: int) -> None:
+        """Add (1) or take away (-1) pods in the fork, and in what pre-filters counted."""
+        attempt = self._attempt
+        if self._fork is None:
+            self._fork = attempt.nodes.table.fork()
+        self._fork.move_pods(moves, sign)
+        if attempt.plan.is_local:
+            return  # no pre-filter counts pods
+        change = attempt.profile.add_pod if sign > 0 else attempt.profile.remove_pod
+        for row, pod in moves:
+            change(state, attempt.pod, pod, self._fork.infos[row])
+
+    # ---- order -------------------------------------------------------------------------------------------------
+
+    def _by_importance(self, pods: list[PodInfo]) -> list[PodInfo]:
+        """The most important first; of equals that have not started, the one that comes last in the list.
+
+        Upstream asks the clock anew for every pod without a start time, so each of them is older than
+        whichever it is compared with next: its sort turns their order round.
+        """
+        waiting = [pod for pod in reversed(pods) if not pod.pod.status.start_time]
+        started = [pod for pod in pods if pod.pod.status.start_time] if waiting else pods
+        return sorted(started + waiting, key=self._importance)
+
+    def _importance(self, pod: PodInfo) -> tuple[int, float]:
+        return -pod.priority, start_time(pod.pod, self._now)

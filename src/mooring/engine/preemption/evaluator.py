@@ -1,0 +1,120 @@
+"""Preemption for one profile: may this pod evict others, on which nodes would it help, and which node hurts least."""
+
+from __future__ import annotations
+
+from mooring.api.core import Pod
+from mooring.engine.attempt import Attempt
+from mooring.engine.cycle import Engine
+from mooring.engine.laps import Laps
+from mooring.engine.preemption.dry_run import DryRun
+from mooring.engine.preemption.dry_run_columns import Candidate, kept_dry_runs, least_harm
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.extender import ExtenderError, VictimsOnNode
+from mooring.framework.handle import Handle
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.post_filter_result import PostFilterResult
+from mooring.framework.preemption import CandidateLimits
+from mooring.framework.runtime import Profile
+from mooring.framework.status import SUCCESS, Code, Status
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+
+class Evaluator:
+    """Implements :class:`mooring.framework.preemption.Preemption`, as upstream's Evaluator does.
+
+    It removes all less important pods from a node hypothetically, and takes back as many as still leave room.
+    Budgets are respected where possible. Among the nodes that remain, the one is chosen that hurts least.
+    """
+
+    def __init__(self, profile: Profile, engine: Engine, handle: Handle) -> None:
+        self._profile = profile
+        self._engine = engine
+        self._handle = handle
+        self.kept = kept_dry_runs()
+
+    def preempt(
+        self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
+    ) -> PostFilterResult:
+        objection = _objection(pod, nodes, statuses)
+        if objection:
+            return PostFilterResult(Status.unschedulable(objection))
+        rows = statuses.rows_with(Code.UNSCHEDULABLE)
+        dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
+        candidates = dry_run.run(rows, limits)
+        if not len(candidates):
+            if dry_run.errors:
+                return PostFilterResult(Status.error(_aggregate(dry_run.errors)))
+            return PostFilterResult(Status.unschedulable(dry_run.refusal(rows, len(statuses))), nominated_node="")
+        if not any(extender.supports_preemption for extender in self._handle.extenders):
+            row = dry_run.columns.least_harm(candidates, self._handle.clock.now())
+            return PostFilterResult(SUCCESS, nodes.table.infos[row].name, tuple(dry_run.columns.victims[row]))
+        try:
+            left = self._ask_extenders(pod, dry_run.candidates(candidates))
+        except ExtenderError as error:
+            return PostFilterResult(Status.error(str(error)))
+        if not left:
+            return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
+        best = least_harm(left, self._handle.clock.now())
+        return PostFilterResult(SUCCESS, best.node, tuple(best.victims))
+
+    def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Attempt:
+        laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter
+        uses_kept = self._engine.uses_cache
+        attempt = Attempt(pod, self._profile, nodes, state, laps, uses_kept=uses_kept, detail=False)
+        attempt.plan = self._profile.filter_plan(state)
+        return attempt
+
+    def _ask_extenders(self, pod: PodInfo, candidates: list[Candidate]) -> list[Candidate]:
+        victims = {c.node: VictimsOnNode(tuple(c.victims), c.pdb_violations) for c in candidates}
+        asked = False
+        for extender in self._handle.extenders:
+            if not extender.supports_preemption or not extender.is_interested(pod):
+                continue
+            asked = True
+            try:
+                answer = dict(extender.process_preemption(pod, victims, self._handle.cluster.table.nodes))
+            except ExtenderError:
+                if extender.is_ignorable:
+                    continue
+                raise
+            for node in [node for node, on_node in answer.items() if not on_node.pods]:
+                if not extender.is_ignorable:
+                    raise ExtenderError(f'expected at least one victim pod on node "{node}"')
+                del answer[node]
+            victims = answer
+            if not victims:
+                break
+        if not asked:
+            return candidates
+        left = [Candidate(node, list(on_node.pods), on_node.pdb_violations) for node, on_node in victims.items()]
+        first = self._handle.pick(len(left)) if left else 0  # an answer has no order: upstream takes any of equals
+        return left[first:] + left[:first]
+
+
+def _objection(pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
+    """Why this pod may not evict others now, or nothing."""
+    if pod.pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    name = pod.pod.status.nominated_node_name
+    if name and statuses.get(name).code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        info = nodes.table.nodes.get(name)
+        if info is not None and any(
+            other.priority < pod.priority and _goes_for_preemption(other.pod) for other in info.pods.values()
+        ):
+            return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _goes_for_preemption(pod: Pod) -> bool:
+    if not pod.is_terminating:
+        return False
+    for condition in pod.status.conditions:
+        if condition.type == "DisruptionTarget":
+            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    return False
+
+
+def _aggregate(messages: list[str]) -> str:
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

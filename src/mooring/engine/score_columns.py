@@ -1,0 +1,130 @@
+"""The scores of one template on all nodes, kept and repaired row by row.
+
+Kept are the raw scores of every plugin that reads no more than the row, and
+the weighted sum of those that do not depend on the other nodes: scores that
+need no normalising, and, where a plugin gives 0 to every node, what that is
+normalised to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.engine.attempt import Attempt
+from mooring.engine.derived import Derived, Figures, Memo
+from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
+from mooring.framework.plans import ScorePlan
+from mooring.framework.resolved import ResolvedPlugin
+from mooring.framework.status import Status
+from mooring.framework.traits import Reads
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+
+
+class ScoreColumns(Derived):
+    """The kept scores for one template."""
+
+    __slots__ = ("_even", "_weighted", "by_figures", "memo", "open", "plan", "raw", "summed", "total")
+
+    def __init__(self, plan: ScorePlan, table: NodeTable, max_memo: int) -> None:
+        super().__init__(table.node_log, table.pod_log)
+        self.plan = plan
+        self.by_figures = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is Reads.RESOURCES]
+        self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
+        self.summed: set[str] = set()  # plugins whose part is in ``total``
+        self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
+        self.total: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
+        self._weighted: list[tuple[NDArray[np.int64], int]] = []
+        self._even = 0
+
+    def update(self, attempt: Attempt, figures: Figures) -> None:
+        """Score what has changed since the last pod of the template."""
+        token = self.plan.token()
+        changes = self.changes(token)
+        if changes is None or 4 * sum(map(len, changes)) > len(attempt.nodes):
+            self.memo.clear()
+            self.raw = {plugin.name: np.array(_score(plugin, attempt, attempt.nodes)) for plugin, _ in self.plan.cached}
+            self._add_up(attempt)
+        elif changes[0] or changes[1]:
+            self._score_rows(attempt, figures, *changes)
+        self.settle(token)
+
+    def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
+        every = node_rows | pod_rows
+        table = attempt.nodes.table
+        for row in every if self.by_figures else ():
+            fullness = figures.of(table, row)
+            answers = self.memo.get(fullness)
+            if answers is None:
+                one = NodeRows(table, np.array([row]))
+                answers = tuple(int(_score(plugin, attempt, one)[0]) for plugin in self.by_figures)
+                self.memo.put(fullness, answers)
+            for by_figures, score in zip(self.by_figures, answers, strict=True):
+                self.raw[by_figures.name][row] = score
+        is_even_no_more = False
+        for plugin, _ in self.plan.cached:
+            rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
+            if rows and plugin.traits.score_reads is not Reads.RESOURCES:
+                index = np.fromiter(rows, np.int64, len(rows))
+                fresh = _score(plugin, attempt, NodeRows(table, index))
+                self.raw[plugin.name][index] = fresh
+                is_summed = plugin.name in self.summed
+                is_even_no_more |= is_summed and plugin.normalize is not None and bool(fresh.any())
+        if is_even_no_more:
+            self._add_up(attempt)
+            return
+        for row in every:
+            self._add_up_row(row)
+
+    def _add_up(self, attempt: Attempt) -> None:
+        self.summed.clear()
+        self._weighted, self._even = [], 0
+        first = NodeRows(attempt.nodes.table, np.zeros(1, np.int64))
+        for plugin, weight in self.plan.cached:
+            raw, normalize = self.raw[plugin.name], plugin.normalize
+            if normalize is None:
+                self._weighted.append((raw, weight))
+            elif plugin.traits.even_normalize and not raw.any():
+                self._even += weight * int(normalize(attempt.state, attempt.pod, np.zeros(1, np.int64), first)[0])
+            else:
+                continue
+            self.summed.add(plugin.name)
+        self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
+        self.total = np.full(len(attempt.nodes), self._even, np.int64)
+        for raw, weight in self._weighted:
+            self.total += raw * weight
+
+    def _add_up_row(self, row: int) -> None:
+        total = self._even
+        for raw, weight in self._weighted:
+            total += raw.item(row) * weight
+        self.total[row] = total
+
+
+def _score(plugin: ResolvedPlugin, attempt: Attempt, nodes: NodeRows) -> Scores:
+    call = attempt.state.timer or guarded
+    scores = call(plugin.name, 'running Score plugin "{}": {}', plugin.score, attempt.state, attempt.pod, nodes)
+    if scores is None:
+        return np.zeros(len(nodes), np.int64)
+    if plugin.normalize is None and not plugin.traits.in_range:
+        check_range(plugin.name, scores)
+    return scores
+
+
+def check_range(name: str, scores: Scores) -> None:
+    """A plugin that scores outside 0 to 100 breaks the attempt, with upstream's words."""
+    if not len(scores):
+        return
+    low, high = int(scores.min()), int(scores.max())
+    if low >= 0 and high <= MAX_NODE_SCORE:
+        return
+    bad = low if low < 0 else high
+    raise CycleError(
+        Status.error(
+            f'applying score defaultWeights on Score plugins: plugin "{name}" returns an invalid score {bad}, '
+            f"it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        )
+    )

@@ -1,0 +1,214 @@
+"""The search: which nodes a pod fits on, and why it does not fit on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.engine.attempt import Attempt
+from mooring.engine.extenders import Extenders, StatusesWithExtenders
+from mooring.engine.nominated import NominatedJudge
+from mooring.engine.template_columns import TemplateColumns
+from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
+from mooring.framework.filter_outcome import FilterOutcome
+from mooring.framework.guarded import CycleError
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.runtime import PreFilterOutcome, Profile, judge
+from mooring.framework.status import SUCCESS, Status
+from mooring.framework.verdict import Verdict
+from mooring.state.extender_rows import extender_rows
+from mooring.state.node_rows import NodeRows
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class SearchResult:
+    """Feasible rows of the table in order, and why the others are not."""
+
+    rows: Rows
+    statuses: NodeStatuses
+    pre_filter_message: str = ""
+    plugins: frozenset[str] = frozenset()
+    from_nomination: bool = False  # without a search
+    hint: int | None = None  # the row that batching proposed
+    nodes: NodeRows | None = None  # what to score instead of the table's rows: nodes that an extender sent back
+    evaluated: int | None = None  # as extenders make it count
+
+
+class Search:
+    """Runs PreFilter and Filter. Remembers where the last search stopped, and what it keeps per template."""
+
+    def __init__(
+        self, nominated: NominatedJudge, extenders: Extenders | None, percentage_of_nodes_to_score: int
+    ) -> None:
+        self._nominated = nominated
+        self._extenders = extenders
+        self._percentage = percentage_of_nodes_to_score
+        self._next_start = 0
+        self.kept: dict[str, TemplateColumns] = {}  # by scheduler name
+
+    def kept_for(self, profile: Profile) -> TemplateColumns:
+        """What is kept for the templates of this profile's pods."""
+        columns = self.kept.get(profile.scheduler_name)
+        if columns is None:
+            columns = self.kept[profile.scheduler_name] = TemplateColumns()
+        return columns
+
+    def run(self, attempt: Attempt, hint_of: Callable[[Attempt], int | None]) -> SearchResult:
+        """Search all nodes, unless the pod is nominated to one or batching has a hint, and it fits there."""
+        profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
+        pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
+        plan = attempt.plan = profile.filter_plan(state)
+        attempt.laps.point("PreFilter", pre.status, plan.asked, 1)
+        if not pre.status.is_success:
+            statuses = NodeStatuses.everywhere(table, pre.status)
+            return SearchResult(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
+        hint = hint_of(attempt)
+        said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the nominated one
+        nominated = self._try_nominated(attempt, hint, said)
+        if nominated is not None:
+            return nominated
+        index, absent = _narrowed(attempt, pre, said)
+        nodes = attempt.nodes if index is None else attempt.nodes.subset(index)
+        outcome = self._filter(attempt, nodes)
+        self._count_nominated(attempt, nodes, outcome)
+        rows = outcome.feasible.nonzero()[0] if index is None else index[outcome.feasible]
+        attempt.laps.point("Filter", SUCCESS if len(rows) else Status.unschedulable(), plan.active, len(nodes))
+        if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
+            outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
+        rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
+        result = SearchResult(rows, NodeStatuses(table, outcome.verdicts, index, absent), "", pre.plugins, hint=hint)
+        if self._extenders is not None:
+            _ask_extenders(self._extenders, attempt, result, said)
+        elif said and index is not None:  # the nominated node keeps its own reason though the search left it out
+            result.statuses = StatusesWithExtenders(result.statuses, said)
+        return result
+
+    def _try_nominated(self, attempt: Attempt, hint: int | None, said: dict[str, Status]) -> SearchResult | None:
+        """A pod that is nominated to a node, or has a hint, gets that node if it fits there, without a search."""
+        table = attempt.nodes.table
+        name = attempt.pod.pod.status.nominated_node_name
+        if not name and hint is not None:
+            name = table.infos[hint].name
+        info = table.nodes.get(name) if name else None
+        if info is None or info.row < 0:
+            return None
+        row = np.array([info.row])
+        try:
+            outcome = self._nominated.run(attempt, attempt.nodes.subset(row), attempt.plan.active)
+        except CycleError:
+            return None  # upstream logs it and goes on with the ordinary search
+        if not outcome.feasible[0]:
+            said[name] = outcome.status_at(0)
+            return None
+        result = SearchResult(row, NodeStatuses(table, (), row), from_nomination=True, hint=hint)
+        if self._extenders is not None:
+            try:
+                _ask_extenders(self._extenders, attempt, result, said)
+            except CycleError:
+                return None
+        return result if len(result.rows) else None
+
+    def _filter(self, attempt: Attempt, nodes: NodeRows) -> FilterOutcome:
+        """All filters on these rows, with the verdicts that are kept for the pod's template."""
+        pod, state, plan = attempt.pod, attempt.state, attempt.plan
+        if nodes.index is not None or not attempt.uses_kept:
+            return attempt.profile.run_filters(state, pod, nodes, plan.active)
+        columns = self.kept_for(attempt.profile).filters_of(attempt)
+        verdicts = {plugin.name: verdict for plugin, verdict in zip(plan.cached, columns.verdicts, strict=True)}
+        outcome = FilterOutcome([], columns.feasible.copy())
+        for plugin in plan.active:
+            if plugin.name in verdicts:
+                verdict = verdicts[plugin.name]
+            else:
+                if outcome.verdicts and not outcome.passed_so_far().any():
+                    break  # no node is left that this plugin or a later one could say anything about
+                verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
+                if verdict is not None:
+                    outcome.feasible &= verdict.ids == 0
+            if verdict is not None:
+                outcome.verdicts.append((plugin.name, verdict))
+        return outcome
+
+    def _count_nominated(self, attempt: Attempt, nodes: NodeRows, outcome: FilterOutcome) -> None:
+        """Count in the pods that are nominated to a node, with what is kept for the template where that is possible."""
+        keeps = attempt.uses_kept and nodes.index is None
+        if keeps and not self._nominated.nominated.includes(attempt.pod.uid) and attempt.plan.keeps_all(attempt.pod):
+            self._nominated.judge_all(attempt, outcome)
+        else:
+            self._nominated.judge(attempt, nodes, outcome)
+
+    def _sample(
+        self, profile: Profile, total: int, rows: Rows, index: Rows | None, outcome: FilterOutcome
+    ) -> tuple[Rows, Rows | None, FilterOutcome]:
+        """Stop early where the configuration asks for it, going round from where the last search stopped.
+
+        Unlike upstream, a percentage of 0 ("adaptive") means every node: looking at all of them is cheap here.
+        """
+        n = total if index is None else len(index)
+        wanted = self._nodes_to_find(profile, n)
+        if wanted >= n:  # the whole round: the next search starts where this one did
+            return rows, index, outcome
+        start = self._next_start % n if n else 0
+        looked_at = np.arange(total) if index is None else index
+        if len(rows) <= wanted:
+            rows = _rotated(rows, looked_at, start)
+            self._next_start = (self._next_start + n) % total
+            return rows, index, outcome
+        order = np.roll(np.arange(n), -start)
+        passes = outcome.feasible[order]
+        seen = np.cumsum(passes)
+        stop = int(np.searchsorted(seen, wanted + 1))  # the one too many: neither feasible nor refused
+        taken = order[:stop]
+        kept = taken[passes[:stop]]
+        self._next_start = (self._next_start + stop) % total
+        verdicts = [(name, Verdict(verdict.ids[taken], verdict.status_of)) for name, verdict in outcome.verdicts]
+        return looked_at[kept], looked_at[taken], FilterOutcome(verdicts, outcome.feasible[taken])
+
+    def _nodes_to_find(self, profile: Profile, n: int) -> int:
+        """How many feasible nodes are enough."""
+        if not profile.score and (self._extenders is None or not self._extenders.want_many):
+            return 1
+        percentage = profile.percentage_of_nodes_to_score
+        if percentage is None:
+            percentage = self._percentage
+        if n < 100 or percentage == 0:
+            return n
+        return max(100, n * percentage // 100)
+
+
+def _narrowed(attempt: Attempt, pre: PreFilterOutcome, said: dict[str, Status]) -> tuple[Rows | None, Status]:
+    """The rows that the pre-filters leave (None: all), and what is said of the others."""
+    if pre.node_names is None:
+        return None, SUCCESS
+    nodes = attempt.nodes.table.nodes
+    known = (nodes[name].row for name in pre.node_names if name in nodes)
+    # A plugin that refuses the nominated node counts as one that narrows the search down, too.
+    pre.plugins |= {status.plugin for status in said.values() if status.plugin}
+    absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
+    return np.array(sorted(row for row in known if row >= 0), np.int64), absent
+
+
+def _ask_extenders(extenders: Extenders, attempt: Attempt, result: SearchResult, said: dict[str, Status]) -> None:
+    """Ask the extenders about the feasible nodes; what they drop changes the result."""
+    table = attempt.nodes.table
+    offered = NodeRows(table, result.rows).infos
+    kept = extenders.filter(attempt.pod, offered, said)
+    if len(kept) != len(offered):
+        result.plugins |= result.statuses.plugins() | {EXTENDER_PLUGIN}
+    statuses = StatusesWithExtenders(result.statuses, said)
+    if kept is not offered:
+        result.rows = np.fromiter((info.row for info in kept), np.int64, len(kept))
+        result.nodes = extender_rows(table, kept) if kept and isinstance(kept[0], AnsweredNode) else None
+    result.statuses = statuses
+    result.evaluated = len(kept) + statuses.num_explicit
+
+
+def _rotated(rows: Rows, looked_at: Rows, start: int) -> Rows:
+    """The feasible rows in the order of a search that began at position ``start``."""
+    positions = np.searchsorted(looked_at, rows)
+    return np.concatenate((rows[positions >= start], rows[positions < start]))
