@@ -91,7 +91,9 @@ class NeedsArguments(Extender):
         pytest.param(
             SimpleNamespace(bind=keep_names), "bind(pod, nodes): its parameter should be (binding)", id="bind"
         ),
-        pytest.param(SimpleNamespace(filter=keep_names, weight=0), "weight is 0; a number above 0", id="no weight"),
+        pytest.param(
+            SimpleNamespace(filter=keep_names, weight=0), "weight is 0; expected a number above 0", id="no weight"
+        ),
     ],
 )
 def test_what_is_wrong_is_found_before_it_is_served(source: Any, said: str) -> None:

@@ -44,7 +44,7 @@ def test_no_nodes_at_all() -> None:
     ("body", "kind", "said"),
     [
         pytest.param(b'{"Pod":{},"NodeNames":["a"]}', WrongForm, "set nodeCacheCapable: false", id="names for nodes"),
-        pytest.param(b'{"Pod":{}}', BadRequest, "neither Nodes nor NodeNames is there", id="neither"),
+        pytest.param(b'{"Pod":{}}', BadRequest, "expected Nodes or NodeNames", id="neither"),
         pytest.param(b'{"Pod":{},"Nodes":{"items":[{}]}}', BadRequest, r"Nodes.items\[0\]: has no", id="no name"),
         pytest.param(
             b'{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"a"}},7]}}',

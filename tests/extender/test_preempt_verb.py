@@ -72,10 +72,10 @@ def test_pods_that_are_left_out_are_no_victims() -> None:
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        pytest.param(None, "preempt returned None; a mapping", id="nothing"),
-        pytest.param(["a"], r"preempt returned \['a'\]; a mapping", id="names of nodes"),
-        pytest.param({"a": "uid"}, "preempt gives 'a' 'uid'; Victims or uids", id="one uid"),
-        pytest.param({"a": 7}, "preempt gives 'a' 7; Victims or uids", id="a number"),
+        pytest.param(None, "preempt returned None; expected a mapping", id="nothing"),
+        pytest.param(["a"], r"preempt returned \['a'\]; expected a mapping", id="names of nodes"),
+        pytest.param({"a": "uid"}, "preempt gives 'a' 'uid'; expected Victims or uids", id="one uid"),
+        pytest.param({"a": 7}, "preempt gives 'a' 7; expected Victims or uids", id="a number"),
     ],
 )
 def test_what_it_may_not_return(returned: object, said: str) -> None:

@@ -46,18 +46,22 @@ def test_a_score_for_each_node(hint: Any) -> None:
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        pytest.param([1, 2], "prioritize returned a list of 2; a mapping", id="too short a list"),
-        pytest.param([1] * 5, "prioritize returned a list of 5; a mapping", id="too long a list"),
-        pytest.param(7, "prioritize returned 7; a mapping", id="one number"),
-        pytest.param(None, "prioritize returned None; a mapping", id="nothing"),
-        pytest.param("9999", "prioritize returned '9999'; a mapping", id="a text as long as the nodes"),
-        pytest.param([(1, 2, 3)], "prioritize returned a list of 1; a mapping", id="no pairs"),
-        pytest.param([True] * 4, f"prioritize gives {NAMES[0]!r} True; a whole number", id="truths"),
-        pytest.param({NAMES[1]: 2.5}, f"prioritize gives {NAMES[1]!r} 2.5; a whole number", id="a half"),
-        pytest.param({NAMES[1]: "3"}, f"prioritize gives {NAMES[1]!r} '3'; a whole number", id="a text"),
-        pytest.param({NAMES[1]: None}, f"prioritize gives {NAMES[1]!r} None; a whole number", id="no score"),
-        pytest.param({NAMES[1]: float("inf")}, f"prioritize gives {NAMES[1]!r} inf; a whole number", id="no end"),
-        pytest.param({NAMES[1]: float("nan")}, f"prioritize gives {NAMES[1]!r} nan; a whole number", id="no number"),
+        pytest.param([1, 2], "prioritize returned a list of 2; expected a mapping", id="too short a list"),
+        pytest.param([1] * 5, "prioritize returned a list of 5; expected a mapping", id="too long a list"),
+        pytest.param(7, "prioritize returned 7; expected a mapping", id="one number"),
+        pytest.param(None, "prioritize returned None; expected a mapping", id="nothing"),
+        pytest.param("9999", "prioritize returned '9999'; expected a mapping", id="a text as long as the nodes"),
+        pytest.param([(1, 2, 3)], "prioritize returned a list of 1; expected a mapping", id="no pairs"),
+        pytest.param([True] * 4, f"prioritize gives {NAMES[0]!r} True; expected a whole number", id="truths"),
+        pytest.param({NAMES[1]: 2.5}, f"prioritize gives {NAMES[1]!r} 2.5; expected a whole number", id="a half"),
+        pytest.param({NAMES[1]: "3"}, f"prioritize gives {NAMES[1]!r} '3'; expected a whole number", id="a text"),
+        pytest.param({NAMES[1]: None}, f"prioritize gives {NAMES[1]!r} None; expected a whole number", id="no score"),
+        pytest.param(
+            {NAMES[1]: float("inf")}, f"prioritize gives {NAMES[1]!r} inf; expected a whole number", id="no end"
+        ),
+        pytest.param(
+            {NAMES[1]: float("nan")}, f"prioritize gives {NAMES[1]!r} nan; expected a whole number", id="no number"
+        ),
     ],
 )
 def test_what_no_scorer_may_return(returned: Any, said: str) -> None:

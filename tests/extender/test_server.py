@@ -151,14 +151,14 @@ class Stranger(Extender):
             Nonsense,
             "filter",
             200,
-            "filter returned 3.14 for node-00000; True, False, a reason or refuse(…) would be right",
+            "filter returned 3.14 for node-00000; expected True, False, a reason or refuse(…)",
             id="a filter that returns nonsense",
         ),
         pytest.param(
             Nonsense,
             "prioritize",
             500,
-            "prioritize gives 'node-00000' 3.14; a whole number from 0 to 10 would be right",
+            "prioritize gives 'node-00000' 3.14; expected a whole number from 0 to 10",
             id="a scorer that returns nonsense",
         ),
         pytest.param(
@@ -243,7 +243,7 @@ async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
         pytest.param(b"[]", 400, "not ExtenderArgs: Expected object, got array", id="another type"),
         pytest.param(b"{}", 400, "not ExtenderArgs: Object missing required field Pod", id="no pod"),
         pytest.param(b'{"Pod":null,"Nodes":{"items":[]}}', 400, "Pod", id="a pod that is null"),
-        pytest.param(b'{"Pod":{}}', 400, "neither Nodes nor NodeNames", id="no nodes"),
+        pytest.param(b'{"Pod":{}}', 400, "expected Nodes or NodeNames", id="no nodes"),
         pytest.param(
             b'{"Pod":{},"NodeNames":["a"]}', 200, "set nodeCacheCapable: false", id="names where nodes are read"
         ),
@@ -266,7 +266,7 @@ async def test_another_content_type_is_refused() -> None:
     async with running(Ssd) as (session, url):
         got = await post(session, f"{url}/filter", request(), **{"Content-Type": "text/plain"})
         assert got[0] == 415
-        assert got[1]["Error"] == "Content-Type is text/plain; application/json would be right"
+        assert got[1]["Error"] == "Content-Type is text/plain; expected application/json"
         assert (await post(session, f"{url}/filter", request(), **{"Content-Type": "application/json; charset=utf-8"}))[
             0
         ] == 200

@@ -50,19 +50,23 @@ def test_what_is_read(source: Any, want: ExtenderSettings) -> None:
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        pytest.param({"weight": 0}, "weight is 0; a number above 0", id="no weight"),
-        pytest.param({"weight": True}, "weight is True; a number above 0", id="a truth as weight"),
-        pytest.param({"weight": "3"}, "weight is '3'; a number above 0", id="a text as weight"),
-        pytest.param({"ignorable": "yes"}, "ignorable is 'yes'; True or False", id="a word for yes"),
-        pytest.param({"ignored_by_scheduler": 1}, "ignored_by_scheduler is 1; True or False", id="a number for yes"),
-        pytest.param({"http_timeout": 2}, "http_timeout is 2; a duration", id="seconds without a unit"),
+        pytest.param({"weight": 0}, "weight is 0; expected a number above 0", id="no weight"),
+        pytest.param({"weight": True}, "weight is True; expected a number above 0", id="a truth as weight"),
+        pytest.param({"weight": "3"}, "weight is '3'; expected a number above 0", id="a text as weight"),
+        pytest.param({"ignorable": "yes"}, "ignorable is 'yes'; expected True or False", id="a word for yes"),
         pytest.param(
-            {"http_timeout": "2"}, "http_timeout is '2'; a duration such as \"2s\"", id="a text without a unit"
+            {"ignored_by_scheduler": 1}, "ignored_by_scheduler is 1; expected True or False", id="a number for yes"
         ),
-        pytest.param({"http_timeout": "0s"}, "http_timeout is '0s'; a duration", id="no time"),
-        pytest.param({"http_timeout": "-2s"}, "http_timeout is '-2s'; a duration", id="a time before now"),
-        pytest.param({"managed_resources": "gpu"}, "managed_resources is 'gpu'; a list", id="one resource"),
-        pytest.param({"managed_resources": [1]}, "managed_resources is [1]; a list", id="numbers as resources"),
+        pytest.param({"http_timeout": 2}, "http_timeout is 2; expected a duration", id="seconds without a unit"),
+        pytest.param(
+            {"http_timeout": "2"}, "http_timeout is '2'; expected a duration such as \"2s\"", id="a text without a unit"
+        ),
+        pytest.param({"http_timeout": "0s"}, "http_timeout is '0s'; expected a duration", id="no time"),
+        pytest.param({"http_timeout": "-2s"}, "http_timeout is '-2s'; expected a duration", id="a time before now"),
+        pytest.param({"managed_resources": "gpu"}, "managed_resources is 'gpu'; expected a list", id="one resource"),
+        pytest.param(
+            {"managed_resources": [1]}, "managed_resources is [1]; expected a list", id="numbers as resources"
+        ),
     ],
 )
 def test_what_makes_no_sense(attributes: dict[str, Any], said: str) -> None:

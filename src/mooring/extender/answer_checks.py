@@ -1,4 +1,4 @@
-"""What a scheduler would make of an extender's answer, and what its author surely did not mean."""
+"""Checks of an extender's answers: what a scheduler cannot use, and what is legal but probably a mistake."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREEMPT_FIELDS = ("NodeNameToMetaVictims",)
 
 @dataclass(slots=True)
 class Check:
-    """One thing that was tried: ok, or what is wrong with it. A warning is legal but surely not meant."""
+    """One thing that was tried: ok, or what is wrong with it. A warning is legal but probably a mistake."""
 
     name: str
     problems: list[str] = field(default_factory=list)

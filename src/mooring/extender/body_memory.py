@@ -2,7 +2,7 @@
 
 Bytes count when they have arrived, never when a header announces them. When the
 limit is reached, the request that has been arriving for the longest time gives
-way: a client that sends slowly keeps nobody out.
+way, so slow clients cannot keep others out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A conformance kit: call an extender as a scheduler would, and as nobody should, and look at what it answers."""
+"""A conformance kit: send an extender valid and invalid requests, and look at what it answers."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ class Kit:
     # ---- bad input ---------------------------------------------------------------------------------------------
 
     def _bad_input(self, verb: str) -> None:
-        """It may refuse nonsense in any way it likes, as long as it answers and goes on."""
+        """Send invalid requests. Any answer is fine, as long as there is one and the server goes on."""
         nonsense: Iterable[tuple[str, bytes]] = (
             ("an empty body", b""),
             ("something that is not JSON", b"{not json"),

@@ -1,11 +1,11 @@
-"""A thread per connection: it reads a request, carries it out and writes the answer, and nothing changes hands.
+"""One thread per connection: it reads a request, carries it out and writes the response.
 
-A scheduler keeps one or two connections and waits for each answer, so that a
-switch from an event loop to a worker and back is most of what a small request
-costs. Here whoever receives a request answers it. What blocks, blocks its own
-connection: a watchdog answers in its place and closes it. Connections are
-bounded in number; when there are too many, the one that has been waiting for
-its client the longest makes room.
+A scheduler keeps one or two connections and waits for each response. Handing a
+request from an event loop to a worker and back would be most of what a small
+request costs, so the thread that receives a request also answers it. A handler
+that blocks, blocks its own connection only: a watchdog answers in its place and
+closes the connection. The number of connections is bounded. When there are too
+many, the one that has been waiting for its client the longest is closed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ BACKLOG = 512
 SEND_TIMEOUT_S = 30.0
 LINGER_S = 10.0
 SPARE = 64  # connections beyond the limit that are still told so
-LATE_S = 0.5  # for an answer in place of a handler: it is short, and nobody else can be answered meanwhile
+LATE_S = 0.5  # to write a late response: it is short, and the watchdog serves all connections
 
 Handle = Callable[[Message, "Connection"], Response | None]
-"""Carries a request out; None: somebody else answers it late, and nothing follows."""
+"""Carries a request out. None: the watchdog sends the response, and the connection ends."""
 
 
 class Connection:
-    """A client. Its thread and the watchdog may both want to answer it; the lock is for what goes out and the end."""
+    """A client. Its thread and the watchdog may both want to answer, so a lock guards sending and closing."""
 
     def __init__(self, sock: socket.socket, memory: BodyMemory) -> None:
         self.sock = sock
         self.share = memory.share(self.cut)
-        self.waits_since: float | None = time.monotonic()  # for its client; None while a request is carried out
+        self.waits_since: float | None = (
+            time.monotonic()
+        )  # since when it waits for its client; None while a request is carried out
         self._lock = threading.Lock()
         self._is_open = True
         self._is_answered_late = threading.Event()
@@ -54,7 +56,7 @@ class Connection:
                 send(self.sock, response, request, closes=closes)
 
     def answer_late(self, response: Response, request: Message) -> None:
-        """In place of a thread that is busy elsewhere: answer, and let nothing follow."""
+        """Answer in place of a handler that has not returned, and end the connection."""
         try:
             with contextlib.suppress(OSError, ValueError):
                 self.send(response, request, closes=True, timeout_s=LATE_S)
@@ -63,11 +65,11 @@ class Connection:
             self._is_answered_late.set()
 
     def wait_for_late_answer(self) -> None:
-        """Somebody else is about to answer; closing first would leave the client with nothing."""
+        """Wait until the watchdog has answered; closing earlier would leave the client without a response."""
         self._is_answered_late.wait(SEND_TIMEOUT_S)
 
     def cut(self) -> None:
-        """End the conversation; whoever reads finds its end."""
+        """End the conversation. A thread that reads from the connection finds its end."""
         with self._lock, contextlib.suppress(OSError):
             if self._is_open:
                 # Not the SSL socket's own method, which would pull its state away under a thread that reads.
@@ -80,7 +82,7 @@ class Connection:
         self.share.close()
 
     def linger(self) -> None:
-        """Let a client that is still sending find the answer: closed at once, its kernel would drop it."""
+        """Read on for a while: if we closed while the client sends, its kernel would drop our response."""
         deadline = time.monotonic() + LINGER_S
         with contextlib.suppress(OSError, ValueError):
             if not isinstance(self.sock, ssl.SSLSocket):
@@ -132,7 +134,7 @@ class Connections:
         return port
 
     def close(self, drain_s: float = 0.0) -> None:
-        """Accept nobody any more; requests that are being carried out have some time to end."""
+        """Accept no connection any more; requests that are being carried out get ``drain_s`` to end."""
         self._is_closed = True
         for listener in self._listeners:
             with contextlib.suppress(OSError):

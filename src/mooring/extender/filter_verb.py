@@ -50,9 +50,7 @@ def _each(run: Callable[..., Any], pod: Any, nodes: OfferedNodes) -> Filtered:
             elif verdict.reason:
                 refused[name] = verdict.reason
         elif verdict is not False:
-            raise HandlerError(
-                f"filter returned {verdict!r} for {name}; True, False, a reason or refuse(…) would be right"
-            )
+            raise HandlerError(f"filter returned {verdict!r} for {name}; expected True, False, a reason or refuse(…)")
     return Filtered(keep, refused, for_good)
 
 
@@ -60,7 +58,7 @@ def _all(answer: Any, nodes: OfferedNodes) -> Filtered:
     found = answer if isinstance(answer, Filtered) else None
     if found is None:
         if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Iterable):
-            raise HandlerError(f"filter returned {answer!r}; the nodes to keep, or Filtered(…), would be right")
+            raise HandlerError(f"filter returned {answer!r}; expected the nodes to keep, or Filtered(…)")
         found = Filtered(answer)
     keep = found.keep if isinstance(found.keep, list) else list(found.keep)
     if found.otherwise:

@@ -148,7 +148,7 @@ def body_of(request: Message, limit: int, share: Share) -> bytes | bytearray:
     if encoding in ("", "identity"):
         return request.body
     if not can_inflate(encoding):
-        raise Refused(415, f"Content-Encoding is {encoding}; it should be gzip")
+        raise Refused(415, f"Content-Encoding is {encoding}; expected gzip")
     try:
         return inflate(request.body, encoding, limit, share.take)
     except BadMessage as error:

@@ -35,10 +35,10 @@ class StructSource:
 
 
 class RawObjects:
-    """Keeps objects as they came. Fed by whoever decodes them; only where an extender wants whole objects.
+    """Keeps the JSON of objects. Informers fill it through ``decoder``, and only if an extender wants whole objects.
 
-    For informers: ``replace(NODES, decode=raw.decoder(Node), decode_event=None)``, and ``forget`` when
-    one is deleted.
+    An informer is made with ``replace(NODES, decode=raw.decoder(Node), decode_event=None)`` and calls ``forget`` when
+    an object is deleted.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class RawObjects:
     def _json(self, obj: Object) -> bytes:
         version, data = self._kept.get((type(obj).__name__, obj.key), ("", b""))
         if not data or version != obj.metadata.resource_version:
-            return without_type(msgspec.json.encode(obj))  # better than nothing, and better than another version
+            return without_type(msgspec.json.encode(obj))  # incomplete, but of the right version
         return without_type(data)
 
 

@@ -30,7 +30,7 @@ class OfferedNodes:
             self.views: Sequence[Any] = self.names
             return
         if args.Nodes is None:
-            raise BadRequest("neither Nodes nor NodeNames is there; one of them would be right")
+            raise BadRequest("expected Nodes or NodeNames, found neither")
         raws = [bytes(raw) for raw in args.Nodes.items or ()]
         self._take([reader.decode(raw, f"Nodes.items[{i}]") for i, raw in enumerate(raws)], node_type)
 

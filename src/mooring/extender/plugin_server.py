@@ -1,16 +1,16 @@
-"""A mooring plugin as an extender, unchanged: for those who keep their kube-scheduler.
+"""A mooring plugin served as an extender, unchanged, for a cluster that keeps its kube-scheduler.
 
-What a scheduler sends is the pod and its candidate nodes. Nobody tells an
-extender which pods run there, so there are two ways:
+A scheduler sends the pod and its candidate nodes. It does not say which pods
+run on them, so there are two ways to serve a plugin:
 
 | | the plugin sees | sent are |
 |---|---|---|
 | as it is | the request's nodes (labels, taints, allocatable), no pods, volumes or anything else | whole nodes |
 | watched | the cluster as the API server shows it, pods and all | names, or whole nodes |
 
-Watched, it is a moment behind the scheduler: pods that are being bound are on
-their nodes for the scheduler already, and here when the API server says so.
-Scores from 0 to 100 become scores from 0 to 10.
+A watched cluster is a moment behind the scheduler's own: a pod that is being
+bound counts there at once, and here when the API server says so. Scores from 0
+to 100 become scores from 0 to 10.
 """
 
 from __future__ import annotations

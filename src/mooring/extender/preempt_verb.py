@@ -31,7 +31,7 @@ def preempt_verb(function: Callable[..., Any], where: str) -> Answerer:
         victims = _victims(args)
         kept = run(pod, victims)
         if not isinstance(kept, Mapping):
-            raise HandlerError(f"preempt returned {kept!r}; a mapping from node name to victims would be right")
+            raise HandlerError(f"preempt returned {kept!r}; expected a mapping from node name to victims")
         meta = {str(node): _meta_victims(str(node), found, victims) for node, found in kept.items()}
         return msgspec.json.encode({"NodeNameToMetaVictims": meta}), Facts(pod_key(args.Pod), len(victims), len(meta))
 
@@ -62,7 +62,7 @@ def _meta_victims(node: str, found: Any, offered: Mapping[str, Victims]) -> dict
         if found.pods and len(found.pods) != len(found.uids):
             uids = [pod.metadata.uid for pod in found.pods]
     elif isinstance(found, str) or not isinstance(found, Iterable):
-        raise HandlerError(f"preempt gives {node!r} {found!r}; Victims or uids would be right")
+        raise HandlerError(f"preempt gives {node!r} {found!r}; expected Victims or uids")
     else:
         uids = [pod.metadata.uid if isinstance(pod, Pod) else pod for pod in found]
     return {"Pods": [{"UID": str(uid)} for uid in uids], "NumPDBViolations": violations}

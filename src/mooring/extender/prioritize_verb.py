@@ -43,8 +43,8 @@ def _scores(answer: Any, offered: Sequence[str]) -> tuple[Collection[str], Colle
     except (TypeError, ValueError):
         pass
     raise HandlerError(
-        f"prioritize returned {_shortened(answer)}; a mapping from node name to score, or a list with a score for each "
-        "node, would be right"
+        f"prioritize returned {_shortened(answer)}; expected a mapping from node name to score, or a list with a score "
+        "for each node"
     )
 
 
@@ -70,4 +70,4 @@ def _whole(name: str, score: Any) -> int:
             return int(score)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise HandlerError(f"prioritize gives {name!r} {score!r}; a whole number from 0 to 10 would be right")
+    raise HandlerError(f"prioritize gives {name!r} {score!r}; expected a whole number from 0 to 10")

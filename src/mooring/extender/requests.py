@@ -1,4 +1,4 @@
-"""What a scheduler asks, decoded: straight into the types that a handler wants, whole nodes only once."""
+"""A scheduler's requests, decoded into the types that a handler wants. A node is decoded once per version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BadRequest(MooringError):
 
 
 class WrongForm(BadRequest):
-    """A scheduler's request, but not in the form this extender reads: its configuration wants changing."""
+    """A scheduler's request in a form that this extender does not read; the scheduler's configuration is wrong."""
 
 
 class _NodeList(msgspec.Struct):
@@ -71,7 +71,7 @@ _decoders = {
 def read_request(kind: type[Any], body: Body) -> Any:
     """Decode a request, or say in one line what is wrong with it."""
     if not body:
-        raise BadRequest(f"the body is empty; {kind.__name__} as JSON would be right")
+        raise BadRequest(f"the body is empty; expected {kind.__name__} as JSON")
     try:
         return _decoders[kind].decode(body)
     except msgspec.ValidationError as error:
@@ -120,7 +120,7 @@ def prepare(kind: Any) -> Callable[[Any], Any]:
 def read_pod(raw: msgspec.Raw, kind: Any = Pod) -> Any:
     pod = read_object(kind, raw, "Pod")
     if pod is None:
-        raise BadRequest("Pod is null; a pod would be right")
+        raise BadRequest("Pod is null; expected a pod")
     return pod
 
 

@@ -1,4 +1,4 @@
-"""What extender authors import: say of a node whether a pod may go there, and how good it is.
+"""What extender authors import: functions that say whether a pod may go to a node, and how good the node is.
 
     from mooring.extender.sdk import Node, Pod, refuse
 
@@ -49,7 +49,7 @@ MAX_SCORE = 10
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """No, and why. ``for_good``: removing pods from the node would not help, so that nobody is evicted for it."""
+    """A refusal and its reason. ``for_good``: evicting pods from the node would not help, so preemption skips it."""
 
     reason: str = ""
     for_good: bool = False
@@ -57,7 +57,7 @@ class Refusal:
 
 @lru_cache(maxsize=1024)  # the same few refusals, for thousands of nodes
 def refuse(reason: str = "", *, for_good: bool = False) -> Refusal:
-    """Refuse a node. Without a reason the node is dropped silently, and users are left wondering."""
+    """Refuse a node. Give a reason: users see it in the pod's event."""
     return Refusal(reason, for_good)
 
 

@@ -1,4 +1,4 @@
-"""A server for an extender: bounded in size, time and number, and always with an answer that a scheduler can read.
+"""A server for an extender: bounded in size, time and number, and every answer is one that a scheduler can read.
 
 | what happens | filter, bind | prioritize, preempt |
 |---|---|---|
@@ -7,9 +7,9 @@
 | not JSON, or not the request it should be | 400 and ``Error`` | 400 and ``Error`` |
 | another content type, too large a body | 415, 413 and ``Error`` | 415, 413 and ``Error`` |
 
-A handler runs in its connection's thread: a slow one does not keep others
-waiting. One that does not return in time is answered for, and another may run
-in its place (``workers``); the health pages say 503 when too many hang.
+A handler runs in its connection's thread, so a slow one delays no other. When a
+handler does not return in time, the server answers in its place, and another may
+run (``workers``). The health pages say 503 when too many handlers hang.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Limits:
 
 
 def timeout_for(http_timeout: str) -> float:
-    """How long a handler may take: a little less than its scheduler waits, who else would never learn why."""
+    """How long a handler may take: a little less than the scheduler waits, so that the scheduler gets the reason."""
     return 0.9 * parse_duration(http_timeout) if http_timeout else Limits().handler_timeout_s
 
 
@@ -77,7 +77,7 @@ class ExtenderServer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a handler is still running, perhaps for ever."""
+        """Whether a handler is still running; it may never return."""
         return self._workers is not None and self._workers.in_flight > 0
 
     def start(self, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None) -> int:
@@ -95,7 +95,7 @@ class ExtenderServer:
             raise
 
     def close(self, drain_s: float = 0.0) -> None:
-        """End: nobody new is served, and connections are closed, those that are being answered when they have been."""
+        """Stop: accept no connection, close idle ones, and give requests that are being answered ``drain_s`` to end."""
         if self._connections is not None:
             self._connections.close(drain_s)
         if self._workers is not None:
@@ -113,7 +113,7 @@ class ExtenderServer:
             return page()
         if verb is None and page is None:
             return self._refuse(Refused(404, f"{request.method} {path}: not found"))
-        asks = "a scheduler sends POST" if verb is not None else "GET would be right"
+        asks = "a scheduler sends POST" if verb is not None else "expected GET"
         return self._refuse(Refused(405, f"{request.method} {path}: method not allowed; {asks}"))
 
     def _health(self) -> Response:
@@ -192,7 +192,7 @@ class _Verb:
 def _check_type(request: Message) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise Refused(415, f"Content-Type is {kind}; application/json would be right")
+        raise Refused(415, f"Content-Type is {kind}; expected application/json")
 
 
 def _guarded(verb: str, answer: Answerer, body: Body) -> tuple[bytes, Facts]:

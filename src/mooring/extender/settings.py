@@ -40,12 +40,12 @@ def settings_of(source: Any, where: str) -> ExtenderSettings:
         value = getattr(source, field_, getattr(Extender, field_))
         fits = isinstance(value, kind) and not (kind is int and (isinstance(value, bool) or int(value) < 1))
         if not fits:
-            raise PluginError(f"{where}: {field_} is {value!r}; {right} would be right")
+            raise PluginError(f"{where}: {field_} is {value!r}; expected {right}")
         setattr(settings, field_, value)
     _check_timeout(settings.http_timeout, where)
     resources = getattr(source, "managed_resources", ())
     if isinstance(resources, str) or not all(isinstance(resource, str) for resource in resources):
-        raise PluginError(f"{where}: managed_resources is {resources!r}; a list of resource names would be right")
+        raise PluginError(f"{where}: managed_resources is {resources!r}; expected a list of resource names")
     settings.managed_resources = tuple(resources)
     return settings
 
@@ -56,4 +56,4 @@ def _check_timeout(text: str, where: str) -> None:
             return
     except ParseError:
         pass
-    raise PluginError(f'{where}: http_timeout is {text!r}; a duration such as "2s" would be right')
+    raise PluginError(f'{where}: http_timeout is {text!r}; expected a duration such as "2s"')

@@ -29,7 +29,7 @@ class Shape:
 
 
 def shape_of(function: Callable[..., Any], where: str) -> Shape:
-    """Read the signature, or say in one line what would be right."""
+    """Read the signature; raise PluginError, in one line, if it is not one of those that can be called."""
     parameters = list(inspect.signature(function).parameters.values())
     required = [
         p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)

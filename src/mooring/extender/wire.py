@@ -1,8 +1,9 @@
 """The extender protocol: what is sent and what is read, with upstream's field names.
 
-Go's types have no JSON names of their own: ``Pod``, ``NodeNames``, unused
-fields as null. Answers are read as Go reads them: names in any case, unknown
-fields skipped, null as nothing, and the same words for what is wrong.
+Go's types have no JSON tags, so field names are capitalised (``Pod``,
+``NodeNames``), and unused fields are null. Answers are read as Go reads them:
+names in any case, unknown fields skipped, null as nothing, and the same error
+texts.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class _Call:
         self.due = due
         self.give_up = give_up
         self.is_running = False  # it has a place
-        self.is_late = False  # its time is up and somebody else answers
+        self.is_late = False  # its time is up; the watchdog answers in its place
         self.is_replaced = False  # it hangs, and another call has its place
 
 
