@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.config.duration import format_duration, parse_duration, parse_nanoseconds
+from mooring.config.duration import format_duration, parse_duration, parse_nanoseconds, parse_seconds
 from mooring.errors import ParseError
 
 
@@ -75,3 +75,22 @@ def test_format(seconds: float, text: str) -> None:
 @given(st.integers(min_value=-(2**50), max_value=2**50))
 def test_what_is_written_is_read_back(nanoseconds: int) -> None:
     assert parse_nanoseconds(format_duration(nanoseconds / 1e9)) == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("90", 90.0, id="a bare number is seconds"),
+        pytest.param("0.5", 0.5, id="half a second"),
+        pytest.param("1m30s", 90.0, id="a Go duration"),
+        pytest.param("0", 0.0, id="nothing"),
+    ],
+)
+def test_a_bare_number_counts_seconds(text, seconds):
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1s", "-1", "soon", "1e3", "٣"])
+def test_what_is_no_length_of_time_is_refused(text):
+    with pytest.raises(ParseError):
+        parse_seconds(text)

@@ -114,6 +114,6 @@ def _key(pod: Pod) -> str:
 
 
 def _age(now: float, since: str) -> str:
-    from mooring.controlplane.types.durations import human_duration
+    from mooring.api.times import human_duration
 
     return human_duration(max(0.0, now - parse_time(since)))

@@ -19,12 +19,21 @@ _NANOSECONDS = {
     "h": 3_600_000_000_000,
 }
 _LARGEST = 2**63  # Go counts nanoseconds in an int64
+_BARE = re.compile(r"\d+(\.\d*)?", re.ASCII)
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
     """Return the seconds that a Go duration such as ``5m0s`` or ``1.5h`` stands for."""
     return parse_nanoseconds(text) / 1e9
+
+
+def parse_seconds(text: str) -> float:
+    """Return the seconds of a duration that is not negative; a bare number counts seconds."""
+    seconds = parse_duration(f"{text}s" if _BARE.fullmatch(text) else text)
+    if seconds < 0:
+        raise ParseError(f'time: negative duration "{text}"')
+    return seconds
 
 
 def parse_nanoseconds(text: str) -> int:

@@ -8,7 +8,7 @@ from mooring.api.core import Pod
 from mooring.api.quantity import NANO
 from mooring.errors import ParseError
 from mooring.metrics import escape_label, go_float
-from mooring.state.requests import Amounts, is_pod_level_name, is_sidecar, parse_amounts, pod_requests
+from mooring.state.requests import Amounts, held_together, is_pod_level_name, is_sidecar, parse_amounts, pod_requests
 
 _HELP = (
     "[STABLE] Resources {what} workloads on the cluster, broken down by pod. This shows the resource usage the "
@@ -44,21 +44,20 @@ def render_pod_resources(pods: Iterable[Pod]) -> bytes:
 
 def pod_limits(pod: Pod) -> Amounts:
     """The pod's total limit: containers and sidecars summed, init containers as a floor, pod-level limits instead."""
-    total: Amounts = {}
-    for i, container in enumerate(pod.spec.containers):
-        _add(total, parse_amounts(container.resources.limits, f"spec.containers[{i}].resources.limits"))
-    sidecars: Amounts = {}
-    floor: Amounts = {}
-    for i, container in enumerate(pod.spec.init_containers):
-        limit = parse_amounts(container.resources.limits, f"spec.initContainers[{i}].resources.limits")
-        if is_sidecar(container):
-            _add(total, limit)
-            _add(sidecars, limit)
-            _raise_to(floor, sidecars)
-        else:
-            _add(limit, sidecars)
-            _raise_to(floor, limit)
-    _raise_to(total, floor)
+    spec = pod.spec
+    total = held_together(
+        (
+            parse_amounts(container.resources.limits, f"spec.containers[{i}].resources.limits")
+            for i, container in enumerate(spec.containers)
+        ),
+        (
+            (
+                is_sidecar(container),
+                parse_amounts(container.resources.limits, f"spec.initContainers[{i}].resources.limits"),
+            )
+            for i, container in enumerate(spec.init_containers)
+        ),
+    )
     resources = pod.spec.resources
     if resources is not None:
         whole = parse_amounts(resources.limits, "spec.resources.limits")
@@ -92,14 +91,3 @@ def _lines(out: list[str], name: str, pod: Pod, amounts: Amounts) -> None:
             value = go_float(amount / NANO)
             unit = unit_of(resource)
             out.append(f'{head}{escape_label(resource)}",scheduler="{scheduler}",unit="{unit}"}} {value}\n')
-
-
-def _add(total: Amounts, more: Amounts) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: Amounts, floor: Amounts) -> None:
-    for name, amount in floor.items():
-        if name not in total or total[name] < amount:
-            total[name] = amount

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
-from mooring.controlplane.cluster.kubelet import seconds_of
-from mooring.errors import InputError, MooringError
+from mooring.config.duration import parse_seconds
+from mooring.errors import InputError, MooringError, ParseError
 from mooring.sim.backend import Ref, kind_named, kind_of
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 
@@ -355,7 +355,9 @@ def _fields(value: Any, known: set[str], required: tuple[str, ...] = ()) -> dict
 
 
 def _seconds(value: Any) -> float:
-    found = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else seconds_of(str(value))
-    if found is None or found < 0:
-        raise InputError(f"{value!r} where a duration such as 30s or 5m would be right")
-    return found
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        return float(value)
+    try:
+        return parse_seconds(str(value).strip())
+    except ParseError:
+        raise InputError(f"{value!r} where a duration such as 30s or 5m would be right") from None

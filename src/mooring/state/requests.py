@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.api.core import Container, ContainerStatus, Pod, ResourceList
 from mooring.api.quantity import INT64_MAX, NANO, nano_value_of
@@ -67,6 +67,27 @@ def _raise_to(total: Amounts, floor: Amounts) -> None:
             total[name] = amount
 
 
+def held_together(containers: Iterable[Amounts], init_containers: Iterable[tuple[bool, Amounts]]) -> Amounts:
+    """What containers hold together. Regular ones and sidecars add up; other init containers only raise the floor.
+
+    Init containers come with whether they are sidecars, in the order in which they start.
+    """
+    total: Amounts = {}
+    for amounts in containers:
+        _add(total, amounts)
+    sidecars: Amounts = {}
+    floor: Amounts = {}
+    for is_sidecar, amounts in init_containers:
+        if is_sidecar:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            _raise_to(floor, sidecars)
+        else:
+            _raise_to(floor, {name: amounts.get(name, 0) + sidecars.get(name, 0) for name in amounts | sidecars})
+    _raise_to(total, floor)
+    return total
+
+
 def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
@@ -105,29 +126,24 @@ def _by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
 
 
 def container_requests(pod: Pod, non_missing: Amounts, *, use_status: bool) -> Amounts:
-    """Sum regular containers and sidecars; plain init containers only raise the floor."""
+    """What the containers of a pod ask for together."""
     statuses: dict[str, ContainerStatus] = {}
     if use_status:
         statuses = _by_name(pod.status.container_statuses) | _by_name(pod.status.init_container_statuses)
-    total: Amounts = {}
-    for i, container in enumerate(pod.spec.containers):
-        where = f"spec.containers[{i}]"
-        _add(total, _container_requests(pod, container, statuses.get(container.name), non_missing, where))
-    sidecars: Amounts = {}
-    init_floor: Amounts = {}
+    regular = (
+        _container_requests(pod, container, statuses.get(container.name), non_missing, f"spec.containers[{i}]")
+        for i, container in enumerate(pod.spec.containers)
+    )
+    return held_together(regular, _init_requests(pod, statuses, non_missing))
+
+
+def _init_requests(
+    pod: Pod, statuses: Mapping[str, ContainerStatus], non_missing: Amounts
+) -> Iterator[tuple[bool, Amounts]]:
     for i, container in enumerate(pod.spec.init_containers):
-        where = f"spec.initContainers[{i}]"
-        if is_sidecar(container):
-            asked = _container_requests(pod, container, statuses.get(container.name), non_missing, where)
-            _add(total, asked)
-            _add(sidecars, asked)
-            _raise_to(init_floor, sidecars)
-        else:
-            asked = _container_requests(pod, container, None, non_missing, where)
-            _add(asked, sidecars)
-            _raise_to(init_floor, asked)
-    _raise_to(total, init_floor)
-    return total
+        sidecar = is_sidecar(container)
+        status = statuses.get(container.name) if sidecar else None
+        yield sidecar, _container_requests(pod, container, status, non_missing, f"spec.initContainers[{i}]")
 
 
 def has_pod_level_requests(pod: Pod) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.cluster.kubelet import KUBELET, KubeletOptions, Kubelets, seconds_of
+from mooring.controlplane.cluster.kubelet import KUBELET, KubeletOptions, Kubelets, _seconds_of
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
 
 from .controllers.conftest import Lab
@@ -31,8 +31,8 @@ def _phase(lab: Lab, name: str = "p") -> str:
     pytest.param("soon", None, id="a word"),
     pytest.param("-1s", None, id="before now"),
 ])  # fmt: skip
-def test_durations(text: str, want: float | None) -> None:
-    assert seconds_of(text) == want
+def test_durations_in_annotations(text: str, want: float | None) -> None:
+    assert _seconds_of(text) == want
 
 
 def test_a_node_registers_with_what_a_kubelet_reports(lab: Lab) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mooring.api.times import human_duration
 from mooring.controlplane.registry.catalog import KINDS, PODS, STORED, by_resource, group_versions
 from mooring.controlplane.registry.columns import columns_of
 from mooring.controlplane.registry.pod_columns import pod_ready, pod_status
@@ -17,7 +18,6 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving import discovery, openapi
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types import quantities, schema
-from mooring.controlplane.types.durations import human_duration
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.api.times import format_micro_time
+from mooring.config.duration import parse_seconds
 from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry import meta
@@ -34,6 +34,7 @@ from mooring.controlplane.storage.store import Entry, Event
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
+from mooring.errors import ParseError
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +51,13 @@ KUBELET = "mooring/kubelet"
 FAKE_NODE = "mooring/fake-node"
 """The label of nodes that may be played on a cluster that also has real ones."""
 
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
-
-def seconds_of(text: str) -> float | None:
-    """``90``, ``90s``, ``1m30s``, ``2h``: seconds; None for anything else."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or not any(found.groups()):
+def _seconds_of(text: str) -> float | None:
+    """The duration that an annotation gives; None where it gives none that can be read."""
+    try:
+        return parse_seconds(text.strip())
+    except ParseError:
         return None
-    hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return hours * 3600 + minutes * 60 + seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +236,10 @@ class Kubelets:
         if metadata.get("deletionTimestamp"):
             self._plan(key, "vanish", self._until_gone(pod, annotations), self._vanish, entry.uid)
         elif phase == "Pending":
-            delay_s = seconds_of(annotations.get(START_AFTER, ""))
+            delay_s = _seconds_of(annotations.get(START_AFTER, ""))
             self._plan(key, "run", self.options.start_delay_s if delay_s is None else delay_s, self._run, entry.uid)
         elif phase == "Running":
-            duration_s = seconds_of(annotations.get(COMPLETES_AFTER, ""))
+            duration_s = _seconds_of(annotations.get(COMPLETES_AFTER, ""))
             if duration_s is not None:
                 self._plan(key, "complete", duration_s, self._complete, entry.uid)
         else:
@@ -256,7 +254,7 @@ class Kubelets:
             return 0.0
         if left_s > grace_s - 1.0:
             left_s = grace_s  # deleted just now: timestamps have no fractions, grace periods should not lose any
-        wanted_s = seconds_of(annotations.get(TERMINATES_AFTER, ""))
+        wanted_s = _seconds_of(annotations.get(TERMINATES_AFTER, ""))
         return min(left_s, grace_s, grace_s if wanted_s is None else wanted_s)
 
     def _plan(self, key: str, what: str, delay_s: float, callback: Callable[[str, str], None], uid: str) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from datetime import datetime
 from typing import Any
 
+from mooring.api import times
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, duplicate, forbidden_field, invalid_value, required, too_long
+from mooring.errors import ParseError
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -40,8 +41,8 @@ LABEL_VALUE_RULE = (
 def parse_time(text: str) -> float | None:
     """Seconds since the epoch, or None for what is not a timestamp."""
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
+        return times.parse_time(text)
+    except ParseError:
         return None
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
+from mooring.api.quantity import NANO
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
+from mooring.state.requests import Amounts, held_together, parse_amounts
 
 _POD_LEVEL = ("cpu", "memory")
 
@@ -142,33 +143,17 @@ def _first_request(spec: Object, name: str) -> str:
 
 
 def aggregate_requests(spec: Object) -> dict[str, Fraction]:
-    """What the containers request together: regular ones and sidecars add up, init containers take turns."""
-    total: dict[str, Fraction] = {}
-    for container in spec.get("containers") or ():
-        _add(total, _requests(container))
-    sidecars: dict[str, Fraction] = {}
-    peak: dict[str, Fraction] = {}
-    for container in spec.get("initContainers") or ():
-        requests = _requests(container)
-        if container.get("restartPolicy") == "Always":
-            _add(total, requests)
-            _add(sidecars, requests)
-            requests = dict(sidecars)
-        else:
-            _add(requests, sidecars)
-        for name, value in requests.items():
-            peak[name] = max(peak.get(name, Fraction(0)), value)
-    return {name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0))) for name in {**total, **peak}}
+    """What the containers request together."""
+    init = spec.get("initContainers") or ()
+    amounts = held_together(
+        (_requests(container) for container in spec.get("containers") or ()),
+        ((container.get("restartPolicy") == "Always", _requests(container)) for container in init),
+    )
+    return {name: Fraction(amount, NANO) for name, amount in amounts.items()}
 
 
-def _requests(container: Object) -> dict[str, Fraction]:
-    requests: dict[str, Any] = (container.get("resources") or {}).get("requests") or {}
-    return {name: quantities.parse(value) for name, value in requests.items()}
-
-
-def _add(total: dict[str, Fraction], more: dict[str, Fraction]) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, Fraction(0)) + value
+def _requests(container: Object) -> Amounts:
+    return parse_amounts((container.get("resources") or {}).get("requests") or {}, "resources.requests")
 
 
 _encode = msgspec.json.Encoder().encode

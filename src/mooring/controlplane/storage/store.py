@@ -257,13 +257,6 @@ class Store:
     def oldest(self, kind: Kind) -> int:
         return self._shelves[kind].oldest
 
-    def forget_history(self, kind: Kind) -> None:
-        """Act as if too much had happened since: the next resume gets 410. For fault injection."""
-        shelf = self._shelves[kind]
-        shelf.history.clear()
-        self.rv += 1
-        shelf.oldest = self.rv
-
     # Writing
 
     def create(self, kind: Kind, obj: Object) -> Entry:

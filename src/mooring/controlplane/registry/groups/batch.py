@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mooring.api.times import human_duration
 from mooring.controlplane.registry.columns import AGE, NAME, get
 from mooring.controlplane.registry.meta import immutable, parse_time
 from mooring.controlplane.registry.pod_validation import validate_pod_spec
 from mooring.controlplane.registry.workloads import WORKLOAD, default_template, keep_metadata, selector_is_immutable
-from mooring.controlplane.types.durations import human_duration
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Strategy
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value, unsupported
