@@ -6,15 +6,18 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.cli.main import run
 from mooring.client.kubeconfig import load_kubeconfig
-from mooring.client.rest import RestClient
+from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
-from mooring.errors import UsageError
+from mooring.controlplane.types.kind import Kind
+from mooring.errors import ApiError, UsageError
+from mooring.sim import remote_world
 from mooring.sim.library import find
 from mooring.sim.real_control_plane import apiserver_arguments, etcd_arguments, find_binaries
 from mooring.sim.remote_world import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
@@ -127,6 +130,45 @@ def test_real_servers_listen_on_loopback_only(tmp_path: Path) -> None:
     assert "--bind-address=127.0.0.1" in arguments and "--anonymous-auth=false" in arguments
     listening = [each for each in arguments if each.startswith(("--listen", "--bind", "--advertise"))]
     assert len(listening) == 5 and all("127.0.0.1" in argument for argument in listening)
+
+
+async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on kube-apiserver, every node is created with a taint, which goes some time after its kubelet is ready."""
+    create = plane.api.create
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+    def lift(name: str) -> None:
+        plane.api.patch(NODES, "", name, MERGE_PATCH, b'{"spec": {"taints": null}}')
+
+    def create_tainted(kind: Kind, namespace: str, obj: dict[str, Any], *rest: Any, **options: Any) -> Any:
+        if kind is NODES:
+            obj = {**obj, "spec": {**(obj.get("spec") or {}), "taints": [taint]}}
+            name = obj["metadata"]["name"]  # the first node is the last to be ready
+            asyncio.get_running_loop().call_later(0.6 if name == "node1" else 0.1, lift, name)
+        return create(kind, namespace, obj, *rest, **options)
+
+    monkeypatch.setattr(plane.api, "create", create_tainted)
+
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.create(node("node1", cpu="2"), node("node2", cpu="2"))
+        await cluster.create(pod("first", cpu="2"))
+        await cluster.expect_pod("first", node="node1")
+
+    scenario = Scenario("nodes", "", play)
+    lines: list[str] = []
+    config = load_kubeconfig([str(plane.kubeconfig_path)])
+    async with ExistingWorld(Settings(write=lines.append), scenario, config) as world:
+        result = await world.play(scenario)
+    assert result.held, "\n".join(lines)
+
+
+async def test_a_node_that_is_never_ready_is_told(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a cluster without a controller that would lift the taint."""
+    monkeypatch.setattr(remote_world, "NODES_READY_WITHIN_S", 0.0)
+    config = load_kubeconfig([str(plane.kubeconfig_path)])
+    async with ExistingWorld(Settings(write=lambda line: None), None, config) as world:
+        with pytest.raises(ApiError, match="node/slow is not ready within 0s of its creation"):
+            await world.cluster.create(node("slow", taints=["node.kubernetes.io/not-ready:NoSchedule"]))
 
 
 @pytest.mark.parametrize("command", [["start", "--once"], ["scenario", "run", "first-placement"]])

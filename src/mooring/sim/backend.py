@@ -110,6 +110,9 @@ class Backend:
             return await self.patch(Ref.of(created), {"status": body["status"]}, subresource="status")
         return created
 
+    async def settle(self) -> None:
+        """Wait until what was created is of use; called after each step that creates objects."""
+
     async def apply(self, manifest: Object) -> Object:
         """Create an object or bring it to what the manifest says, as ``kubectl apply --server-side`` does."""
         ref = Ref.of(manifest)

@@ -12,8 +12,9 @@ from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
+from mooring.controlplane.cluster.controllers.node_lifecycle import NOT_READY
 from mooring.controlplane.cluster.garbage import GarbageCollector
-from mooring.controlplane.cluster.kubelet import FAKE_NODE, Kubelets
+from mooring.controlplane.cluster.kubelet import FAKE_NODE, KUBELET, Kubelets
 from mooring.controlplane.registry.catalog import NODES, PODS, STORED
 from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.core import EVENTS
@@ -29,9 +30,57 @@ DEFAULT_NAME = "default-scheduler"
 OUR_NAME = "mooring-scenario"
 """Under this name the scheduler works beside a cluster's own."""
 ANSWER_WITHIN_S = 10.0
+NODES_READY_WITHIN_S = 60.0
 
 
-class KubernetesWorld(World):
+class RemoteBackend(Backend):
+    """Writes to an API server that taints a new node until its kubelet has said that it is ready.
+
+    A story goes on only when the scheduler sees that its nodes take pods. Otherwise its pods would go to whichever node
+    is ready first.
+    """
+
+    def __init__(self, client: RestClient) -> None:
+        super().__init__(client)
+        self.scheduler: Scheduler | None = None
+        self._new_nodes: list[str] = []
+
+    async def create(self, manifest: Object) -> Object:
+        created = await super().create(manifest)
+        metadata = created["metadata"]
+        if kind_of(manifest) is NODES and KUBELET not in (metadata.get("annotations") or {}):
+            self._new_nodes.append(metadata["name"])
+        return created
+
+    async def settle(self) -> None:
+        names, self._new_nodes = self._new_nodes, []
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + NODES_READY_WITHIN_S
+        while late := [name for name in names if not self._takes_pods(name)]:
+            if loop.time() > deadline:
+                raise ApiError(f"node/{late[0]} is not ready within {NODES_READY_WITHIN_S:g}s of its creation")
+            await asyncio.sleep(0.05)
+
+    def _takes_pods(self, name: str) -> bool:
+        info = self.scheduler.cluster.table.nodes.get(name) if self.scheduler is not None else None
+        if info is None or info.node is None:
+            return False
+        return not any(taint.key == NOT_READY for taint in info.node.spec.taints)
+
+
+class RemoteWorld(World):
+    """A world whose API server is another process."""
+
+    def _backend(self, client: RestClient) -> RemoteBackend:
+        return RemoteBackend(client)
+
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
+        await feed_by_watching(self._stack, scheduler, client, self.narrator)
+        assert isinstance(self.cluster.backend, RemoteBackend)
+        self.cluster.backend.scheduler = scheduler
+
+
+class KubernetesWorld(RemoteWorld):
     """Real etcd and kube-apiserver, with our own kubelets, controllers and scheduler around them."""
 
     def __init__(self, settings: Settings, scenario: Scenario | None, kubeconfig_path: Path) -> None:
@@ -59,11 +108,8 @@ class KubernetesWorld(World):
             self._stack.callback(part.stop)
         return client
 
-    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
-        await feed_by_watching(self._stack, scheduler, client, self.narrator)
 
-
-class _GuestBackend(Backend):
+class _GuestBackend(RemoteBackend):
     """Writes what a scenario wants, marked as ours, and takes it away again."""
 
     def __init__(self, client: RestClient) -> None:
@@ -86,7 +132,7 @@ class _GuestBackend(Backend):
                 await self.delete(ref, grace_period_s=0)
 
 
-class ExistingWorld(World):
+class ExistingWorld(RemoteWorld):
     """A cluster that is there already, with its own controllers and perhaps its own scheduler.
 
     Ours works under another name, so that no pod of somebody else is touched; nodes that the story creates are played
@@ -109,7 +155,7 @@ class ExistingWorld(World):
         self._stack.callback(kubelets.stop)
         return client
 
-    def _backend(self, client: RestClient) -> Backend:
+    def _backend(self, client: RestClient) -> RemoteBackend:
         backend = _GuestBackend(client)
         self._stack.push_async_callback(backend.clean_up)
         return backend
@@ -122,9 +168,6 @@ class ExistingWorld(World):
             if profile.get("schedulerName", DEFAULT_NAME) == DEFAULT_NAME:
                 profile["schedulerName"] = OUR_NAME
         return {**config, "profiles": profiles}
-
-    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
-        await feed_by_watching(self._stack, scheduler, client, self.narrator)
 
 
 def as_guest(manifest: Object) -> Object:

@@ -83,11 +83,15 @@ class ScenarioCluster:
 
     async def create(self, *manifests: Any) -> list[Object]:
         """Create objects; one that exists already is an error."""
-        return await self._told([await self.backend.create(each) for each in documents(*manifests)])
+        created = [await self.backend.create(each) for each in documents(*manifests)]
+        await self.backend.settle()
+        return await self._told(created)
 
     async def apply(self, *manifests: Any) -> list[Object]:
         """Create objects, or bring those that exist to what the manifests say."""
-        return await self._told([await self.backend.apply(each) for each in documents(*manifests)])
+        applied = [await self.backend.apply(each) for each in documents(*manifests)]
+        await self.backend.settle()
+        return await self._told(applied)
 
     async def patch(self, target: str, patch: Any, *, type: str = "merge", subresource: str = "") -> Object:
         """Change an object by a ``merge``, ``strategic`` or ``json`` patch."""
