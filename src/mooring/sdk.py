@@ -53,6 +53,7 @@ from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, PreFli
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.node_view import NodeView, NodeViews
 from mooring.framework.per_node import PerNodePlugin, Preemption
+from mooring.framework.remedies import Change
 from mooring.framework.status import SKIP, SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
 
@@ -66,6 +67,7 @@ __all__ = [
     "ActionType",
     "Args",
     "Bind",
+    "Change",
     "ClusterEvent",
     "Code",
     "CycleState",

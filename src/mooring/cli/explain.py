@@ -64,9 +64,9 @@ def explain(
       mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
     """
     from mooring.api.manifests import load_manifests
-    from mooring.cli.explanation import draw
     from mooring.cli.pod_argument import find_pod, warn_unknown
-    from mooring.engine.explain import explain_pod
+    from mooring.explanation.rendering import draw
+    from mooring.explanation.why import explain_pod
 
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):

@@ -12,9 +12,9 @@ def show_first_example() -> None:
     from mooring.api.core import Pod
     from mooring.api.manifests import parse_manifests
     from mooring.cli.explain import build_cluster
-    from mooring.cli.explanation import draw
     from mooring.config.load import default_config
-    from mooring.engine.explain import explain_pod
+    from mooring.explanation.rendering import draw
+    from mooring.explanation.why import explain_pod
 
     data = resources.files("mooring.cli") / "data"
     cluster = parse_manifests((data / "first-cluster.yaml").read_bytes(), "first-cluster.yaml")

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +17,8 @@ from rich.text import Text
 
 from mooring.api import yaml
 from mooring.errors import InputError
+from mooring.text_tables import print_aligned
+from mooring.text_tables import print_table as print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,21 +81,6 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print aligned columns without lines, as kubectl does; numbers are the caller's to format.
-
-    Where a terminal is too narrow, columns move together, and the first one, which names things, is folded last.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=i == 0)
-    for row in rows:
-        table.add_row(*row)
-    if to.is_terminal and to.measure(table).maximum > to.width:
-        table.padding = (0, 1, 0, 0)
-    _print_aligned(to, table)
-
-
 def print_facts(to: Console, facts: Mapping[str, str]) -> None:
     """Print names and texts side by side, as kubectl describe does; facts without a text are left out."""
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -102,16 +89,7 @@ def print_facts(to: Console, facts: Mapping[str, str]) -> None:
     for name, text in facts.items():
         if text:
             table.add_row(f"  {name}:", Text(text))
-    _print_aligned(to, table)
-
-
-def _print_aligned(to: Console, table: Table) -> None:
-    if to.is_terminal:
-        to.print(table)
-        return
-    with to.capture() as capture:
-        to.print(table)
-    to.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+    print_aligned(to, table)
 
 
 def read_input(path: str) -> bytes:

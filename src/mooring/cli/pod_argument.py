@@ -16,8 +16,8 @@ from mooring.api.manifests import READ_KINDS, Manifests, load_manifests, parse_m
 from mooring.api.meta import Object
 from mooring.api.pod_templates import made_by
 from mooring.api.unknown_fields import unknown_fields
-from mooring.engine.explain import as_new
 from mooring.errors import InputError, UsageError
+from mooring.explanation.why import as_new
 
 _DAEMON_NOTE = "a DaemonSet makes a pod for every node that can take it, and each is tied to its node"
 

@@ -11,6 +11,7 @@ from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.profile import effective_args, expand_all, with_ignored_resources
 from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from mooring.engine.cycle import Engine
+from mooring.engine.decision import Decision, Outcome
 from mooring.engine.extenders import Extenders
 from mooring.engine.preemption.evaluator import Evaluator
 from mooring.errors import ConfigError, InputError, MooringError
@@ -19,9 +20,18 @@ from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominator, NoNominations
 from mooring.framework.registry import Registry
 from mooring.framework.resolved import ResolvedPlugin
-from mooring.framework.runtime import Profile
+from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
+
+
+def decide(engine: Engine, profile: Profile, pod: Pod) -> Decision:
+    """Decide about a pod that is new. One that a PreEnqueue plugin holds back is gated: it is not tried."""
+    info = engine.cluster.info(pod)
+    held = run_pre_enqueue(profile.pre_enqueue, pod)
+    if held.is_success:
+        return engine.decide(info, profile)
+    return Decision(info, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
 
 
 @dataclass(slots=True)
@@ -36,6 +46,10 @@ class Built:
     def on(self, cluster: Cluster) -> Built:
         """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
         return self._on(cluster)
+
+    def decide(self, pod: Pod) -> Decision:
+        """Decide about a pod that is new, with the profile that it asks for."""
+        return decide(self.engine, self.profile_of(pod), pod)
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that the pod asks for, or InputError where there is none."""

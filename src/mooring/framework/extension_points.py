@@ -119,6 +119,8 @@ EXTENSIONS: tuple[Method, ...] = (
     Method("cache_token", (), is_optional=True),
     Method("sign", ("pod",), is_optional=True),
     Method("after_failure", ("state", "pod"), is_optional=True),
+    Method("facts", _NODES, is_optional=True),
+    Method("remedies", _NODES, is_optional=True),
     Method("prepare", ("handle",), is_optional=True, is_class_method=True),
 )
 

@@ -30,7 +30,7 @@ A rejected pod waits in the queue for an event that the rejecting plugins regist
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,6 +43,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.post_filter_result import PostFilterResult
+from mooring.framework.remedies import Change, Remedy
 from mooring.framework.status import Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -267,6 +268,34 @@ class BindPlugin(Plugin, Protocol):
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Called after the pod is bound, to clean up. What it raises is logged."""
+
+
+# ---- what explanations ask ---------------------------------------------------------------------------------------
+
+
+class Facts(Protocol):
+    """A plugin that refuses nodes says what the cluster has where the pod asks for something else."""
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        """Called when a refused pod is explained, with all nodes that this plugin refused. Must change nothing.
+
+        Each fact is a short text without a full stop: ``disk is ssd on 4 nodes, hdd on 6``. ``state`` is that of the
+        attempt. What this raises becomes a note in the explanation.
+        """
+
+
+class Remedies(Protocol):
+    """A plugin that refuses nodes, or holds pods back, says what would change its mind."""
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Change | Remedy]:
+        """Called when a refused pod is explained, with nodes that this plugin refuses. Must change nothing.
+
+        Several remedies are alternatives; changes that only help together are one remedy, a tuple. The engine tries the
+        cheapest ones, and those that help are told. ``nodes`` are those that no other plugin refuses, or one node where
+        several plugins do; pick a few that stand for the others. ``pod`` may be changed already by remedies of other
+        plugins. ``state`` is that of the attempt; it is empty for a pod that ``pre_enqueue`` holds back. What this
+        raises becomes a note in the explanation.
+        """
 
 
 # ---- around ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.per_node import PerNodePlugin, in_columns
 from mooring.framework.post_filter_result import PostFilterResult
+from mooring.framework.remedies import Change, Remedy
 from mooring.framework.status import Status
 from mooring.framework.traits import DEFAULT_TRAITS, Traits
 from mooring.framework.verdict import Verdict
@@ -59,6 +60,8 @@ class ResolvedPlugin:
     cache_token: Callable[[], Hashable] | None
     sign: Callable[[PodInfo], Hashable] | None
     after_failure: Callable[[CycleState, PodInfo], Coroutine[Any, Any, None] | None] | None
+    facts: Callable[[CycleState, PodInfo, NodeRows], Iterable[str]] | None
+    remedies: Callable[[CycleState, PodInfo, NodeRows], Iterable[Change | Remedy]] | None
 
     @property
     def can_sign(self) -> bool:

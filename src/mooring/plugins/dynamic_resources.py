@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable, Sequence, Set
+from collections.abc import Coroutine, Hashable, Iterator, Sequence, Set
 from copy import copy
 from typing import Any, ClassVar
 
@@ -48,6 +48,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.post_filter_result import PostFilterResult
+from mooring.framework.remedies import Change
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
@@ -101,6 +102,11 @@ class DynamicResources:
         except ClaimProblem as problem:
             return Status.unresolvable(str(problem))
         return SUCCESS
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
+        for claim in pod.pod.spec.resource_claims:
+            source = claim.resource_claim_name or claim.resource_claim_template_name or ""
+            yield _without_claim(claim.name, source)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         add_or_update = ActionType.ADD | ActionType.UPDATE
@@ -417,3 +423,13 @@ class DynamicResources:
             return await binding.run(pod.pod, node_name)
         except ApiError as error:
             return Status.error(str(error))
+
+
+def _without_claim(name: str, source: str) -> Change:
+    """The pod without a claim: if it fits then, the claim's devices stand in the way."""
+
+    def edit(pod: Pod) -> None:
+        pod.spec.resource_claims = [claim for claim in pod.spec.resource_claims if claim.name != name]
+
+    text = f"without resource claim {name}" + (f" ({source})" if source else "")
+    return Change(text, "resourceClaim", 6.0, edit=edit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,8 +17,10 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
+from mooring.framework.remedies import FEW, Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
+from mooring.plugins import inter_pod_affinity_remedies
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -297,6 +299,25 @@ class InterPodAffinity:
         )
 
     # ---- what would help ---------------------------------------------------------------------------------------
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        return inter_pod_affinity_remedies.facts(pod.pod, self._cluster)
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
+        found: FilterState | None = state.read(self.name)
+        if found is None:
+            return
+        some = nodes.subset(np.arange(min(FEW, len(nodes))))
+        is_met = self._meets_affinity(found, some) if found.terms.required_affinity else np.ones(len(some), np.bool_)
+        anti = [found.anti_affinity.positive(some, term.topology_key) for term in found.terms.required_anti_affinity]
+        for i, node in enumerate(some.infos):
+            broken = [number for number, mask in enumerate(anti) if mask[i]]
+            if not is_met[i]:
+                yield from inter_pod_affinity_remedies.without_affinity(pod.pod)
+            elif broken:
+                yield from inter_pod_affinity_remedies.without_anti_affinity(pod.pod, broken)
+            else:
+                yield from inter_pod_affinity_remedies.without_objectors(pod.pod, node, self._cluster)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         about_pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL

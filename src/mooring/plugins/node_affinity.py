@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -15,10 +15,12 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
+from mooring.framework.remedies import Remedy
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
+from mooring.plugins import node_affinity_remedies
 from mooring.state.node_requirements import NodeRequirements, node_requirements
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_selector import NAME_FIELD, CompiledTerm, compile_node_selector, compile_term
@@ -95,6 +97,14 @@ class NodeAffinity:
     def _preferred(pod: PodInfo) -> list[PreferredSchedulingTerm]:
         affinity = pod.shape.spec.affinity
         return [] if affinity is None or affinity.node_affinity is None else affinity.node_affinity.preferred
+
+    # ---- what would help ---------------------------------------------------------------------------------------
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        return node_affinity_remedies.facts(pod.pod, NodeRows(nodes.table).infos)
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return node_affinity_remedies.remedies(pod.pod, nodes)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL, self._after_node_change),)

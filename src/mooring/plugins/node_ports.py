@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,11 +13,12 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.remedies import Change, Remedy, few
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
-from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import HostPort, PodInfo
+from mooring.state.node_rows import NodeRows, ports_clash
+from mooring.state.pod_info import PodInfo
 
 LOST = Status.error('reading "PreFilterNodePorts" from cycleState: not found')
 TAKEN = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
@@ -46,6 +47,13 @@ class NodePorts:
         conflicts = nodes.port_conflicts(pod.shape.host_ports)
         return Verdict.where(conflicts, TAKEN) if conflicts.any() else None
 
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
+        for node in few(nodes):
+            taken = [
+                port for port in pod.shape.host_ports if any(ports_clash(port, other) for other in node.host_ports)
+            ]
+            yield tuple(_without_port(protocol, port) for _, protocol, port in sorted(taken))
+
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
             on(EventResource.POD, ActionType.DELETE, self._after_pod_deleted),
@@ -61,9 +69,15 @@ class NodePorts:
         if not freed:
             return Hint.SKIP
         wanted = self._cluster.info(pod).shape.host_ports
-        return Hint.QUEUE if any(_clash(want, have) for want in wanted for have in freed) else Hint.SKIP
+        return Hint.QUEUE if any(ports_clash(want, have) for want in wanted for have in freed) else Hint.SKIP
 
 
-def _clash(want: HostPort, have: HostPort) -> bool:
-    """Same protocol and port, and equal or wildcard addresses."""
-    return want[1:] == have[1:] and (want[0] == have[0] or "0.0.0.0" in (want[0], have[0]))
+def _without_port(protocol: str, port: int) -> Change:
+    def edit(pod: Pod) -> None:
+        for container in (*pod.spec.containers, *pod.spec.init_containers):
+            for taken in container.ports:
+                if taken.host_port == port and (taken.protocol or "TCP") == protocol:
+                    taken.host_port = 0
+
+    number = f"{port}" if protocol == "TCP" else f"{port}/{protocol}"
+    return Change(f"remove host port {number}", "hostPort", 3.0, edit=edit)

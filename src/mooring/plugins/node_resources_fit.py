@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -20,9 +20,11 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
+from mooring.framework.remedies import Remedy
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
+from mooring.plugins import node_resources_fit_remedies
 from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -142,6 +144,12 @@ class NodeResourcesFit:
                 return least_allocated(usage)
 
     # ---- what would help ---------------------------------------------------------------------------------------
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        return node_resources_fit_remedies.facts(self._checked(pod), nodes)
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return node_resources_fit_remedies.remedies(self._checked(pod), nodes)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         registrations = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar
 
 from mooring.api.core import Node, Pod
@@ -11,6 +11,7 @@ from mooring.api.taints import UNSCHEDULABLE, is_tolerated
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
+from mooring.framework.remedies import Change, few
 from mooring.framework.status import Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
@@ -38,11 +39,21 @@ class NodeUnschedulable:
             return None
         return Verdict.where(cordoned, CORDONED)
 
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
+        for node in few(nodes):
+            yield Change("uncordon {node}", "uncordon", 2.0, node=node.name, edit_node=_uncordon)
+
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
             on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node_change),
             on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
+
+
+def _uncordon(node: Node) -> None:
+    """As kubectl does, and without the taint that the node lifecycle controller then takes away."""
+    node.spec.unschedulable = False
+    node.spec.taints = [taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE.key]
 
 
 def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
@@ -25,6 +26,7 @@ from mooring.state.pod_info import PodInfo
 from mooring.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
 from mooring.volumes.claims import refers_to
 from mooring.volumes.csi_migration import inline_handle, inline_plugin
+from mooring.volumes.remedies import without_volumes
 
 EXCEEDED = Status.unschedulable("node(s) exceed max volume count")
 
@@ -139,6 +141,9 @@ class NodeVolumeLimits:
         return int(
             any(driver in limits and node.counts.get(driver, 0) + n > limits[driver] for driver, n in new.items())
         )
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return without_volumes(pod, self._objects)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,9 +22,11 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
+from mooring.framework.remedies import Remedy, few
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Traits
 from mooring.framework.verdict import Verdict
+from mooring.plugins import pod_topology_spread_remedies
 from mooring.state.cluster import Cluster
 from mooring.state.domains import sum_by_domain
 from mooring.state.node_info import NodeInfo
@@ -328,13 +330,9 @@ class PodTopologySpread:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         result: Ints | None = None
         for constraint, domains in zip(found.constraints, found.domains, strict=True):
-            minimum = 0 if domains.size < constraint.min_domains else domains.minimum
-            itself = 1 if constraint.selector.matches(pod.cls.labels) else 0
-            size = len(nodes.label(constraint.topology_key).values)
-            # A number per domain, and one more at the end, which is what a missing label (-1) reads.
-            numbers = np.full(size + 1, 2 * (itself - minimum > constraint.max_skew), np.int64)
-            numbers[: len(domains.counts)] = 2 * (domains.counts + (itself - minimum) > constraint.max_skew)
-            numbers[size] = 1
+            skews = _skews(constraint, domains, pod, nodes)
+            numbers = 2 * (skews > constraint.max_skew)
+            numbers[-1] = 1
             verdict = numbers.take(nodes.label_ids(constraint.topology_key))
             result = verdict if result is None else np.where(result == 0, verdict, result)
         if result is None or not result.any():
@@ -409,6 +407,23 @@ class PodTopologySpread:
 
     # ---- what would help ---------------------------------------------------------------------------------------
 
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        return pod_topology_spread_remedies.facts(pod.pod, NodeRows(nodes.table).infos)
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
+        found: FilterState | None = state.read(self.name)
+        if found is None or not pod.pod.spec.topology_spread_constraints:
+            return  # the profile's default constraints are not the pod's to change
+        skews = np.stack(
+            [
+                _skews(constraint, domains, pod, nodes).take(nodes.label_ids(constraint.topology_key))
+                for constraint, domains in zip(found.constraints, found.domains, strict=True)
+            ]
+        )  # [constraint, node]
+        yield from pod_topology_spread_remedies.allow_more_skew(pod.pod, nodes, skews)
+        for node in few(nodes):
+            yield from pod_topology_spread_remedies.soften(pod.pod, node.labels)
+
     def events_to_register(self) -> Sequence[EventRegistration]:
         about_pods = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         about_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
@@ -446,6 +461,18 @@ class PodTopologySpread:
             return _hint(before or after)
         moved = any(old.labels.get(key) != new.labels.get(key) for key in keys)
         return _hint(before != after or (after and (moved or old.spec.taints != new.spec.taints)))
+
+
+def _skews(constraint: Constraint, domains: Domains, pod: PodInfo, nodes: NodeRows) -> Ints:
+    """By domain the skew with the pod in it: upstream's matchNum + selfMatchNum - minMatchNum.
+
+    There is one entry more at the end. A missing label (-1) reads it; it means nothing.
+    """
+    minimum = 0 if domains.size < constraint.min_domains else domains.minimum
+    itself = 1 if constraint.selector.matches(pod.cls.labels) else 0
+    skews = np.full(len(nodes.label(constraint.topology_key).values) + 1, itself - minimum, np.int64)
+    skews[: len(domains.counts)] += domains.counts
+    return skews
 
 
 def _bins(nodes: NodeRows, key: str) -> NDArray[np.int64]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
+from mooring.framework.remedies import Change
 from mooring.framework.status import SUCCESS, Status
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
 
 
 class SchedulingGates:
@@ -26,8 +30,17 @@ class SchedulingGates:
             return SUCCESS
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(gate.name for gate in gates)}]")
 
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
+        gates = [gate.name for gate in pod.pod.spec.scheduling_gates]
+        text = f"remove scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
+        yield Change(text, "gate", 1.0, edit=_without_gates)
+
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (on(EventResource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _after_gates_removed),)
+
+
+def _without_gates(pod: Pod) -> None:
+    pod.spec.scheduling_gates = []
 
 
 def _after_gates_removed(pod: Pod, old: Object | None, new: Object | None) -> Hint:

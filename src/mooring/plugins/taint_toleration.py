@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from mooring.api.core import Node, Pod
+from mooring.api.core import Node, Pod, Taint, Toleration
 from mooring.api.meta import Object
 from mooring.api.taints import first_untolerated, is_tolerated
+from mooring.api.wording import taint_text
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.guarded import CycleError
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Scores
+from mooring.framework.remedies import FEW, Change, Remedy
 from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
@@ -22,6 +24,7 @@ from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
+CONDITION_PREFIX = "node.kubernetes.io/"  # taints that say how a node is: nobody should tolerate them to get a pod in
 UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
 
 LOST = Status.error(
@@ -78,11 +81,40 @@ class TaintToleration:
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
         return default_normalize(scores, reverse=True)
 
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
+        """For each set of taints on one of its nodes: recover from conditions, and tolerate the other taints."""
+        _, first = np.unique(nodes.taint_set, return_index=True)
+        for node in nodes.subset(np.sort(first)[:FEW]).infos:
+            assert node.node is not None
+            minded = [
+                taint
+                for taint in node.node.spec.taints
+                if taint.effect in ("NoSchedule", "NoExecute") and not is_tolerated(taint, pod.pod.spec.tolerations)
+            ]
+            conditions = {taint.key for taint in minded if taint.key.startswith(CONDITION_PREFIX)}
+            recovered = (_recover(node.name, conditions),) if conditions else ()
+            yield (*recovered, *(_tolerate(taint) for taint in minded if taint.key not in conditions))
+
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
             on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node_change),
             on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
+
+
+def _recover(name: str, keys: set[str]) -> Change:
+    def edit_node(node: Node) -> None:
+        node.spec.taints = [taint for taint in node.spec.taints if taint.key not in keys]
+
+    what = ", ".join(sorted(key.removeprefix(CONDITION_PREFIX) for key in keys))
+    return Change(f"{{node}} no longer {what}", "nodeCondition", 4.0, node=name, edit_node=edit_node)
+
+
+def _tolerate(taint: Taint) -> Change:
+    def edit(pod: Pod) -> None:
+        pod.spec.tolerations.append(Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect))
+
+    return Change(f"tolerate {taint_text(taint)}", "toleration", 2.0, edit=edit)
 
 
 def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
+from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
@@ -48,6 +49,7 @@ from mooring.volumes.claims import (
 )
 from mooring.volumes.csi_migration import MIGRATED_PLUGINS
 from mooring.volumes.free_volumes import capacity_of, storage_request
+from mooring.volumes.remedies import without_volumes
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 NO_STATE = Status.error("not found")  # upstream's words when PreFilter has not run
@@ -306,6 +308,9 @@ class VolumeBinding:
         return SUCCESS
 
     # ---- what could help ---------------------------------------------------------------------------------------
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return without_volumes(pod, self._objects)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         change = ActionType.ADD | ActionType.UPDATE

@@ -15,6 +15,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
@@ -22,6 +23,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.volumes.claims import claim_not_found, refers_to
 from mooring.volumes.pod_changes import PodChanges
+from mooring.volumes.remedies import without_volumes
 
 DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
 CLAIM_IN_USE = Status.unschedulable(
@@ -122,6 +124,9 @@ class VolumeRestrictions:
         elif rows:
             suspects.update(np.flatnonzero(np.isin(nodes.index, list(rows))).tolist())
         return suspects
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return without_volumes(pod, self._cluster.objects)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (

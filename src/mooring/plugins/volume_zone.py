@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
@@ -29,6 +30,7 @@ from mooring.volumes.claims import (
     volume_not_found,
 )
 from mooring.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from mooring.volumes.remedies import without_volumes
 
 CONFLICT = Status.unresolvable("node(s) had no available volume zone")
 LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -116,6 +118,9 @@ class VolumeZone:
         if rejected.any():
             rejected &= _is_labelled(nodes)
         return Verdict.where(rejected, CONFLICT) if rejected.any() else None
+
+    def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[Remedy]:
+        return without_volumes(pod, self._objects)
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         change = ActionType.ADD | ActionType.UPDATE

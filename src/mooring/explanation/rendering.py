@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mooring.cli.output import print_table
-from mooring.engine.explain import Explanation, NodeShare, Refusal
-from mooring.engine.suggestions import Suggestion
+from mooring.explanation.suggestion import Suggestion
+from mooring.explanation.why import Explanation, NodeShare, Refusal
+from mooring.text_tables import print_table
 
 MAX_NAMES = 6
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,17 +9,13 @@ from typing import Any
 import numpy as np
 
 from mooring.api.core import Pod
-from mooring.api.selectors import compile_selector
-from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.api.workloads import PodDisruptionBudget
 from mooring.engine.build import Built
 from mooring.engine.decision import Decision, Outcome
-from mooring.engine.facts import facts
-from mooring.engine.proposals import expression_text
-from mooring.engine.suggestions import Finder, Suggestion
-from mooring.engine.what_if import Change, WhatIf
-from mooring.errors import ParseError
-from mooring.framework.runtime import Profile, run_pre_enqueue
+from mooring.explanation.notes import broken_budgets, facts, volume_notes
+from mooring.explanation.remedies import RemedySearch
+from mooring.explanation.suggestion import Suggestion
+from mooring.explanation.what_if import WhatIf
+from mooring.framework.runtime import Profile
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
 
@@ -114,51 +109,37 @@ class Explanation:
 
 def explain_pod(built: Built, pod: Pod, *, suggest: bool = True) -> Explanation:
     """Decide about a pod and explain the decision. Nothing in the cluster changes, not even for a moment."""
-    profile = built.profile_of(pod)
-    cluster = built.handle.cluster
-    info = cluster.info(pod)
-    held = run_pre_enqueue(profile.pre_enqueue, pod)
-    if held.is_success:
-        decision = built.engine.decide(info, profile)
-    else:
-        decision = Decision(info, Outcome.GATED, status=held, num_nodes=len(cluster.nodes()))
-    return explain(built, decision, profile, suggest=suggest)
+    return explain(built, built.decide(pod), built.profile_of(pod), suggest=suggest)
 
 
 def explain(built: Built, decision: Decision, profile: Profile, *, suggest: bool = True) -> Explanation:
     """Turn a decision into words. Suggestions are sought only for a refusal, on the cluster as it is now."""
     cluster = built.handle.cluster
     pod = decision.pod.pod
-    gates = decision.outcome is Outcome.GATED and bool(pod.spec.scheduling_gates)
+    has_gates = decision.outcome is Outcome.GATED and bool(pod.spec.scheduling_gates)
     found = Explanation(
         pod=pod.key,
         scheduler_name=profile.scheduler_name,
         outcome=decision.outcome,
         node=decision.node,
         reason=decision.reason,
-        message=GATED if gates else decision.message,
+        message=GATED if has_gates else decision.message,
         num_nodes=decision.num_nodes,
         evaluated_nodes=decision.evaluated_nodes,
         feasible_nodes=decision.feasible_nodes,
         nominated_node=decision.nominated_node or "",
         refusals=_refusals(decision, cluster),
+        notes=list(volume_notes(decision.pod, cluster)),
     )
     found.scores, found.ties = _scores(decision)
     found.victims = [_victim(victim, cluster) for victim in decision.victims]
-    found.notes = [*_volume_notes(decision.pod, cluster), *_facts(decision, cluster, found)]
-    if suggest and decision.outcome is not Outcome.SCHEDULED:
-        what_if = WhatIf(built, profile.scheduler_name, pod)
-        if gates:
-            found.suggestions = _without_gates(what_if)
-        elif decision.outcome is Outcome.UNSCHEDULABLE:
-            found.suggestions = Finder(what_if, decision).run()
+    if not found.is_schedulable:
+        found.notes += facts(decision, profile, cluster)
+    if suggest and decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.GATED):
+        search = RemedySearch(WhatIf(built, profile.scheduler_name, pod), decision)
+        found.suggestions = search.run()
+        found.notes += search.notes
     return found
-
-
-def _facts(decision: Decision, cluster: Cluster, found: Explanation) -> list[str]:
-    if not found.num_nodes:
-        return ["the cluster has no Node objects"]
-    return [] if found.is_schedulable else facts(decision.pod, cluster, found.refusals)
 
 
 def _scores(decision: Decision) -> tuple[list[NodeShare], int]:
@@ -195,57 +176,7 @@ def _refusals(decision: Decision, cluster: Cluster) -> list[Refusal]:
 
 
 def _victim(victim: PodInfo, cluster: Cluster) -> Victim:
-    return Victim(victim.pod.key, victim.priority, tuple(_broken_budgets(victim.pod, cluster)))
-
-
-def _broken_budgets(pod: Pod, cluster: Cluster) -> Iterable[str]:
-    for budget in cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace):
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except ParseError:
-            continue
-        if budget.status.disruptions_allowed <= 0 and not selector.is_empty and selector.matches(pod.labels):
-            yield budget.key
-
-
-def _volume_notes(pod: PodInfo, cluster: Cluster) -> Iterable[str]:
-    """What is known of the pod's claims and where their volumes can be reached."""
-    for name in dict.fromkeys(pod.shape.claim_names):
-        key = f"{pod.pod.namespace}/{name}"
-        claim = cluster.objects.get(PersistentVolumeClaim, key)
-        if claim is None:
-            yield f"claim {key} does not exist"
-        elif not claim.spec.volume_name:
-            kind = claim.spec.storage_class_name
-            yield f"claim {key} is not bound yet" + (f" (storage class {kind})" if kind else "")
-        else:
-            volume = cluster.objects.get(PersistentVolume, claim.spec.volume_name)
-            yield f"claim {key} is bound to volume {claim.spec.volume_name}" + _reachable(volume)
-
-
-def _reachable(volume: PersistentVolume | None) -> str:
-    if volume is None:
-        return ", which does not exist"
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return ""
-    terms = [
-        " and ".join(expression_text(e.key, e.operator, e.values) for e in term.match_expressions)
-        for term in affinity.required.node_selector_terms
-    ]
-    return f", reachable from nodes with {' or '.join(terms)}"
-
-
-def _without_gates(what_if: WhatIf) -> list[Suggestion]:
-    """A gated pod was never tried: try it without its gates."""
-    gates = [gate.name for gate in what_if.pod.spec.scheduling_gates]
-
-    def edit(pod: Pod) -> None:
-        pod.spec.scheduling_gates = []
-
-    text = f"remove scheduling gate{'s' if len(gates) > 1 else ''} {', '.join(gates)}"
-    answer = what_if.ask((Change(text, "gate", 1.0, edit=edit),))
-    return [Suggestion((text,), ("gate",), answer.nodes, 1.0)] if answer.fits else []
+    return Victim(victim.pod.key, victim.priority, tuple(broken_budgets(victim.pod, cluster)))
 
 
 def as_new(pod: Pod) -> Pod:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mooring.api.core import Pod
+from mooring.api.wording import label_fact
 from mooring.config.load import default_config
 from mooring.engine.build import build
-from mooring.engine.explain import explain_pod
-from mooring.engine.facts import label_fact
+from mooring.explanation.why import explain_pod
 from mooring.testing import bound, make_cluster, make_node, make_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

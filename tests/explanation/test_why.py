@@ -15,8 +15,8 @@ from mooring.api.workloads import PodDisruptionBudget
 from mooring.config.load import config_from_dict
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Outcome
-from mooring.engine.explain import Explanation, as_new, explain_pod
 from mooring.errors import InputError
+from mooring.explanation.why import Explanation, as_new, explain_pod
 from mooring.framework.resolved import resolve
 from mooring.state.cluster import Cluster
 

@@ -7,34 +7,20 @@ pods removed on a fork, so the cluster that is asked about stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
-from mooring.api.core import Node, Pod
-from mooring.engine.build import Built
+from mooring.api.core import Pod
+from mooring.engine.build import Built, decide
 from mooring.engine.cycle import Engine
 from mooring.engine.decision import Decision, Outcome
+from mooring.framework.remedies import Change
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
 from mooring.state.cluster import Cluster
-from mooring.state.pod_info import PodInfo
 
 MAX_QUESTIONS = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing that could be different. ``edit`` gets a copy of the pod, ``edit_node`` a copy of the node."""
-
-    text: str
-    kind: str
-    cost: float  # larger is more to ask of people
-    edit: Callable[[Pod], None] | None = None
-    node: str = ""
-    edit_node: Callable[[Node], None] | None = None
-    same: str = ""  # the text without the node's name: equal for the same change on another node
-    removes: tuple[PodInfo, ...] = ()
 
 
 class Exhausted(Exception):
@@ -43,10 +29,11 @@ class Exhausted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine would decide, and the cluster as it would be then."""
+    """What the engine would decide, and the cluster and the profile as they would be then."""
 
     decision: Decision
     cluster: Cluster
+    profile: Profile
 
     @property
     def fits(self) -> bool:
@@ -102,7 +89,7 @@ class WhatIf:
             engine, profile = _engine(built), self._profile(built, preempt)
         if without:
             profile = profile.without(without, "preFilter", "filter")
-        return Answer(engine.decide(cluster.info(self.edited(changes)), profile), cluster)
+        return Answer(decide(engine, profile, self.edited(changes)), cluster, profile)
 
     def _profile(self, built: Built, preempt: bool) -> Profile:
         """The profile for questions: all nodes are looked at, and nobody counts them as attempts."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mooring.api.core import Node, Pod
 from mooring.config.load import default_config
 from mooring.engine.build import Built, build
-from mooring.engine.explain import explain_pod
-from mooring.engine.what_if import Change, WhatIf
+from mooring.explanation.what_if import Change, WhatIf
+from mooring.explanation.why import explain_pod
 from mooring.state.cluster import Cluster
 from mooring.testing import make_cluster, make_node, make_pod
 

@@ -1,0 +1,72 @@
+"""Selectors, taints and labels as people write them: for explanations and the plugins that help with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+from mooring.api.core import Taint
+from mooring.api.meta import LabelSelector
+
+MAX_VALUES = 4
+
+
+def count_of(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def expression_text(key: str, operator: str, values: Sequence[str]) -> str:
+    """``disk=ssd``, ``disk In (ssd, nvme)``, ``!disk``, ``cores Gt 8``."""
+    match operator:
+        case "In" | "NotIn":
+            listed = ", ".join(values)
+            sign = "=" if operator == "In" else "!="
+            return f"{key}{sign}{listed}" if len(values) == 1 else f"{key} {operator} ({listed})"
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            return f"{key} {operator} {', '.join(values)}"
+
+
+def selector_text(selector: LabelSelector | None) -> str:
+    """``app=web,tier In (a, b)``."""
+    if selector is None:
+        return "no pods"
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    parts += [expression_text(e.key, e.operator, e.values) for e in selector.match_expressions]
+    return ",".join(parts) or "all pods"
+
+
+def taint_text(taint: Taint) -> str:
+    """``dedicated=gpu:NoSchedule``, as kubectl writes it."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
+    """``disk is ssd on 4 nodes, hdd on 6``, or that no node has the label."""
+    values = Counter(each[key] for each in labels if key in each)
+    if not values:
+        near = get_close_matches(key, {name for each in labels for name in each}, n=1, cutoff=0.8)
+        return f"no node has the label {key}" + (f"; did you mean {near[0]}?" if near else "")
+    (first, count), *rest = values.most_common(MAX_VALUES)
+    parts = [
+        f"{first or 'empty'} on {count_of(count, 'node')}",
+        *(f"{value or 'empty'} on {count}" for value, count in rest),
+    ]
+    if len(values) > MAX_VALUES:
+        parts.append(f"and {len(values) - MAX_VALUES} other values")
+    without = len(labels) - values.total()
+    return f"{key} is {', '.join(parts)}" + (f"; {count_of(without, 'node')} without it" if without else "")
+
+
+def missing_label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
+    """``2 of 3 nodes without the label rack``; empty if all nodes have it."""
+    lacking = sum(key not in each for each in labels)
+    if lacking == len(labels):
+        return label_fact(key, labels)
+    return f"{lacking} of {count_of(len(labels), 'node')} without the label {key}" if lacking else ""
