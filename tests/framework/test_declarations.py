@@ -60,7 +60,8 @@ def test_in_tree_plugins_keep_the_contract(plugin: type) -> None:
         ),
         pytest.param(mine(filter=lambda self, *arguments: None), id="with any arguments"),
         pytest.param(mine(margin_s=5, helper=three, Options=Base), id="with names of its own"),
-        pytest.param(mine(_filters=(), _fliter=three), id="with private names that look like a declaration"),
+        pytest.param(mine(_scores=(), _pre_filer=three), id="with private names that look like a declaration"),
+        pytest.param(mine(filters=(), names=("a",)), id="with names like those of declarations that it has"),
         pytest.param(mine(filter=staticmethod(lambda *arguments: None)), id="with a static method"),
         pytest.param(mine(args=sdk.Args), id="with a type for its arguments"),
         pytest.param(mine(pre_bind=waits, bind=waits), id="with methods that wait"),
@@ -127,12 +128,19 @@ def test_a_former_declaration_is_answered_with_the_line_to_write(former: str) ->
 
 
 def test_a_misspelling_is_found_in_a_base_class_too() -> None:
-    base = type("Common", (Base,), {"fliter": three})
-    assert problem(mine(base)).startswith("has fliter, which nobody reads; did you mean filter?")
+    base = type("Common", (Base,), {"pre_filer": three})
+    assert problem(mine(base)).startswith("has pre_filer, which nobody reads; did you mean pre_filter?")
+
+
+def test_what_a_base_of_the_sdk_declares_by_default_can_be_misspelt() -> None:
+    plugin = type("Mine", (sdk.NodeFilter,), {"name": "Mine", "filter": three, "trait": Traits(in_range=True)})
+    assert problem(plugin).startswith("has trait, which nobody reads; did you mean traits?")
 
 
 def test_a_misspelling_is_named_before_what_is_missing_because_of_it() -> None:
-    assert problem(mine(filter=None, fliter=three)).startswith("has fliter, which nobody reads; did you mean filter?")
+    assert problem(type("Mine", (Base,), {"name": "Mine", "fliter": three})).startswith(
+        "has fliter, which nobody reads; did you mean filter?"
+    )
 
 
 # ---- methods -----------------------------------------------------------------------------------------------------

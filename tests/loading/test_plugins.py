@@ -73,6 +73,18 @@ def test_a_class_of_a_module(tmp_path: Path, registry: Registry, monkeypatch: py
         pytest.param("import nothing_of_that_name", "", "mine.py, line 1: ModuleNotFoundError", id="a missing module"),
         pytest.param("x = 1\n\n1 / 0", "", "mine.py, line 3: ZeroDivisionError: division by zero", id="a failure"),
         pytest.param("x = 1", "", "no plugin in this file", id="nothing in it"),
+        pytest.param(
+            'class Rack:\n  name = "rack"\n  size = 3\n  def grow(self): ...',
+            "",
+            "no plugin in this file",
+            id="a class with a name that is no plugin",
+        ),
+        pytest.param(
+            'class Mine:\n  name = "Mine"\n  def __init__(self, args, handle): ...\n  def fliter(self, s, p, n): ...',
+            "",
+            "Mine: has fliter, which nobody reads; did you mean filter?",
+            id="the only method of the only class is misspelt",
+        ),
         pytest.param(GOOD, ":Quite", "no class Quite; did you mean Quiet?", id="a class that is not there"),
         pytest.param(GOOD, ":sdk", "sdk is not a class", id="not a class"),
         pytest.param(
@@ -158,3 +170,26 @@ def test_installed_plugins_are_found_by_entry_point(
     with pytest.raises(PluginError, match="did you mean Quiet"):
         load_plugins(["Qiet"], registry)
     del sys.modules["mooring_test_installed"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param(
+            "traits = sdk.Traits(filter_read=sdk.Reads.NODE)",
+            "mine.py, line 7: Traits has no filter_read; did you mean filter_reads?",
+            id="a trait that there is not",
+        ),
+        pytest.param(
+            "filter_reads = sdk.Reads.NODE",
+            "Quiet: declares filter_reads, which is no longer read; write traits = Traits(filter_reads=Reads.…)",
+            id="a former declaration",
+        ),
+        pytest.param("trait = None", "Quiet: has trait, which nobody reads; did you mean traits?", id="a misspelling"),
+    ],
+)
+def test_a_wrong_declaration_is_one_line(tmp_path: Path, registry: Registry, line: str, message: str) -> None:
+    text = GOOD.replace('name = "Quiet"', f'name = "Quiet"\n    {line}')
+    with pytest.raises(PluginError) as caught:
+        load_plugins([written(tmp_path, text)], registry)
+    assert message in str(caught.value) and "\n" not in str(caught.value)

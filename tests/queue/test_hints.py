@@ -7,10 +7,11 @@ import pytest
 from mooring.api.core import Node
 from mooring.clock import VirtualClock
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource, Hint, on
+from mooring.framework.extender import EXTENDER_PLUGIN
 from mooring.framework.resolved import resolve
 from mooring.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, UNSCHEDULABLE_TIMEOUT
 from mooring.queue.hints import HintTable, Strategy
-from mooring.queue.profile import EVERYTHING, EXTENDER, PluginHint, QueueProfile, queue_profile, registered_hints
+from mooring.queue.profile import EVERYTHING, PluginHint, QueueProfile, queue_profile, registered_hints
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.recorder import NoRecorder
 
@@ -184,5 +185,5 @@ def test_queue_profile_asks_the_plugins():
 
 def test_who_does_not_say_what_would_help_hears_of_everything():
     profile = queue_profile("s", [resolve(Silent())], has_extenders=True)
-    heard = {name: [h.event for h in profile.hints if h.plugin == name] for name in ("Silent", EXTENDER)}
-    assert heard["Silent"] == heard[EXTENDER] == [registration.event for registration in EVERYTHING]
+    heard = {name: [h.event for h in profile.hints if h.plugin == name] for name in ("Silent", EXTENDER_PLUGIN)}
+    assert heard["Silent"] == heard[EXTENDER_PLUGIN] == [registration.event for registration in EVERYTHING]

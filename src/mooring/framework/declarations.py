@@ -58,6 +58,14 @@ def _problems(plugin: type) -> Iterator[str]:
         yield f"args is {args!r}; the type of its arguments, a msgspec.Struct, is expected"
 
 
+def is_meant_as_plugin(value: type) -> bool:
+    """Report whether a class has a method of the contract, or one that its author misspelt."""
+    return bool(points_of(value)) or any(
+        callable(getattr(value, name)) and get_close_matches(name, METHODS, n=1, cutoff=CLOSE)
+        for name in _public_names(value)
+    )
+
+
 def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
     """Methods without which the others of their point are never called, and abstract ones."""
     missing = [METHODS[name] for name in sorted(getattr(plugin, "__abstractmethods__", ()))]
@@ -70,14 +78,16 @@ def _missing_methods(plugin: type, is_per_node: bool) -> Iterator[str]:
 
 
 def _odd_names(plugin: type) -> Iterator[str]:
-    """Attributes that look like a declaration and are none: nobody would read them."""
-    known = (*ATTRIBUTES, *METHODS)
+    """Attributes that look like a declaration that the class does not have: nobody would read them."""
+    known = {*ATTRIBUTES, *METHODS}
+    # A class that has ``filter`` may have ``filters``, too. A base without a name only has defaults.
+    open_ = known.difference(*(vars(base) for base in plugin.__mro__ if getattr(base, "name", "")))
     for name in _public_names(plugin):
         if name in known:
             continue
         if name in FORMER_DECLARATIONS:
             yield f"declares {name}, which is no longer read; write {FORMER_DECLARATIONS[name]}"
-        near = get_close_matches(name, (*known, *FORMER_DECLARATIONS), n=1, cutoff=CLOSE)
+        near = get_close_matches(name, sorted(open_ | FORMER_DECLARATIONS.keys()), n=1, cutoff=CLOSE)
         if near:
             meant = FORMER_DECLARATIONS.get(near[0], near[0])
             yield f"has {name}, which nobody reads; did you mean {meant}? If it is its own, call it _{name}"

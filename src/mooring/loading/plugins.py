@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from mooring.errors import PluginError
-from mooring.framework.extension_points import points_of
+from mooring.framework.declarations import is_meant_as_plugin
 from mooring.framework.registry import Registry
 from mooring.loading.source_file import load_module, problem_in, split_reference
 
@@ -75,7 +75,7 @@ def _is_plugin_of(value: Any, module: ModuleType) -> bool:
         and value.__module__ == module.__name__
         and not value.__name__.startswith("_")
         and bool(getattr(value, "name", None))
-        and bool(points_of(value))
+        and is_meant_as_plugin(value)
     )
 
 

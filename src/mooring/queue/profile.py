@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, QueueingHint, on
+from mooring.framework.extender import EXTENDER_PLUGIN
 from mooring.framework.extension_points import EXTENSION_POINTS
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
 from mooring.queue.active import SortKey, priority_sort
-
-EXTENDER = "Extender"
-"""The name under which the refusals of all extenders are remembered."""
 
 EVERYTHING = tuple(
     on(resource, ActionType.ALL)
@@ -83,7 +81,7 @@ def queue_profile(
     ``pre_enqueue`` those of that extension point, in configured order.
     Registrations of plugins that cannot refuse a pod are not asked for.
     """
-    hints = registered_hints(EXTENDER, EVERYTHING) if has_extenders else []
+    hints = registered_hints(EXTENDER_PLUGIN, EVERYTHING) if has_extenders else []
     for plugin in plugins:
         if plugin.points & _REFUSING_POINTS:
             wanted = EVERYTHING if plugin.events_to_register is None else plugin.events_to_register()

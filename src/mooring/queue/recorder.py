@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from mooring.framework.plugin_timing import PluginTimer
+from mooring.framework.plugin_timing import PluginTimer
 
 
 class QueueRecorder(Protocol):
