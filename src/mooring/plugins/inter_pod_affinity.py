@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,10 +87,43 @@ class DomainCounts:
         return copy
 
 
-class FilterState:
-    """What PreFilter found: the pod's own terms, and counts of what meets them or objects to the pod."""
+class Matches(NamedTuple):
+    """How many terms of each topology key a pod on a node matches, or its own terms match the new pod."""
 
-    __slots__ = ("affinity", "anti_affinity", "existing_anti_affinity", "namespace_labels", "nodes", "pod", "terms")
+    existing_anti_affinity: Mapping[str, int]
+    affinity: Mapping[str, int]
+    anti_affinity: Mapping[str, int]
+
+
+class TermsByLabel:
+    """Terms by a label that a pod must carry to match: few of thousands are compared with each kind of pod."""
+
+    def __init__(self, terms: Sequence[AffinityTerm]) -> None:
+        self._by_label: dict[tuple[str, str] | None, list[AffinityTerm]] = {}
+        for term in terms:
+            self._by_label.setdefault(term.selector.exact[0] if term.selector.exact else None, []).append(term)
+
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
+        for label in (None, *labels.items()):
+            for term in self._by_label.get(label, ()):
+                if term.matches(namespace, labels, {}):
+                    yield term
+
+
+class FilterState:
+    """What PreFilter found: the pod's own terms, and counts of the pods that match them or keep it away."""
+
+    __slots__ = (
+        "_matches",
+        "_unwanted",
+        "affinity",
+        "anti_affinity",
+        "existing_anti_affinity",
+        "namespace_labels",
+        "nodes",
+        "pod",
+        "terms",
+    )
 
     def __init__(self, pod: PodInfo, terms: AffinityTerms, namespace_labels: dict[str, str], nodes: NodeRows) -> None:
         self.pod = pod
@@ -99,34 +133,56 @@ class FilterState:
         self.affinity = DomainCounts()
         self.anti_affinity = DomainCounts()
         self.existing_anti_affinity = DomainCounts()
+        # By template and labels of another pod. A pod with thousands of terms is compared with each kind of pod once,
+        # not with every pod of every node that a dry run looks at.
+        self._matches: dict[tuple[int, int], Matches] = {}
+        self._unwanted: TermsByLabel | None = None  # the pod's required anti-affinity, once a hypothesis needs it
 
     def change(self, other: PodInfo, node: NodeInfo, amount: int) -> None:
-        """Count a pod that is added (1) or taken away (-1) in thought."""
-        meta = other.pod.metadata
-        pod = self.pod.pod.metadata
-        for term in _terms_of(other).required_anti_affinity:
-            if term.matches(pod.namespace, pod.labels, self.namespace_labels):
-                self.existing_anti_affinity.change(self.nodes, term.topology_key, node, amount)
-        if _matches_all(self.terms.required_affinity, meta.namespace, meta.labels):
-            for term in self.terms.required_affinity:
-                self.affinity.change(self.nodes, term.topology_key, node, amount)
-        for term in self.terms.required_anti_affinity:
-            if term.matches(meta.namespace, meta.labels, {}):
-                self.anti_affinity.change(self.nodes, term.topology_key, node, amount)
+        """Count a pod that a hypothesis adds (1) or takes away (-1)."""
+        for counts, by_key in zip(
+            (self.existing_anti_affinity, self.affinity, self.anti_affinity), self._matches_of(other), strict=True
+        ):
+            for key, number in by_key.items():
+                counts.change(self.nodes, key, node, amount * number)
+
+    def _matches_of(self, other: PodInfo) -> Matches:
+        kind = (other.shape.id, other.cls.id)
+        matches = self._matches.get(kind)
+        if matches is None:
+            meta, pod = other.pod.metadata, self.pod.pod.metadata
+            existing = (
+                term.topology_key
+                for term in _terms_of(other).required_anti_affinity
+                if term.matches(pod.namespace, pod.labels, self.namespace_labels)
+            )
+            wanted = self.terms.required_affinity
+            affinity = wanted if _matches_all(wanted, meta.namespace, meta.labels) else ()
+            if self._unwanted is None:
+                self._unwanted = TermsByLabel(self.terms.required_anti_affinity)
+            unwanted = self._unwanted.matching(meta.namespace, meta.labels)
+            matches = self._matches[kind] = Matches(
+                Counter(existing),
+                Counter(term.topology_key for term in affinity),
+                Counter(term.topology_key for term in unwanted),
+            )
+        return matches
 
     def clone(self) -> FilterState:
         copy = FilterState(self.pod, self.terms, self.namespace_labels, self.nodes)
         copy.affinity = self.affinity.clone()
         copy.anti_affinity = self.anti_affinity.clone()
         copy.existing_anti_affinity = self.existing_anti_affinity.clone()
+        copy._matches, copy._unwanted = self._matches, self._unwanted  # they depend on pods, not on where they are
         return copy
 
 
 class InterPodAffinity:
     """Required terms reject, preferred ones score, and both count in both directions.
 
-    No friend in reach is unresolvable: evicting pods brings none. A pod that
-    keeps this one away could be evicted, so those verdicts are resolvable.
+    Where no matching pod is in reach, evicting pods brings none: that is
+    unresolvable. A pod that keeps this one away could be evicted, so those
+    verdicts are resolvable.
     """
 
     name: ClassVar[str] = "InterPodAffinity"
@@ -187,8 +243,8 @@ class InterPodAffinity:
         ids: Ints | None = None
         if found.terms.required_affinity:
             ids = np.where(self._meets_affinity(found, nodes), 0, 1)
-        for term in found.terms.required_anti_affinity:
-            ids = _first(ids, found.anti_affinity.positive(nodes, term.topology_key), 2)
+        for key in found.anti_affinity.by_key:
+            ids = _first(ids, found.anti_affinity.positive(nodes, key), 2)
         for key in found.existing_anti_affinity.by_key:
             ids = _first(ids, found.existing_anti_affinity.positive(nodes, key), 3)
         if ids is None or not ids.any():
@@ -197,10 +253,10 @@ class InterPodAffinity:
 
     @staticmethod
     def _meets_affinity(found: FilterState, nodes: NodeRows) -> NDArray[np.bool_]:
-        keys = [term.topology_key for term in found.terms.required_affinity]
+        keys = list(dict.fromkeys(term.topology_key for term in found.terms.required_affinity))
         meta = found.pod.pod.metadata
         if found.affinity.is_empty and _matches_all(found.terms.required_affinity, meta.namespace, meta.labels):
-            # The first of a group that wants to be together: it is its own friend wherever the labels are.
+            # The first of a group that wants to be together: it matches its own terms wherever the labels are.
             return _all_of([nodes.label_ids(key) >= 0 for key in keys])
         return _all_of([found.affinity.positive(nodes, key) for key in keys])
 
@@ -331,10 +387,10 @@ class InterPodAffinity:
         return self._cluster.info(pod).shape.terms(pod.namespace)
 
     def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A friend has come, a foe has gone, or another pod's labels have made it the one or the other.
+        """A pod that affinity wants has come, one that anti-affinity avoids has gone, or a pod's labels changed so.
 
-        One pod must meet all terms at once; so a pod that meets only some of
-        the anti-affinity terms wakes nobody, though it may have been in the way.
+        One pod must match all terms at once. A pod that matches only some of
+        the anti-affinity terms therefore wakes no pod, though it may have been in the way.
         """
         if old is not None and new is not None and new.uid == pod.uid:
             return Hint.QUEUE
@@ -342,17 +398,17 @@ class InterPodAffinity:
             if isinstance(each, Pod) and not each.spec.node_name and not each.status.nominated_node_name:
                 return Hint.SKIP
         terms = self._terms(pod)
-        friends, foes = terms.required_affinity, terms.required_anti_affinity
+        wanted, unwanted = terms.required_affinity, terms.required_anti_affinity
         if old is not None and new is not None:
-            befriended = not _means(friends, old) and _means(friends, new)
-            return _hint(befriended or (_means(foes, old) and not _means(foes, new)))
+            has_come = not _means(wanted, old) and _means(wanted, new)
+            return _hint(has_come or (_means(unwanted, old) and not _means(unwanted, new)))
         if new is not None:
-            return _hint(_means(friends, new))
+            return _hint(_means(wanted, new))
         assert isinstance(old, Pod)
-        return _hint(_means(foes, old) or _means(self._terms(old).required_anti_affinity, pod))
+        return _hint(_means(unwanted, old) or _means(self._terms(old).required_anti_affinity, pod))
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A node has joined a domain where friends may be, or left one where foes may be."""
+        """A node has joined a domain where wanted pods may be, or left one where unwanted pods may be."""
         assert new is not None
         terms = self._terms(pod)
         if old is None:
@@ -370,7 +426,7 @@ class InterPodAffinity:
 
 
 def _terms_of(other: PodInfo) -> AffinityTerms:
-    """Another pod's terms; one whose selectors do not parse counts without them, in thought as in the cluster."""
+    """Another pod's terms; one whose selectors do not parse counts without them, in a hypothesis as in the cluster."""
     try:
         return other.shape.terms(other.pod.metadata.namespace)
     except ParseError:
