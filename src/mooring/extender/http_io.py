@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from mooring.extender.body_memory import Share
 
 MAX_PIPELINED = 16  # requests that may arrive before the first of them is answered
-BUFFER_BYTES = 128 << 10  # 5,000 node names at once
+HEAD_BUFFER_BYTES = 16 << 10  # what an idle connection holds: headers and a small body
+BUFFER_BYTES = 128 << 10  # once a larger body arrives, such as 5,000 node names
 JOIN_BELOW = 256 << 10  # a response up to this size is sent in one piece
 
 
@@ -65,7 +66,7 @@ class RequestReader:
         self._sock = sock
         self._bounds = bounds
         self._share = share
-        self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        self._buffer = memoryview(bytearray(HEAD_BUFFER_BYTES))
         self._continued: Message | None = None
         self._messages = MessageReader(
             reads_answers=False, max_body_bytes=bounds.max_body_bytes, grow=share.take, most=MAX_PIPELINED
@@ -108,6 +109,8 @@ class RequestReader:
         """Take what there is; 0: the other side has closed the connection."""
         message = self._messages.arriving
         left = message.left if message is not None else None
+        if message is not None and len(message.body) >= HEAD_BUFFER_BYTES // 2 and len(self._buffer) < BUFFER_BYTES:
+            self._buffer = memoryview(bytearray(BUFFER_BYTES))
         count = self._sock.recv_into(self._buffer if left is None else self._buffer[:left])
         if not count:
             return 0
