@@ -147,6 +147,14 @@ async def serve() -> AsyncIterator[Serve]:
     await stop()
 
 
+DEEP = b"[" * 5000 + b"]" * 5000
+
+
+def encoded(value: object) -> bytes:
+    """JSON in which the text DEEP stands for lists of thousands of levels, which Python cannot write."""
+    return json.dumps(value).encode().replace(b'"DEEP"', DEEP)
+
+
 class FakeApi:
     """One kind on a server that can be told to misbehave: versions, history, watches, pages, cuts."""
 
@@ -188,7 +196,7 @@ class FakeApi:
 
     def send(self, event: dict[str, Any] | bytes) -> None:
         """Send an event, or bytes as they are, to everybody who watches."""
-        data = event if isinstance(event, bytes) else json.dumps(event).encode() + b"\n"
+        data = event if isinstance(event, bytes) else encoded(event) + b"\n"
         for watcher in self.watchers:
             watcher.put_nowait(data)
 
@@ -229,7 +237,8 @@ class FakeApi:
         meta = {"resourceVersion": str(self.version)}
         if start + limit < len(names):
             meta["continue"] = str(start + limit)
-        return web.json_response({"metadata": meta, "items": [self.objects[name] for name in page]})
+        body = encoded({"metadata": meta, "items": [self.objects[name] for name in page]})
+        return web.Response(body=body, content_type="application/json")
 
     async def _watch(self, request: web.Request, query: dict[str, str]) -> web.StreamResponse:
         initial = query.get("sendInitialEvents") == "true"
@@ -241,13 +250,13 @@ class FakeApi:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         if initial:
             for name in sorted(self.objects):
-                queue.put_nowait(json.dumps({"type": "ADDED", "object": self.objects[name]}).encode() + b"\n")
+                queue.put_nowait(encoded({"type": "ADDED", "object": self.objects[name]}) + b"\n")
             mark = {"resourceVersion": str(self.version), "annotations": {"k8s.io/initial-events-end": "true"}}
             queue.put_nowait(json.dumps({"type": "BOOKMARK", "object": {"metadata": mark}}).encode() + b"\n")
         else:
             for at, type_, item in self.history:
                 if at > version:
-                    queue.put_nowait(json.dumps({"type": type_, "object": item}).encode() + b"\n")
+                    queue.put_nowait(encoded({"type": type_, "object": item}) + b"\n")
         self.watchers.append(queue)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()

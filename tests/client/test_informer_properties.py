@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mooring.client.informer import Informer
 from mooring.client.kubeconfig import ClientConfig
+from mooring.client.resource_kind import typed_kind
 from mooring.client.rest import RestClient
-from mooring.client.watch import typed_kind
 
 
 class Meta(msgspec.Struct, rename="camel"):

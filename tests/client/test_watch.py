@@ -16,8 +16,8 @@ from aiohttp import web
 from mooring.client import watch as watch_module
 from mooring.client.informer import PODS_FIELD_SELECTOR, Informer, InformerSet
 from mooring.client.kubeconfig import ClientConfig
+from mooring.client.resource_kind import typed_kind
 from mooring.client.rest import RestClient
-from mooring.client.watch import Backoff, LineSplitter, typed_kind
 from mooring.clock import VirtualClock
 
 
@@ -351,7 +351,9 @@ async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, ev
     fake_api.compacted += 10
 
     async def too_large(_: web.Request) -> web.Response:
-        return fake_api.status(504, "Timeout", "Too large resource version: 2, current: 1")
+        cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        body = {"kind": "Status", "code": 504, "reason": "Timeout", "details": {"causes": [cause]}}
+        return web.json_response(body, status=504)
 
     async def nothing(_: web.Request) -> None:
         return None
@@ -379,6 +381,28 @@ async def test_duplicates_and_late_arrivals_are_not_heard(watching, fake_api, ev
     fake_api.put("end")
     await eventually(it.is_current)
     assert it.diary.lines == ["+a:1", "~a:1>2", "+b:1", "-b", "+end:0"]
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "paged"])
+async def test_an_object_of_any_depth_is_read(watching, fake_api, eventually, streaming):
+    """A user can nest a claim's opaque parameters thousands of levels deep; that must not cost others their claims."""
+    fake_api.streaming = streaming
+    fake_api.put("before", size=1)
+    fake_api.put("deep", size=2, opaque="DEEP")
+    fake_api.put("after", size=3)
+    it = await watching()
+    await it.informer.wait_synced()
+    assert it.sizes() == {"before": 1, "deep": 2, "after": 3}
+    await eventually(lambda: fake_api.watchers)
+    fake_api.put("deeper", size=4, opaque="DEEP")
+    await eventually(lambda: it.sizes().get("deeper") == 4)
+
+
+async def test_nulls_are_read_as_nothing(watching, fake_api):
+    fake_api.put("a", size=None)
+    it = await watching()
+    await it.informer.wait_synced()
+    assert it.sizes() == {"a": 0}
 
 
 async def test_an_object_that_cannot_be_read_is_left_out(watching, fake_api, eventually, caplog):
@@ -637,27 +661,3 @@ async def test_a_set_waits_for_all(serve, fake_api, eventually):
         assert len(informers["things.example.io"]) == 1
         await informers.stop()
         other.cut()
-
-
-@pytest.mark.parametrize(
-    ("chunks", "want"),
-    [
-        pytest.param([b"a\nb\n"], [b"a", b"b"], id="whole lines"),
-        pytest.param([b"a", b"b", b"c\nd"], [b"abc"], id="a line in pieces, and an unfinished one"),
-        pytest.param([b"a\n", b"\n\n", b"b\n"], [b"a", b"b"], id="empty lines are nothing"),
-        pytest.param([b"", b"a\nb", b"\nc\n"], [b"a", b"b", b"c"], id="cut at the newline"),
-    ],
-)
-def test_line_splitter(chunks, want):
-    splitter = LineSplitter()
-    assert [line for chunk in chunks for line in splitter.feed(chunk)] == want
-
-
-def test_backoff_doubles_with_jitter_and_starts_anew_after_quiet():
-    clock = VirtualClock()
-    backoff = Backoff(clock=clock, rng=random.Random(1))
-    pauses = [backoff.next() for _ in range(8)]
-    for pause, base in zip(pauses, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30], strict=True):
-        assert base <= pause <= 2 * base
-    clock.advance(121)
-    assert backoff.next() <= 1.6

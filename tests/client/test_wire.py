@@ -16,8 +16,8 @@ from mooring.api.core import Node, Pod
 from mooring.client.credentials import bearer
 from mooring.client.informer import PODS_FIELD_SELECTOR, Informer
 from mooring.client.kubeconfig import ClientConfig
+from mooring.client.resource_kind import typed_kind
 from mooring.client.rest import RestClient, user_agent
-from mooring.client.watch import typed_kind
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "wire" / "start_up.jsonl").read_text().splitlines()]
 KINDS = {

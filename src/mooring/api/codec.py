@@ -10,6 +10,7 @@ import msgspec
 
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
 from mooring.api.meta import Object
+from mooring.api.nesting import flattened
 from mooring.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
@@ -58,6 +59,13 @@ def decoder(kind: type[Object]) -> msgspec.json.Decoder[Any]:
 
 def decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
     """Decode one object of a known kind from JSON; fields that nobody reads are skipped over."""
+    try:
+        return _decode(kind, data)
+    except RecursionError:
+        return _decode(kind, flattened(bytes(data)))
+
+
+def _decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
     try:
         return decoder(kind).decode(data)
     except msgspec.ValidationError:

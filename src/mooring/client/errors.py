@@ -4,6 +4,7 @@ ApiError
 ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
 ├── Conflict 409 (AlreadyExists where the Status says so), Gone 410, Invalid 422, TooManyRequests 429
 ├── ServerError 5xx
+│   └── VersionTooLarge   504: the server has not seen this resourceVersion yet
 └── ConnectionFailed      no answer at all; ``was_sent`` says whether the server may have seen the request
     ├── RequestTimeout    no answer in time
     └── Unreachable       nobody listens there, or there is no way there; nothing was sent
@@ -68,6 +69,10 @@ class ServerError(ApiError):
     """5xx: the server has a problem of its own."""
 
 
+class VersionTooLarge(ServerError):
+    """504: the server has not seen this resourceVersion yet; it was restored from a backup, or it is behind."""
+
+
 class ConnectionFailed(ApiError):
     """No answer: nobody listens, the connection broke, or the certificate is wrong.
 
@@ -105,10 +110,24 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
 class _Status(msgspec.Struct):
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: _Details | None = None
+
+    @property
+    def causes(self) -> list[str]:
+        """Why, in words for programs."""
+        return [cause.reason for cause in (self.details and self.details.causes) or ()]
 
 
 _status_decoder = msgspec.json.Decoder(_Status)
@@ -158,12 +177,14 @@ def parse_retry_after(value: str | None) -> float | None:
     return float(seconds) if seconds >= 0 else None
 
 
-def error_of_status(code: int, message: str, reason: str, *, retry_after_s: float | None = None) -> ApiError:
-    """Choose the exception for a status code and a Status object's reason."""
+def _error_of(status: _Status, code: int, message: str, *, retry_after_s: float | None = None) -> ApiError:
+    """Choose the exception for a status code and a Status object."""
     kind = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
-    if code == 409 and reason == "AlreadyExists":
+    if code == 409 and status.reason == "AlreadyExists":
         kind = AlreadyExists
-    return kind(message, code=code, reason=reason, retry_after_s=retry_after_s)
+    elif code == 504 and "ResourceVersionTooLarge" in status.causes:
+        kind = VersionTooLarge
+    return kind(message, code=code, reason=status.reason, retry_after_s=retry_after_s)
 
 
 def error_of_answer(code: int, body: bytes, headers: Mapping[str, str], *, method: str, path: str) -> ApiError:
@@ -182,7 +203,7 @@ def error_of_answer(code: int, body: bytes, headers: Mapping[str, str], *, metho
     elif code == 401:
         message = f"the server refused the credentials (401) on {verb_of(method, path)} {resource}: {message}"
     retry_after_s = parse_retry_after(headers.get("Retry-After") or headers.get("retry-after"))
-    return error_of_status(code, message, status.reason, retry_after_s=retry_after_s)
+    return _error_of(status, code, message, retry_after_s=retry_after_s)
 
 
 def error_of_watch(body: bytes) -> ApiError:
@@ -192,4 +213,4 @@ def error_of_watch(body: bytes) -> ApiError:
     except msgspec.DecodeError:
         return ServerError("an ERROR event without a Status", code=500)
     code = status.code or (410 if status.reason in ("Expired", "Gone") else 500)
-    return error_of_status(code, " ".join(status.message.split()), status.reason)
+    return _error_of(status, code, " ".join(status.message.split()))

@@ -16,8 +16,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
-from mooring.client.watch import ApiObject, Reflector, ResourceKind
+from mooring.client.watch import Reflector
 
 log = logging.getLogger("mooring.client.informer")
 

@@ -17,8 +17,8 @@ from mooring.api.storage import (
 )
 from mooring.api.workloads import PodDisruptionBudget, PodGroup, ReplicaSet, StatefulSet
 from mooring.client.informer import PODS_FIELD_SELECTOR
+from mooring.client.resource_kind import ResourceKind, typed_kind
 from mooring.client.sharing import PodSharing
-from mooring.client.watch import ResourceKind, typed_kind
 from mooring.framework.cluster_event import EventResource
 
 NODES = typed_kind("nodes", "v1", Node)

@@ -25,12 +25,11 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import aiohttp
-import msgspec
 
+from mooring.client.backoff import Backoff
 from mooring.client.errors import (
     BadRequest,
     ConnectionFailed,
@@ -42,9 +41,12 @@ from mooring.client.errors import (
     ServerError,
     TooManyRequests,
     Unreachable,
-    error_of_watch,
+    VersionTooLarge,
 )
+from mooring.client.pages import Garbled, read_page
+from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
+from mooring.client.watch_events import EventReader, LineSplitter
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
 
@@ -60,97 +62,9 @@ RELIST_QUIET_S = 30.0
 """A 410 that comes this long after the last one is followed by a new list at once."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-_CHANGES = frozenset(("ADDED", "MODIFIED", "DELETED"))
-
-
-class Metadata(Protocol):
-    """The part of ObjectMeta that keeping a copy needs."""
-
-    name: str
-    namespace: str
-    uid: str
-    resource_version: str
-
-
-class ApiObject(Protocol):
-    """Anything with metadata, decoded; ``mooring.api``'s objects are."""
-
-    @property
-    def metadata(self) -> Any: ...
-
 
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
-
-
-class TypedEvent(msgspec.Struct, Generic[T]):
-    """A watch event whose object is decoded."""
-
-    type: str
-    object: T
-
-
-@dataclass(frozen=True, slots=True)
-class ResourceKind(Generic[T]):
-    """Where objects of a kind are served and how they are decoded.
-
-    ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
-    ``share`` may replace parts of a decoded object by equal ones seen before.
-    """
-
-    plural: str
-    group_version: str
-    decode: Callable[[bytes | msgspec.Raw], T]
-    namespace: str = ""
-    field_selector: str = ""
-    label_selector: str = ""
-    decode_event: Callable[[bytes], TypedEvent[T]] | None = None
-    share: Callable[[T], None] | None = None
-
-    @property
-    def path(self) -> str:
-        root = "/apis" if "/" in self.group_version else "/api"
-        scope = f"/namespaces/{self.namespace}" if self.namespace else ""
-        return f"{root}/{self.group_version}{scope}/{self.plural}"
-
-    @property
-    def name(self) -> str:
-        """The name RBAC knows: ``pods``, ``leases.coordination.k8s.io``."""
-        group, separator, _ = self.group_version.partition("/")
-        return f"{self.plural}.{group}" if separator else self.plural
-
-    def selectors(self) -> dict[str, str]:
-        query = {}
-        if self.field_selector:
-            query["fieldSelector"] = self.field_selector
-        if self.label_selector:
-            query["labelSelector"] = self.label_selector
-        return query
-
-
-def typed_kind(
-    plural: str,
-    group_version: str,
-    type_: type[T],
-    *,
-    namespace: str = "",
-    field_selector: str = "",
-    label_selector: str = "",
-    share: Callable[[T], None] | None = None,
-) -> ResourceKind[T]:
-    """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
-    # msgspec knows the concrete type at run time only.
-    event_type: Any = TypedEvent[type_]  # type: ignore[valid-type]
-    return ResourceKind(
-        plural,
-        group_version,
-        msgspec.json.Decoder(type_).decode,
-        namespace,
-        field_selector,
-        label_selector,
-        msgspec.json.Decoder(event_type).decode,
-        share,
-    )
 
 
 class Sink(Protocol[T_contra]):
@@ -165,88 +79,8 @@ class Sink(Protocol[T_contra]):
         ...
 
 
-class Backoff:
-    """Pauses that double, with as much again by chance; a long quiet time starts them anew."""
-
-    def __init__(
-        self, first_s: float = 0.8, limit_s: float = 30.0, reset_s: float = 120.0, *, clock: Clock, rng: random.Random
-    ) -> None:
-        self._first_s, self._limit_s, self._reset_s = first_s, limit_s, reset_s
-        self._clock, self._rng = clock, rng
-        self._next_s = first_s
-        self._asked_at = clock.monotonic()
-
-    def next(self) -> float:
-        now = self._clock.monotonic()
-        if now - self._asked_at > self._reset_s:
-            self._next_s = self._first_s
-        self._asked_at = now
-        pause_s, self._next_s = self._next_s, min(self._limit_s, self._next_s * 2)
-        return pause_s * (1 + self._rng.random())
-
-    def soon(self) -> float:
-        """The first pause again: for what costs nobody anything."""
-        return self._first_s * (1 + self._rng.random())
-
-    def reset(self) -> None:
-        self._next_s = self._first_s
-
-
-class LineSplitter:
-    """Cuts a byte stream into lines of any length; each byte is copied at most twice."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        if b"\n" not in chunk:
-            if chunk:
-                self._parts.append(chunk)
-            return []
-        if self._parts:
-            self._parts.append(chunk)
-            chunk = b"".join(self._parts)
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        self._parts = [rest] if rest else []
-        return [line for line in lines if line]
-
-
-class _WatchEvent(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _BookmarkMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMeta
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-
-
-_event_decoder = msgspec.json.Decoder(_WatchEvent)
-_bookmark_decoder = msgspec.json.Decoder(_Bookmark)
-_list_decoder = msgspec.json.Decoder(_List)
-
-
 class _StreamingRefused(Exception):
     """This server does not do streaming lists."""
-
-
-class _Garbled(Exception):
-    """The stream says something that is not a watch event."""
 
 
 class Reflector(Generic[T]):
@@ -269,6 +103,7 @@ class Reflector(Generic[T]):
         self.is_served = True
         self._client = client
         self._sink = sink
+        self._events = EventReader(kind)
         self._streaming = streaming
         self._page_size = page_size
         self._clock = clock or SystemClock()
@@ -304,7 +139,7 @@ class Reflector(Generic[T]):
         except Unreachable as error:
             self._complain(logging.WARNING, f"cannot list or watch: {error}")
             return self._backoff.soon()
-        except (ApiError, _Garbled) as error:
+        except (ApiError, Garbled) as error:
             self._complain(logging.WARNING, f"cannot list or watch: {error}")
         return self._backoff.next()
 
@@ -366,7 +201,7 @@ class Reflector(Generic[T]):
             if initial is not None:
                 self._version_refused(error)
             raise
-        except (ConnectionFailed, _Garbled):
+        except (ConnectionFailed, Garbled):
             if initial is not None:
                 raise
             # The list is complete; the watch goes on from where the stream broke.
@@ -377,7 +212,7 @@ class Reflector(Generic[T]):
     def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
         """Collect initial events; the number is that of the lines read once the end mark has come, else 0."""
         for number, line in enumerate(lines, 1):
-            type_, item, mark = self._read(line)
+            type_, item, mark = self._events.read(line)
             if mark is not None:
                 if (mark.annotations or {}).get(INITIAL_EVENTS_END) != "true":
                     raise _StreamingRefused("a bookmark came before the end of the initial events")
@@ -426,12 +261,9 @@ class Reflector(Generic[T]):
         await self._sink.replace(objects, listed_version)
 
     async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
-        try:
-            page = _list_decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise _Garbled(f"the answer is not a list: {error}") from None
+        page = read_page(body)
         for number, raw in enumerate(page.items or (), 1):
-            decoded = self._decode("ADDED", raw)
+            decoded = self._events.decode("ADDED", raw)
             if decoded is not None:
                 objects.append(decoded)
             if number % 200 == 0:
@@ -447,7 +279,7 @@ class Reflector(Generic[T]):
 
     def _version_refused(self, error: ApiError) -> None:
         """Remember that the server cannot serve the version we know: it is gone, or the server is behind."""
-        if isinstance(error, Gone) or "oo large resource version" in str(error):
+        if isinstance(error, Gone | VersionTooLarge):
             self._is_version_lost = True
 
     # What changes after that
@@ -463,9 +295,9 @@ class Reflector(Generic[T]):
                     async for lines in stream:
                         seen = True
                         await self._take(lines)
-            except (ConnectionFailed, TooManyRequests, ServerError, _Garbled) as error:
+            except (ConnectionFailed, TooManyRequests, ServerError, Garbled) as error:
                 failure = error
-                if isinstance(error, _Garbled):
+                if isinstance(error, Garbled):
                     seen = False
             if seen or self._clock.monotonic() - started > 1.0:
                 self._backoff.reset()
@@ -504,8 +336,8 @@ class Reflector(Generic[T]):
         trouble: Exception | None = None
         for line in lines:
             try:
-                type_, item, mark = self._read(line)
-            except (_Garbled, ApiError) as error:
+                type_, item, mark = self._events.read(line)
+            except (Garbled, ApiError) as error:
                 trouble = error
                 break
             if mark is not None:
@@ -521,50 +353,6 @@ class Reflector(Generic[T]):
             raise trouble
         # The next chunk may be here already, and then reading it gives nobody else a turn.
         await asyncio.sleep(0)
-
-    def _read(self, line: bytes) -> tuple[str, T | None, _BookmarkMeta | None]:
-        """Read an event: its type, and its object or its bookmark; neither if the object cannot be read."""
-        if self.kind.decode_event is not None:
-            try:
-                event = self.kind.decode_event(line)
-            except (msgspec.DecodeError, ValueError):
-                pass  # The long way finds out what is wrong.
-            else:
-                if event.type in _CHANGES:
-                    if self.kind.share is not None:
-                        self.kind.share(event.object)
-                    return event.type, event.object, None
-        type_, raw = self._split(line)
-        if type_ == "BOOKMARK":
-            return type_, None, self._bookmark(raw)
-        return type_, self._decode(type_, raw), None
-
-    def _split(self, line: bytes) -> tuple[str, msgspec.Raw]:
-        try:
-            event = _event_decoder.decode(line)
-        except msgspec.DecodeError as error:
-            raise _Garbled(f"not a watch event: {error}") from None
-        if event.type == "ERROR":
-            raise error_of_watch(bytes(event.object))
-        if event.type != "BOOKMARK" and event.type not in _CHANGES:
-            raise _Garbled(f"a watch event of type {event.type!r}")
-        return event.type, event.object
-
-    def _bookmark(self, raw: msgspec.Raw) -> _BookmarkMeta:
-        try:
-            return _bookmark_decoder.decode(raw).metadata
-        except msgspec.DecodeError as error:
-            raise _Garbled(f"not a bookmark: {error}") from None
-
-    def _decode(self, type_: str, raw: msgspec.Raw) -> T | None:
-        try:
-            item = self.kind.decode(raw)
-            if self.kind.share is not None:
-                self.kind.share(item)
-            return item
-        except (msgspec.DecodeError, ValueError) as error:
-            log.error("%s: an object that cannot be read is left out (%s): %s", self.kind.name, type_, error)
-            return None
 
 
 async def _read_soon(body: aiohttp.StreamReader) -> bytes:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
-import msgspec
-
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.client.errors import NotFound
 from mooring.client.informer import InformerSet
 from mooring.client.kinds import EXTRA_KINDS, NODES, PODS, SCHEDULER_KINDS
+from mooring.client.pages import Garbled, read_page
+from mooring.client.resource_kind import ResourceKind
 from mooring.client.rest import RestClient
-from mooring.client.watch import PAGE_SIZE, ResourceKind
+from mooring.client.watch import PAGE_SIZE
 from mooring.errors import ApiError
 from mooring.extender.objects import RawObjects
 from mooring.framework.cluster_event import EventResource
@@ -64,18 +64,6 @@ def _after(first: Callable[[Object], None], then: Callable[[Object], None]) -> C
     return both
 
 
-class _ListMeta(msgspec.Struct, rename={"continue_": "continue"}):
-    continue_: str = ""
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
-
-
-_page_decoder = msgspec.json.Decoder(_Page)
-
-
 async def load_objects(client: RestClient) -> list[Any]:
     """Everything that a scheduler would watch, as it is now. What may not be read raises Forbidden, with its name."""
     objects: list[Any] = []
@@ -93,10 +81,10 @@ async def _list(client: RestClient, kind: ResourceKind[Any]) -> list[Any]:
     while True:
         answer = await client.get(kind.path, query)
         try:
-            page = _page_decoder.decode(answer.body)
-            objects += [kind.decode(item) for item in page.items or ()]
-        except msgspec.DecodeError as error:
-            raise ApiError(f"{kind.name}: the answer is not a list of them: {error}") from None
+            page = read_page(answer.body)
+        except Garbled as error:
+            raise ApiError(f"{kind.name}: {error}") from None
+        objects += [kind.decode(item) for item in page.items or ()]
         if not page.metadata.continue_:
             return objects
         query["continue"] = page.metadata.continue_

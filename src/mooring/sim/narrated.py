@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.api.codec import KINDS, decode
 from mooring.api.meta import Object
-from mooring.client.watch import ResourceKind
+from mooring.client.resource_kind import ResourceKind
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.storage.store import DELETED, Entry, Event, Store
 from mooring.engine.decision import Decision

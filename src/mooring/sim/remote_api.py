@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from mooring.api.times import format_time
+from mooring.client.resource_kind import ResourceKind
 from mooring.client.rest import JSON, RestClient
-from mooring.client.watch import Reflector, ResourceKind
+from mooring.client.watch import Reflector
 from mooring.clock import Clock
 from mooring.controlplane.registry.meta import generated_name
 from mooring.controlplane.storage.store import Entry, Store, key_of

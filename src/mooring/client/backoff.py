@@ -1,0 +1,34 @@
+"""How long to wait before the next try."""
+
+from __future__ import annotations
+
+import random
+
+from mooring.clock import Clock
+
+
+class Backoff:
+    """Pauses that double, with as much again by chance; a long quiet time starts them anew."""
+
+    def __init__(
+        self, first_s: float = 0.8, limit_s: float = 30.0, reset_s: float = 120.0, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self._first_s, self._limit_s, self._reset_s = first_s, limit_s, reset_s
+        self._clock, self._rng = clock, rng
+        self._next_s = first_s
+        self._asked_at = clock.monotonic()
+
+    def next(self) -> float:
+        now = self._clock.monotonic()
+        if now - self._asked_at > self._reset_s:
+            self._next_s = self._first_s
+        self._asked_at = now
+        pause_s, self._next_s = self._next_s, min(self._limit_s, self._next_s * 2)
+        return pause_s * (1 + self._rng.random())
+
+    def soon(self) -> float:
+        """The first pause again: for what costs nobody anything."""
+        return self._first_s * (1 + self._rng.random())
+
+    def reset(self) -> None:
+        self._next_s = self._first_s

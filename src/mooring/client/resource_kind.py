@@ -1,0 +1,93 @@
+"""A kind of object as a client sees it: where it is served, what of it is asked for, how it is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from mooring.api.codec import decode
+from mooring.api.meta import Object
+
+
+class ApiObject(Protocol):
+    """Anything with metadata, decoded; ``mooring.api``'s objects are."""
+
+    @property
+    def metadata(self) -> Any: ...
+
+
+T = TypeVar("T", bound=ApiObject)
+
+
+class TypedEvent(msgspec.Struct, Generic[T]):
+    """A watch event whose object is decoded."""
+
+    type: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind(Generic[T]):
+    """Where objects of a kind are served and how they are decoded.
+
+    ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
+    ``share`` may replace parts of a decoded object by equal ones seen before.
+    """
+
+    plural: str
+    group_version: str
+    decode: Callable[[bytes | msgspec.Raw], T]
+    namespace: str = ""
+    field_selector: str = ""
+    label_selector: str = ""
+    decode_event: Callable[[bytes], TypedEvent[T]] | None = None
+    share: Callable[[T], None] | None = None
+
+    @property
+    def path(self) -> str:
+        root = "/apis" if "/" in self.group_version else "/api"
+        scope = f"/namespaces/{self.namespace}" if self.namespace else ""
+        return f"{root}/{self.group_version}{scope}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """The name RBAC knows: ``pods``, ``leases.coordination.k8s.io``."""
+        group, separator, _ = self.group_version.partition("/")
+        return f"{self.plural}.{group}" if separator else self.plural
+
+    def selectors(self) -> dict[str, str]:
+        query = {}
+        if self.field_selector:
+            query["fieldSelector"] = self.field_selector
+        if self.label_selector:
+            query["labelSelector"] = self.label_selector
+        return query
+
+
+def typed_kind(
+    plural: str,
+    group_version: str,
+    type_: type[T],
+    *,
+    namespace: str = "",
+    field_selector: str = "",
+    label_selector: str = "",
+    share: Callable[[T], None] | None = None,
+) -> ResourceKind[T]:
+    """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
+    # msgspec knows the concrete type at run time only.
+    event_type: Any = TypedEvent[type_]  # type: ignore[valid-type]
+    return ResourceKind(
+        plural,
+        group_version,
+        partial(decode, cast(type[Object], type_)),
+        namespace,
+        field_selector,
+        label_selector,
+        msgspec.json.Decoder(event_type).decode,
+        share,
+    )
