@@ -8,16 +8,19 @@ plane and on a real one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from mooring.api import yaml
 from mooring.clock import Clock
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.errors import ApiError, InputError, MooringError
+from mooring.errors import ApiError, MooringError
 from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named
+from mooring.sim.objects import documents, node, pod, taint
+from mooring.sim.wanted_pod import WantedPod
+
+__all__ = ["ExpectationFailed", "Play", "Scenario", "ScenarioCluster", "documents", "node", "pod", "taint"]
 
 POLL_S, MAX_POLL_S = 0.05, 0.5
 DEFAULT_TIMEOUT_S = 60.0
@@ -205,7 +208,7 @@ class ScenarioCluster:
         ``for_s`` says how long a pending pod has to stay pending.
         """
         ref = Ref.parse(name if "/" in name and name.startswith(("pod/", "pods/", "po/")) else f"pod/{name}")
-        wanted = _Wanted([node] if isinstance(node, str) else None if node is None else list(node), phase, pending,
+        wanted = WantedPod([node] if isinstance(node, str) else None if node is None else list(node), phase, pending,
                          nominated)  # fmt: skip
 
         async def holds() -> Any:
@@ -269,146 +272,3 @@ class ScenarioCluster:
             return "it is still there" if await self.backend.get(ref) is not None else True
 
         await self.until(f"{ref} gone", holds, within_s=within_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What is expected of a pod."""
-
-    nodes: list[str] | None
-    phase: str | None
-    pending: str | bool | None
-    nominated: str | None
-
-    def compare(self, pod: Object | None) -> str:
-        """Why the pod is not as wanted; nothing if it is."""
-        if pod is None:
-            return "it does not exist"
-        status = pod.get("status") or {}
-        node = pod["spec"].get("nodeName", "")
-        message = _why_pending(status)
-        if self.nodes is not None and node not in self.nodes:
-            return f"it is on {node}" if node else f"it has no node: {message or 'it was not tried yet'}"
-        if self.phase is not None and status.get("phase") != self.phase:
-            return f"it is {status.get('phase')}"
-        if self.pending and node:
-            return f"it is on {node}"
-        if self.pending is False and not node:
-            return f"it has no node: {message}"
-        if isinstance(self.pending, str) and self.pending not in message:
-            return f"it says {message!r}" if message else "it does not say why it waits"
-        if self.pending is True and not message:
-            return "it was not tried yet"
-        if self.nominated is not None and status.get("nominatedNodeName", "") != self.nominated:
-            return f"its nominated node is {status.get('nominatedNodeName') or 'none'}"
-        return ""
-
-    def __str__(self) -> str:
-        parts = []
-        if self.nodes is not None:
-            parts.append("has no node" if self.nodes == [""] else "is on " + " or ".join(self.nodes))
-        if self.phase is not None:
-            parts.append(f"is {self.phase}")
-        if self.pending is True:
-            parts.append("is pending")
-        elif self.pending:
-            parts.append(f'is pending because "{self.pending}"')
-        if self.nominated is not None:
-            parts.append(f"is nominated to {self.nominated or 'no node'}")
-        return " and ".join(parts) or "exists"
-
-
-def _why_pending(status: Mapping[str, Any]) -> str:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
-    return ""
-
-
-def documents(*manifests: Any) -> list[Object]:
-    """Manifests as dicts, whatever form they came in."""
-    found: list[Object] = []
-    for each in manifests:
-        if isinstance(each, str | bytes):
-            found += documents(*yaml.load_all(each))
-        elif isinstance(each, Mapping):
-            if str(each.get("kind", "")).endswith("List") and "items" in each:
-                found += documents(*(each["items"] or ()))
-            else:
-                found.append(dict(each))
-        elif isinstance(each, Sequence):
-            found += documents(*each)
-        elif each is not None:
-            raise InputError(f"a manifest is a mapping or YAML text, not {type(each).__name__}")
-    return found
-
-
-# Builders, for stories that would drown in YAML
-
-
-def taint(text: str) -> Object:
-    """``key=value:Effect`` or ``key:Effect`` as a taint."""
-    left, colon, effect = text.rpartition(":")
-    if not colon or not left or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-        raise InputError(f"taint {text!r}: key=value:NoSchedule (or PreferNoSchedule, NoExecute) would be right")
-    key, _, value = left.partition("=")
-    return {"key": key, "effect": effect, **({"value": value} if value else {})}
-
-
-def node(
-    name: str,
-    *,
-    cpu: str = "4",
-    memory: str = "16Gi",
-    pods: str = "110",
-    zone: str = "",
-    labels: Mapping[str, str] | None = None,
-    taints: Iterable[str] = (),
-    unschedulable: bool = False,
-    capacity: Mapping[str, str] | None = None,
-) -> Object:
-    """A node as a healthy kubelet would register it."""
-    made = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-    if zone:
-        made["topology.kubernetes.io/zone"] = zone
-    spec: Object = {}
-    if unschedulable:
-        spec["unschedulable"] = True
-    if taints:
-        spec["taints"] = [taint(each) for each in taints]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {**made, **(labels or {})}},
-        "spec": spec,
-        "status": {"capacity": {"cpu": cpu, "memory": memory, "pods": pods, **(capacity or {})}},
-    }
-
-
-def pod(
-    name: str,
-    *,
-    cpu: str = "",
-    memory: str = "",
-    image: str = "registry.k8s.io/pause:3.10",
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    namespace: str = "default",
-    **spec: Any,
-) -> Object:
-    """A pod with one container; further keyword arguments are fields of its spec, as the wire names them."""
-    container: Object = {"name": "main", "image": image}
-    requests = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
-    if requests:
-        container["resources"] = {"requests": requests}
-    metadata: Object = {"name": name, "namespace": namespace}
-    if labels:
-        metadata["labels"] = dict(labels)
-    if annotations:
-        metadata["annotations"] = dict(annotations)
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [container], **spec},
-    }

@@ -14,22 +14,24 @@ steps:
 - expect: {pod: big, node: node1, within: 30s}
 ```
 
-Every mistake is one line with the step's number and what would be right.
+Every mistake is one line with the step's number, what was expected and what was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
-from mooring.config.duration import parse_seconds
-from mooring.errors import InputError, MooringError, ParseError
-from mooring.sim.backend import Ref, kind_named, kind_of
+from mooring.errors import InputError, MooringError
+from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
+from mooring.sim.file_expectations import Step, expectation
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
+from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 
-Step = Callable[[ScenarioCluster], Awaitable[None]]
+MAX_NODES = 10_000
+PROPAGATIONS = ("Background", "Foreground", "Orphan")
 _TOP = frozenset(("name", "title", "description", "config", "plugins", "steps"))
 
 
@@ -45,7 +47,7 @@ def load_scenario_file(path: Path) -> Scenario:
 def parse_scenario(text: str | bytes, *, source: str, folder: Path, name: str) -> Scenario:
     value = yaml.load(text, source)
     if not isinstance(value, Mapping) or not isinstance(value.get("steps"), list):
-        raise InputError(f"{source}: not a scenario; a mapping with a list of steps would be right")
+        raise InputError(f"{source}: not a scenario; expected a mapping with a list of steps")
     unknown = sorted(set(map(str, value)) - _TOP)
     if unknown:
         raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
@@ -65,12 +67,21 @@ def parse_scenario(text: str | bytes, *, source: str, folder: Path, name: str) -
                 error.args = (f"{where}: {error}",)
                 raise
 
-    config = value.get("config")
-    if isinstance(config, str):
-        config = yaml.load(_read(folder / config), config)
-    title = str(value.get("title") or value.get("description") or name).strip().splitlines()[0]
-    plugins = tuple(_plugin_path(folder, str(each)) for each in value.get("plugins") or ())
+    try:
+        config = _config(value.get("config"), folder)
+        plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
+    except MooringError as error:
+        raise InputError(f"{source}: {error}") from None
+    titles = [str(value.get(each) or "").strip() for each in ("title", "description")]
+    title = next(filter(None, titles), name).splitlines()[0]
     return Scenario(str(value.get("name") or name), title, play, config, plugin_files=plugins, source=source)
+
+
+def _config(value: Any, folder: Path) -> dict[str, Any] | None:
+    """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it."""
+    if isinstance(value, str):
+        value = yaml.load(_read(folder / value), value)
+    return None if value is None else mapping(value, "config")
 
 
 def _plugin_path(folder: Path, text: str) -> str:
@@ -94,8 +105,7 @@ class _Steps:
 
     def read(self, step: Any) -> Step:
         if not isinstance(step, Mapping) or len(step) != 1:
-            found = ", ".join(map(str, step)) if isinstance(step, Mapping) else type(step).__name__
-            raise InputError(f"{found} where one of {', '.join(self._verbs())} would be right")
+            raise InputError(f"expected one of {', '.join(self._verbs())}, found {described(step)}")
         verb, value = next(iter(step.items()))
         reader = getattr(self, f"read_{verb}", None)
         if reader is None:
@@ -115,17 +125,22 @@ class _Steps:
         return step
 
     def read_nodes(self, value: Any) -> Step:
-        fields = _fields(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
+        fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
                                  "unschedulable", "capacity"})  # fmt: skip
-        count, first = int(fields.pop("count", 1)), int(fields.pop("from", 1))
-        pattern, zones = str(fields.pop("name", "node{i}")), list(fields.pop("zones", ()))
+        count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
+        first = whole_number(fields.pop("from", 1), "from")
+        pattern, zones = str(fields.pop("name", "node{i}")), texts(fields.pop("zones", []), "zones")
         if count > 1 and "{i}" not in pattern:
-            raise InputError(f"nodes: name {pattern!r} for {count} nodes; a name with {{i}} in it would be right")
+            raise InputError(f"nodes: expected a name with {{i}} in it for {count} nodes, found {pattern!r}")
         for name in ("cpu", "memory", "pods"):
             if name in fields:
                 fields[name] = str(fields[name])
+        for name in ("labels", "capacity"):
+            fields[name] = {key: str(each) for key, each in mapping(fields.get(name), name).items()}
+        fields["taints"] = texts(fields.get("taints", []), "taints")
+        fields["unschedulable"] = bool(fields.get("unschedulable"))
         made = [
-            node(pattern.replace("{i}", str(i)), zone=str(zones[(i - first) % len(zones)]) if zones else "", **fields)
+            node(pattern.replace("{i}", str(i)), zone=zones[(i - first) % len(zones)] if zones else "", **fields)
             for i in range(first, first + count)
         ]
         return self._writes(made, "create")
@@ -142,9 +157,12 @@ class _Steps:
             value = yaml.load_all(_read(self._folder / value.strip()), value)
         found = documents(value)
         if not found:
-            raise InputError("no manifest; an object, a list of them or the name of a file would be right")
+            raise InputError("no manifest; expected an object, a list of them or the name of a file")
         for each in found:
             kind_of(each)
+            metadata = mapping(each.get("metadata"), "metadata")
+            if not metadata.get("name") and not metadata.get("generateName"):
+                raise InputError(f"{each['kind']}: metadata.name is missing")
         return found
 
     @staticmethod
@@ -155,42 +173,44 @@ class _Steps:
         return step
 
     def read_patch(self, value: Any) -> Step:
-        fields = _fields(value, {"target", "patch", "type", "subresource"}, required=("target", "patch"))
-        Ref.parse(fields["target"])
-        if fields.get("type", "merge") not in ("merge", "strategic", "json"):
-            raise InputError(f"patch: type {fields['type']!r}; merge, strategic or json would be right")
+        fields = fields_of(value, {"target", "patch", "type", "subresource"}, required=("target", "patch"))
+        target = str(fields["target"])
+        Ref.parse(target)
+        if fields.get("type", "merge") not in PATCH_TYPES:
+            raise InputError(f"patch: expected the type {', '.join(PATCH_TYPES)}, found {fields['type']!r}")
 
         async def step(cluster: ScenarioCluster) -> None:
-            rest = {name: fields[name] for name in ("type", "subresource") if name in fields}
-            await cluster.patch(fields["target"], fields["patch"], **rest)
+            rest = {name: str(fields[name]) for name in ("type", "subresource") if name in fields}
+            await cluster.patch(target, fields["patch"], **rest)
 
         return step
 
     def read_scale(self, value: Any) -> Step:
-        fields = _fields(value, {"target", "replicas"}, required=("target", "replicas"))
-        Ref.parse(fields["target"])
+        fields = fields_of(value, {"target", "replicas"}, required=("target", "replicas"))
+        target, replicas = str(fields["target"]), whole_number(fields["replicas"], "replicas")
+        Ref.parse(target)
 
         async def step(cluster: ScenarioCluster) -> None:
-            await cluster.scale(fields["target"], int(fields["replicas"]))
+            await cluster.scale(target, replicas)
 
         return step
 
     def read_delete(self, value: Any) -> Step:
         if isinstance(value, str | list):
             value = {"target": value}
-        fields = _fields(value, {"target", "gracePeriodSeconds", "propagation", "wait"}, required=("target",))
-        targets = [fields["target"]] if isinstance(fields["target"], str) else list(fields["target"])
+        fields = fields_of(value, {"target", "gracePeriodSeconds", "propagation", "wait"}, required=("target",))
+        targets = texts(fields["target"], "target")
         for each in targets:
             Ref.parse(each)
         grace = fields.get("gracePeriodSeconds")
+        grace_s = None if grace is None else whole_number(grace, "gracePeriodSeconds")
+        propagation = str(fields.get("propagation", PROPAGATIONS[0]))
+        if propagation not in PROPAGATIONS:
+            raise InputError(f"propagation: expected {', '.join(PROPAGATIONS)}, found {propagation!r}")
 
         async def step(cluster: ScenarioCluster) -> None:
             for each in targets:
-                await cluster.delete(
-                    each,
-                    grace_period_s=None if grace is None else int(grace),
-                    propagation=fields.get("propagation", "Background"),
-                )
+                await cluster.delete(each, grace_period_s=grace_s, propagation=propagation)
                 if fields.get("wait"):
                     await cluster.wait_gone(each)
 
@@ -213,7 +233,7 @@ class _Steps:
         return step
 
     def read_advance(self, value: Any) -> Step:
-        duration_s = _seconds(value)
+        duration_s = seconds(value)
 
         async def step(cluster: ScenarioCluster) -> None:
             await cluster.advance(duration_s)
@@ -221,8 +241,8 @@ class _Steps:
         return step
 
     def read_wait(self, value: Any) -> Step:
-        fields = _fields(value, {"for", "condition", "deleted", "within"}, required=("for",))
-        target, within_s = str(fields["for"]), _seconds(fields.get("within", DEFAULT_TIMEOUT_S))
+        fields = fields_of(value, {"for", "condition", "deleted", "within"}, required=("for",))
+        target, within_s = str(fields["for"]), seconds(fields.get("within", DEFAULT_TIMEOUT_S))
         Ref.parse(target)
 
         async def step(cluster: ScenarioCluster) -> None:
@@ -234,130 +254,10 @@ class _Steps:
         return step
 
     def read_expect(self, value: Any) -> Step:
-        expectations = [_expectation(each) for each in (value if isinstance(value, list) else [value])]
+        expectations = [expectation(each) for each in (value if isinstance(value, list) else [value])]
 
         async def step(cluster: ScenarioCluster) -> None:
             for each in expectations:
                 await each(cluster)
 
         return step
-
-
-_POD = {"pod", "node", "nodes", "pending", "phase", "nominated", "event", "message", "for", "within"}
-_OBJECT = {"object", "exists", "fields", "event", "message", "within"}
-_COUNT = {"count", "labels", "namespace", "phase", "placed", "perNode", "is", "within"}
-
-
-def _expectation(value: Any) -> Step:
-    if not isinstance(value, Mapping):
-        raise InputError("expect: a mapping with pod, object or count would be right")
-    if "pod" in value:
-        return _expect_pod(_fields(value, _POD))
-    if "object" in value:
-        return _expect_object(_fields(value, _OBJECT))
-    if "count" in value:
-        return _expect_count(_fields(value, _COUNT, required=("is",)))
-    raise InputError(f"expect: {', '.join(map(str, value))} where pod, object or count would be right")
-
-
-def _expect_pod(fields: dict[str, Any]) -> Step:
-    name = str(fields["pod"])
-    target = name if name.startswith("pod/") else f"pod/{name}"
-    Ref.parse(target)
-    within_s = _seconds(fields.get("within", DEFAULT_TIMEOUT_S))
-    nodes = fields.get("nodes", fields.get("node"))
-    wanted = {key: fields[key] for key in ("pending", "phase", "nominated") if key in fields}
-
-    async def step(cluster: ScenarioCluster) -> None:
-        if nodes is not None or wanted or not fields.get("event"):
-            await cluster.expect_pod(
-                target, node=nodes, within_s=within_s, for_s=_seconds(fields.get("for", 0)), **wanted
-            )
-        if fields.get("event"):
-            await cluster.expect_event(
-                target, reason=str(fields["event"]), message=str(fields.get("message", "")), within_s=within_s
-            )
-
-    return step
-
-
-def _expect_object(fields: dict[str, Any]) -> Step:
-    target, ref = str(fields["object"]), Ref.parse(str(fields["object"]))
-    within_s = _seconds(fields.get("within", DEFAULT_TIMEOUT_S))
-    wanted: Mapping[str, Any] = fields.get("fields") or {}
-    exists = bool(fields.get("exists", True))
-
-    async def step(cluster: ScenarioCluster) -> None:
-        async def holds() -> Any:
-            obj = await cluster.get(target)
-            if obj is None or not exists:
-                return (obj is None) != exists or ("it is there" if obj else "it does not exist")
-            for path, value in wanted.items():
-                found = _at(obj, str(path))
-                if found != value:
-                    return f"{path} is {found!r}"
-            return True
-
-        said = " and ".join(f"{path} is {value}" for path, value in wanted.items())
-        await cluster.expect(f"{ref} {said or ('exists' if exists else 'is gone')}", holds, within_s=within_s)
-        if fields.get("event"):
-            await cluster.expect_event(
-                target, reason=str(fields["event"]), message=str(fields.get("message", "")), within_s=within_s
-            )
-
-    return step
-
-
-def _expect_count(fields: dict[str, Any]) -> Step:
-    """How many objects of a kind there are; for pods also how many have a node or are in a phase."""
-    kind, wanted = kind_named(str(fields["count"])), int(fields["is"])
-    within_s = _seconds(fields.get("within", DEFAULT_TIMEOUT_S))
-    namespace = str(fields.get("namespace", "default")) if kind.is_namespaced else ""
-
-    async def step(cluster: ScenarioCluster) -> None:
-        async def holds() -> Any:
-            found = await cluster.list(kind.resource, namespace, labels=str(fields.get("labels", "")))
-            if "placed" in fields:
-                found = [obj for obj in found if bool(obj["spec"].get("nodeName")) == bool(fields["placed"])]
-            if "phase" in fields:
-                found = [obj for obj in found if (obj.get("status") or {}).get("phase") == fields["phase"]]
-            return len(found) == wanted or f"there are {len(found)}"
-
-        details = [f"{name} {fields[name]}" for name in ("labels", "phase", "placed") if name in fields]
-        text = f"{wanted} {kind.plural}" + (f" with {', '.join(details)}" if details else "")
-        await cluster.expect(text, holds, within_s=within_s)
-
-    return step
-
-
-def _at(obj: Any, path: str) -> Any:
-    """The value at ``status.replicas``; None where there is nothing."""
-    for part in path.split("."):
-        if isinstance(obj, list) and part.isdecimal() and int(part) < len(obj):
-            obj = obj[int(part)]
-        elif isinstance(obj, Mapping):
-            obj = obj.get(part)
-        else:
-            return None
-    return obj
-
-
-def _fields(value: Any, known: set[str], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{type(value).__name__} where a mapping with {', '.join(sorted(known))} would be right")
-    for name in value:
-        if name not in known:
-            raise InputError(f"unknown field {name!r}; there are {', '.join(sorted(known))}")
-    for name in required:
-        if name not in value:
-            raise InputError(f"{name} is missing")
-    return dict(value)
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    try:
-        return parse_seconds(str(value).strip())
-    except ParseError:
-        raise InputError(f"{value!r} where a duration such as 30s or 5m would be right") from None

@@ -1,0 +1,72 @@
+"""Fields of steps in a scenario file: only known ones, of the right type, and a clear line for each mistake."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.config.duration import parse_seconds
+from mooring.errors import InputError, ParseError
+
+MAX_SECONDS = 10.0 * 365 * 24 * 3600
+
+
+def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The fields of a step; an unknown or a missing one is a mistake."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"expected a mapping with {', '.join(sorted(known))}, found {described(value)}")
+    for name in value:
+        if name not in known:
+            raise InputError(f"unknown field {name!r}; there are {', '.join(sorted(known))}")
+    for name in required:
+        if name not in value:
+            raise InputError(f"{name} is missing")
+    return dict(value)
+
+
+def seconds(value: Any) -> float:
+    """A duration: ``30s``, ``5m``, or a number of seconds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    try:
+        found = float(value) if is_number else parse_seconds(str(value).strip())
+    except (ParseError, OverflowError):
+        found = -1.0
+    if not (math.isfinite(found) and 0 <= found <= MAX_SECONDS):
+        raise InputError(f"expected a duration such as 30s or 5m, found {value!r}")
+    return found
+
+
+def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000) -> int:
+    """A count; texts such as ``"3"`` are understood."""
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        raise InputError(f"{name}: expected a whole number from {least} to {most}, found {described(value)}")
+    return number
+
+
+def texts(value: Any, name: str) -> list[str]:
+    """A list of texts; a single text is a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str | int) for each in value):
+        raise InputError(f"{name}: expected a list of texts, found {described(value)}")
+    return [str(each) for each in value]
+
+
+def mapping(value: Any, name: str) -> dict[str, Any]:
+    """A mapping, its keys as texts; nothing stands for an empty one."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{name}: expected a mapping, found {described(value)}")
+    return {str(key): each for key, each in (value or {}).items()}
+
+
+def described(value: Any) -> str:
+    """What was found, for a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return f"a mapping with {', '.join(map(str, value)) or 'no fields'}"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return repr(value)[:60]
