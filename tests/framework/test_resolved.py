@@ -51,6 +51,7 @@ def test_the_authors_object_stays_at_hand(made: Callable[..., Any]) -> None:
     plugin = resolve(mine)
     assert plugin.plugin is mine
     assert (plugin.name, plugin.points) == ("Mine", {"filter", "score"})
+    assert repr(plugin) == "ResolvedPlugin(Mine at filter, score)"
 
 
 def test_two_resolved_plugins_are_two(made: Callable[..., Any]) -> None:

@@ -24,7 +24,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ResolvedPlugin:
     """One plugin of one profile. Its fields are the methods of the table in ``extension_points``.
 
@@ -62,6 +62,9 @@ class ResolvedPlugin:
     after_failure: Callable[[CycleState, PodInfo], Coroutine[Any, Any, None] | None] | None
     facts: Callable[[CycleState, PodInfo, NodeRows], Iterable[str]] | None
     remedies: Callable[[CycleState, PodInfo, NodeRows], Iterable[Change | Remedy]] | None
+
+    def __repr__(self) -> str:
+        return f"ResolvedPlugin({self.name} at {', '.join(sorted(self.points))})"
 
     @property
     def can_sign(self) -> bool:
