@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.controlplane.registry.catalog import by_resource
-from mooring.controlplane.types import apply, patch, schema, strategic
+from mooring.controlplane.types import patch, schema, strategic
 from mooring.controlplane.types.status import StatusError
 
 POD = "core.v1.Pod"
@@ -304,60 +303,3 @@ def test_strategic_merge_patch(original: Any, change: Any, want: Any) -> None:
 def test_a_merge_list_element_without_its_key_is_refused() -> None:
     with pytest.raises(StatusError, match="does not contain declared merge key: name"):
         patch.patched(patch.STRATEGIC, POD, {"spec": {}}, b'{"spec":{"containers":[{"image":"x"}]}}')
-
-
-DEPLOYMENTS = by_resource("deployments.apps")
-
-
-def deployment(**spec: Any) -> dict[str, Any]:
-    return {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"}, "spec": spec}
-
-
-def applied(live: dict[str, Any], intent: dict[str, Any], manager: str, force: bool = False) -> dict[str, Any]:
-    return apply.applied(DEPLOYMENTS, copy.deepcopy(live), copy.deepcopy(intent), manager, force, "", "now")
-
-
-def test_what_a_manager_stops_saying_goes_unless_another_says_it() -> None:
-    first = applied(deployment(), deployment(replicas=3, paused=True), "one")
-    second = applied(first, deployment(paused=True), "two")
-    third = applied(second, deployment(), "one")
-    assert third["spec"] == {"paused": True}
-    owners = {entry["manager"]: entry["fieldsV1"] for entry in third["metadata"]["managedFields"]}
-    assert owners == {"two": {"f:spec": {"f:paused": {}}}, "one": {"f:spec": {}}}
-
-
-def test_a_different_value_conflicts_until_forced() -> None:
-    live = applied(deployment(), deployment(replicas=3), "one")
-    with pytest.raises(StatusError) as refused:
-        applied(live, deployment(replicas=4), "two")
-    assert refused.value.code == 409
-    assert refused.value.details["causes"] == [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.replicas"}
-    ]
-    forced = applied(live, deployment(replicas=4), "two", force=True)
-    assert forced["spec"] == {"replicas": 4}
-    assert [entry["manager"] for entry in forced["metadata"]["managedFields"]] == ["two"]
-
-
-def test_equal_values_are_shared() -> None:
-    live = applied(deployment(), deployment(replicas=3), "one")
-    both = applied(live, deployment(replicas=3), "two")
-    assert [entry["manager"] for entry in both["metadata"]["managedFields"]] == ["one", "two"]
-
-
-def test_a_plain_write_takes_fields_over() -> None:
-    live = applied(deployment(), deployment(replicas=3, paused=True), "one")
-    new = copy.deepcopy(live)
-    new["spec"]["replicas"] = 5
-    apply.track(DEPLOYMENTS, live, new, "kubectl-edit", "", "later")
-    owners = {entry["manager"]: entry["fieldsV1"] for entry in new["metadata"]["managedFields"]}
-    assert owners == {"one": {"f:spec": {"f:paused": {}}}, "kubectl-edit": {"f:spec": {"f:replicas": {}}}}
-
-
-def test_list_items_are_owned_by_key() -> None:
-    intent = deployment(template={"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}]}})
-    fields = apply.entry_for(DEPLOYMENTS, intent, "one", "", "now")["fieldsV1"]
-    containers_owned = fields["f:spec"]["f:template"]["f:spec"]["f:containers"]
-    assert list(containers_owned) == ['k:{"name":"a"}']
-    assert list(containers_owned['k:{"name":"a"}']["f:ports"]) == ['k:{"containerPort":80,"protocol":"TCP"}']
-    assert apply.to_fields(apply.from_fields(fields)) == fields
