@@ -39,6 +39,9 @@ from mooring.controlplane.types.patch import APPLY, JSON, MERGE, patched
 from mooring.engine.build import build
 from mooring.errors import MooringError
 from mooring.extender import wire
+from mooring.extender.handlers import serve_object
+from mooring.extender.sdk import Node as ExtenderNode
+from mooring.http1 import BadMessage, MessageReader, inflate
 from mooring.state.cluster import Cluster
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -368,6 +371,55 @@ EXTENDER_KEYS = (
     "NumPDBViolations",
 )
 
+
+def _keep_all(pod: Pod, nodes: list[ExtenderNode]) -> list[ExtenderNode]:
+    return nodes
+
+
+_SERVED = serve_object(type("Module", (), {"filter": staticmethod(_keep_all)})(), "fuzz").verbs["filter"]
+
+
+def extender_request(data: bytes) -> object:
+    return _SERVED(data)
+
+
+# ---- HTTP --------------------------------------------------------------------------------------------------------
+
+
+def http1(data: bytes) -> object:
+    """Requests and answers; wherever the bytes are cut, the same messages come out, or none."""
+    for reads_answers in (False, True):
+        whole = _messages([data], reads_answers=reads_answers)
+        half = len(data) // 2
+        assert whole == _messages([data[:half], data[half:]], reads_answers=reads_answers), "cut in two"
+        single = [data[i : i + 1] for i in range(len(data))]
+        assert whole == _messages(single, reads_answers=reads_answers), "byte by byte"
+    return inflate(data, "gzip", 1000)
+
+
+def _messages(pieces: list[bytes], *, reads_answers: bool) -> tuple[list[object], bool]:
+    reader = MessageReader(reads_answers=reads_answers, max_body_bytes=50, most=5)
+    is_bad = False
+    try:
+        for piece in pieces:
+            if piece:
+                reader.feed(piece)
+    except BadMessage:
+        is_bad = True
+    found = [
+        (message.method, message.target, message.status, message.headers, bytes(message.body), message.keeps_alive)
+        for message in reader.complete
+    ]
+    return [*found], is_bad
+
+
+HTTP_PARTS = (
+    "GET / HTTP/1.1\r\n", "POST /filter HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 204 No Content\r\n", "\r\n",
+    "Content-Length: 5\r\n", "Content-Length: 51\r\n", "Transfer-Encoding: chunked\r\n", "Connection: close\r\n",
+    "Expect: 100-continue\r\n", "HTTP/1.0", "Upgrade: h2c\r\n", "5\r\nhello\r\n", "0\r\n\r\n", "hello",
+    "A: b\r\n", " ", ":",
+)  # fmt: skip
+
 QUANTITY_PARTS = ("1", ".", "e", "E", "-", "+", "Ki", "Mi", "m", "n", "u", "k", "99999999")
 SELECTOR_PARTS = (
     "app",
@@ -424,6 +476,10 @@ TARGETS: dict[str, Target] = {
         Target("merge-patch", _patch_target(MERGE), _json(*PATCH_KEYS).map(_encoded)),
         Target("strategic-patch", _patch_target(STRATEGIC), _json(*PATCH_KEYS).map(_encoded)),
         Target("apply-patch", apply_patch, _apply_patches()),
+        Target("http1", http1, _utf8(_words(*HTTP_PARTS)), (BadMessage,)),
+        Target(
+            "extender-request", extender_request, _json("Pod", *EXTENDER_KEYS).map(_encoded) | st.binary(max_size=60)
+        ),
         Target("extender", extender_answer, _json(*EXTENDER_KEYS).map(_encoded) | st.binary(max_size=60)),
     )
 }
