@@ -13,7 +13,8 @@
 Objects are ordinary API objects: what a builder has no parameter for is
 written as on the wire, in camelCase, through ``spec``, ``metadata`` and
 ``status``. A :class:`Scheduler` keeps its cluster, so that pods can come one
-after another; :func:`filter_statuses` and :func:`scores` ask one plugin alone.
+after another; :func:`filter_statuses`, :func:`scores`, :func:`facts` and
+:func:`remedies` ask one plugin alone.
 A method of an SDK plugin takes a pod and a :func:`make_node_view`.
 """
 
@@ -38,7 +39,8 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.node_view import NodeView, NodeViews
 from mooring.framework.registry import Registry
-from mooring.framework.resolved import resolve
+from mooring.framework.remedies import Change
+from mooring.framework.resolved import ResolvedPlugin, resolve
 from mooring.framework.runtime import Profile
 from mooring.framework.status import SUCCESS, Status
 from mooring.plugins.in_tree import in_tree_registry
@@ -52,6 +54,7 @@ __all__ = [
     "Scheduler",
     "bound",
     "decide",
+    "facts",
     "filter_statuses",
     "make_cluster",
     "make_handle",
@@ -59,6 +62,7 @@ __all__ = [
     "make_node_view",
     "make_object",
     "make_pod",
+    "remedies",
     "scores",
 ]
 
@@ -283,12 +287,36 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
     A PreFilter that refuses the pod refuses it on every node; one that skips lets all nodes pass; one that
     narrows the search leaves the other nodes with ``node(s) didn't satisfy plugin(s) [name]``, as in a cycle.
     """
-    info, nodes, state = cluster.info(pod), cluster.nodes(), CycleState()
+    return _judged(resolve(plugin), CycleState(), cluster, pod)
+
+
+def facts(plugin: Any, cluster: Cluster, pod: Pod) -> list[str]:
+    """What a plugin says that the cluster has, where it refuses the pod."""
+    asked, state = resolve(plugin), CycleState()
+    refused = _refused(asked, state, cluster, pod)
+    return [] if asked.facts is None else list(asked.facts(state, cluster.info(pod), refused))
+
+
+def remedies(plugin: Any, cluster: Cluster, pod: Pod) -> list[str]:
+    """The changes that a plugin offers for the nodes that it refuses. Whether one helps, only a decision can say."""
+    asked, state = resolve(plugin), CycleState()
+    refused = _refused(asked, state, cluster, pod)
+    offered = [] if asked.remedies is None else list(asked.remedies(state, cluster.info(pod), refused))
+    changes = [(each,) if isinstance(each, Change) else each for each in offered]
+    return list(dict.fromkeys(" and ".join(str(change) for change in remedy) for remedy in changes if remedy))
+
+
+def _refused(plugin: ResolvedPlugin, state: CycleState, cluster: Cluster, pod: Pod) -> NodeRows:
+    statuses = _judged(plugin, state, cluster, pod)
+    return _named(cluster.nodes(), (name for name, status in statuses.items() if not status.is_success))
+
+
+def _judged(plugin: ResolvedPlugin, state: CycleState, cluster: Cluster, pod: Pod) -> dict[str, Status]:
+    info, nodes = cluster.info(pod), cluster.nodes()
     names = [node.name for node in nodes.infos]
     allowed: frozenset[str] | None = None
-    asked = resolve(plugin)
-    if "preFilter" in asked.points:
-        answer = asked.pre_filter(state, info, nodes)
+    if "preFilter" in plugin.points:
+        answer = plugin.pre_filter(state, info, nodes)
         if isinstance(answer, PreFilterResult):
             allowed = answer.node_names
         elif answer.is_skip:
@@ -296,12 +324,12 @@ def filter_statuses(plugin: Any, cluster: Cluster, pod: Pod) -> dict[str, Status
         elif not answer.is_success:
             return dict.fromkeys(names, answer)
     found = dict.fromkeys(names, SUCCESS)
-    if "filter" in asked.points:
-        verdict = asked.filter(state, info, nodes)
+    if "filter" in plugin.points:
+        verdict = plugin.filter(state, info, nodes)
         if verdict is not None:
             found = {name: verdict.status_of(int(number)) for name, number in zip(names, verdict.ids, strict=True)}
     if allowed is not None:
-        outside = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{asked.name}]")
+        outside = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
         found = {name: status if name in allowed else outside for name, status in found.items()}
     return found
 

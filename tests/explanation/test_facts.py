@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mooring.api.core import Pod
-from mooring.api.wording import label_fact
 from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.explanation.why import explain_pod
@@ -57,23 +56,6 @@ DISKS = [make_node(f"n{i}", labels={"disk": "ssd" if i < 4 else "hdd"}) for i in
 )
 def test_labels_of_nodes(spec: dict[str, Any], want: list[str]) -> None:
     assert facts_about(make_pod("web", spec=spec), *DISKS) == want
-
-
-@pytest.mark.parametrize(
-    ("labels", "want"),
-    [
-        pytest.param([{"a": "x"}], "a is x on 1 node", id="one node"),
-        pytest.param([{"a": "x"}, {"b": ""}], "a is x on 1 node; 1 node without it", id="some lack it"),
-        pytest.param([{"a": ""}, {"a": ""}], "a is empty on 2 nodes", id="an empty value"),
-        pytest.param(
-            [{"a": str(i)} for i in range(7)],
-            "a is 0 on 1 node, 1 on 1, 2 on 1, 3 on 1, and 3 other values",
-            id="many values",
-        ),
-    ],
-)
-def test_how_a_label_is_told(labels: list[dict[str, str]], want: str) -> None:
-    assert label_fact("a", labels) == want
 
 
 def test_an_affinity_to_pods_that_are_not_there() -> None:
