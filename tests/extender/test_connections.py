@@ -16,7 +16,7 @@ from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import serve_object
 from mooring.extender.http_io import Bounds, Response
 from mooring.extender.server import ExtenderServer
-from mooring.extender.tls import server_context
+from mooring.extender.tls_contexts import server_context
 from mooring.http1 import Message
 
 

@@ -19,7 +19,7 @@ from scripted_server import make_certificate
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Binding, Extender, Filtered, Node, Pod, Victims, refuse
 from mooring.extender.server import ExtenderServer, Limits, timeout_for
-from mooring.extender.tls import server_context
+from mooring.extender.tls_contexts import server_context
 from mooring.extender.traffic import args_body, make_node, make_pod, preemption_body
 
 NODES = [make_node(i) for i in range(4)]

@@ -139,7 +139,7 @@ def serve(
       mooring extender serve --plugin my_plugin.py --kubeconfig ~/.kube/config
     """
     from mooring.extender.server import ExtenderServer, Limits, timeout_for
-    from mooring.extender.tls import server_context
+    from mooring.extender.tls_contexts import server_context
     from mooring.observe import logs
 
     is_watched = bool(watch or kubeconfig or context)
@@ -296,7 +296,7 @@ def check(
     from mooring.config.types import Extender, ExtenderTLSConfig
     from mooring.extender.conformance import Kit, Plan
     from mooring.extender.http_client import HttpClient
-    from mooring.extender.tls import tls_context
+    from mooring.extender.tls_contexts import tls_context
 
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r}: http://… or https://… would be right")

@@ -25,7 +25,7 @@ from mooring.extender.http_client import HttpClient, NoAnswer
 from mooring.extender.objects import ObjectSource, StructSource
 from mooring.extender.payload import Payload
 from mooring.extender.serialized_nodes import SerializedNodes, as_go_writes
-from mooring.extender.tls import tls_context
+from mooring.extender.tls_contexts import tls_context
 from mooring.framework.extender import (
     AnsweredNode,
     ExtenderError,

@@ -40,9 +40,7 @@ class Connection:
     def __init__(self, sock: socket.socket, memory: BodyMemory) -> None:
         self.sock = sock
         self.share = memory.share(self.cut)
-        self.waits_since: float | None = (
-            time.monotonic()
-        )  # since when it waits for its client; None while a request is carried out
+        self.waits_since: float | None = time.monotonic()  # for its client; None while a request is carried out
         self._lock = threading.Lock()
         self._is_open = True
         self._is_answered_late = threading.Event()

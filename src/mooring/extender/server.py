@@ -29,8 +29,8 @@ from mooring.extender.calls import Answerer, Facts, HandlerError
 from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import Served
 from mooring.extender.http_io import Bounds, Refused, Response, body_of, path_of
-from mooring.extender.metrics import ServerMetrics, VerbMetrics
 from mooring.extender.requests import BadRequest, Body, WrongForm
+from mooring.extender.server_metrics import ServerMetrics, VerbMetrics
 from mooring.extender.workers import TooLate, Workers
 from mooring.http1 import Message
 from mooring.metrics import CONTENT_TYPE

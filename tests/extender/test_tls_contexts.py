@@ -10,7 +10,7 @@ import pytest
 
 from mooring.config.types import Extender, ExtenderTLSConfig
 from mooring.errors import ConfigError, UsageError
-from mooring.extender.tls import server_context, tls_context
+from mooring.extender.tls_contexts import server_context, tls_context
 from mooring.tls import self_signed
 
 ONE, OTHER = self_signed("localhost"), self_signed("localhost")

@@ -7,7 +7,7 @@ import threading
 from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.extender.calls import Facts
-from mooring.extender.metrics import ServerMetrics, VerbMetrics
+from mooring.extender.server_metrics import ServerMetrics, VerbMetrics
 
 
 def samples(metrics: ServerMetrics, in_flight: int = 0, hung: int = 0) -> dict[tuple[str, ...], float]:
