@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
-import stat
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,10 +11,8 @@ from typing import Any
 import pytest
 
 from mooring.api import yaml
-from mooring.client.credentials import ExecCredentials, TokenFileCredentials
 from mooring.client.kubeconfig import find_config, in_cluster_config, load_kubeconfig, scheduler_config
 from mooring.client.kubeconfig_file import MAX_FILE_BYTES
-from mooring.clock import VirtualClock
 from mooring.errors import InputError, UsageError
 
 CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 1500))
@@ -245,24 +240,6 @@ def test_a_bad_proxy_in_the_environment_is_one_clear_line(tmp_path, proxy, words
         assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        pytest.param(b"", "empty", id="empty"),
-        pytest.param(b"a\nb", "more than one line", id="two lines"),
-        pytest.param(b"\xff", "can't decode", id="no text"),
-    ],
-)
-def test_a_bad_token_file_is_one_clear_line_or_keeps_the_old_token(tmp_path, content, words):
-    file = tmp_path / "token"
-    file.write_bytes(content)
-    with pytest.raises(InputError, match=words):
-        TokenFileCredentials(str(file)).read()
-    credentials = TokenFileCredentials(str(file), fallback="old")
-    credentials.read()
-    assert credentials.authorization == "Bearer old"
-
-
 def test_missing_files_are_named(tmp_path):
     with pytest.raises(UsageError, match=r"kubeconfig .*absent: No such file"):
         load_kubeconfig([str(tmp_path / "absent")], environ={})
@@ -283,113 +260,3 @@ def test_in_cluster_configuration(tmp_path, authority):
     assert config.namespace == "kube-system"
     with pytest.raises(UsageError, match="KUBERNETES_SERVICE_HOST"):
         in_cluster_config(environ={}, service_account=str(tmp_path))
-
-
-async def test_a_token_file_is_read_again_after_a_minute_and_after_a_401(tmp_path):
-    clock = VirtualClock()
-    file = tmp_path / "token"
-    file.write_text("one")
-    credentials = TokenFileCredentials(str(file), clock=clock)
-    await credentials.refresh()
-    assert credentials.authorization == "Bearer one"
-    file.write_text("two")
-    assert credentials.is_fresh()
-    clock.advance(61)
-    assert not credentials.is_fresh()
-    await credentials.refresh()
-    assert credentials.authorization == "Bearer two"
-    file.write_text("three")
-    assert credentials.invalidate()
-    await credentials.refresh()
-    assert credentials.authorization == "Bearer three"
-    file.unlink()
-    credentials.invalidate()
-    await credentials.refresh()
-    assert credentials.authorization == "Bearer three", "a file that is gone for a moment keeps the old token"
-
-
-PLUGIN = """#!{python}
-import json, os, pathlib
-runs = pathlib.Path({count!r})
-runs.write_text(runs.read_text() + "x" if runs.exists() else "x")
-pathlib.Path({seen!r}).write_text(os.environ["KUBERNETES_EXEC_INFO"])
-print(json.dumps({answer}))
-"""
-
-
-def exec_config(folder: Path, answer: dict[str, Any], **section: Any) -> ExecCredentials:
-    program = folder / "plugin"
-    program.write_text(
-        PLUGIN.format(python=sys.executable, count=str(folder / "runs"), seen=str(folder / "seen"), answer=answer)
-    )
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    user = {
-        "exec": {
-            "command": "./plugin",
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "interactiveMode": "Never",
-            "provideClusterInfo": True,
-            "env": [{"name": "FLAVOUR", "value": "sweet"}],
-            **section,
-        }
-    }
-    config = load_kubeconfig([write(folder, kubeconfig(user=user))], environ={"PATH": os.environ["PATH"]})
-    assert isinstance(config.credentials, ExecCredentials)
-    return config.credentials
-
-
-def credential(status: dict[str, Any], version: str = "v1") -> dict[str, Any]:
-    return {"apiVersion": f"client.authentication.k8s.io/{version}", "kind": "ExecCredential", "status": status}
-
-
-async def test_an_exec_plugin_is_run_once_and_again_after_a_401(tmp_path):
-    credentials = exec_config(tmp_path, credential({"token": "fresh"}))
-    assert not credentials.is_fresh()
-    await credentials.refresh()
-    await credentials.refresh()
-    assert credentials.authorization == "Bearer fresh"
-    assert (tmp_path / "runs").read_text() == "x"
-    info = json.loads((tmp_path / "seen").read_text())
-    assert info["kind"] == "ExecCredential"
-    assert info["spec"] == {"interactive": False, "cluster": {"server": "https://api.example:6443"}}
-    assert credentials.invalidate()
-    await credentials.refresh()
-    assert (tmp_path / "runs").read_text() == "xx"
-
-
-async def test_an_expired_exec_credential_is_not_fresh(tmp_path):
-    credentials = exec_config(tmp_path, credential({"token": "old", "expirationTimestamp": "2001-01-01T00:00:00Z"}))
-    await credentials.refresh()
-    assert not credentials.is_fresh()
-
-
-async def test_an_exec_plugin_can_give_a_client_certificate(tmp_path, authority):
-    client = authority.issue("exec-client")
-    status = {"clientCertificateData": client.certificate.decode(), "clientKeyData": client.key.decode()}
-    credentials = exec_config(tmp_path, credential(status))
-    await credentials.refresh()
-    assert credentials.certificate is not None
-    assert credentials.certificate.certificate == client.certificate
-    assert "PRIVATE" not in repr(credentials.certificate)
-
-
-@pytest.mark.parametrize(
-    ("answer", "section", "words"),
-    [
-        pytest.param(credential({"token": "x"}, "v1beta1"), {}, "the kubeconfig asks for", id="another version"),
-        pytest.param(credential({}), {}, "neither a token nor a client certificate", id="nothing in it"),
-        pytest.param(credential({"clientCertificateData": "x"}), {}, "only one of", id="certificate without key"),
-        pytest.param(credential({"token": "x", "expirationTimestamp": "soon"}), {}, "not an RFC 3339", id="bad expiry"),
-        pytest.param([], {}, "is not an ExecCredential", id="not an object"),
-        pytest.param({}, {"command": "no-such-program-here", "installHint": "get it"}, "; get it", id="not installed"),
-        pytest.param({}, {"command": "false"}, "failed with status 1", id="a failing program"),
-        pytest.param(credential({"token": "a\nb"}), {}, "a token of more than one line", id="a token of two lines"),
-        pytest.param({}, {"env": [{"name": "A", "value": "\0"}]}, "cannot run", id="what no environment can hold"),
-    ],
-)
-async def test_a_bad_exec_plugin_gets_one_clear_line(tmp_path, answer, section, words):
-    credentials = exec_config(tmp_path, answer, **section)
-    with pytest.raises(InputError) as caught:
-        await credentials.refresh()
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)

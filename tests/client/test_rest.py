@@ -24,14 +24,10 @@ from mooring.client.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    resource_of,
-    verb_of,
 )
 from mooring.client.kubeconfig import ClientConfig
-from mooring.client.limiter import RateLimiter
 from mooring.client.rest import RestClient, user_agent, with_query
 from mooring.client.tls_settings import TlsSettings
-from mooring.clock import VirtualClock
 from mooring.errors import ApiError
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -192,23 +188,6 @@ async def test_forbidden_keeps_a_text_that_says_it_all(serve):
         with pytest.raises(Forbidden) as caught:
             await client.get("/api/v1/nodes")
     assert str(caught.value) == text
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "verb", "resource"),
-    [
-        pytest.param("GET", "/api/v1/pods?watch=true", "watch", "pods", id="watch everywhere"),
-        pytest.param("GET", PODS, "list", "pods", id="list in a namespace"),
-        pytest.param("GET", PODS + "/a", "get", "pods", id="one by name"),
-        pytest.param("GET", "/api/v1/namespaces/x", "get", "namespaces", id="a namespace itself"),
-        pytest.param("GET", "/api/v1/namespaces", "list", "namespaces", id="all namespaces"),
-        pytest.param("PATCH", PODS + "/a/status", "patch", "pods/status", id="a subresource"),
-        pytest.param("GET", "/version", "get", "/version", id="no resource"),
-        pytest.param("DELETE", "/apis/a.b/v1/things/x", "delete", "things.a.b", id="of a group"),
-    ],
-)
-def test_verb_and_resource_of_a_request(method, path, verb, resource):
-    assert (verb_of(method, path), resource_of(path)) == (verb, resource)
 
 
 async def test_a_401_reads_the_token_again_once(serve, tmp_path):
@@ -478,21 +457,6 @@ async def test_a_401_runs_the_exec_plugin_again(serve, tmp_path):
         await client.create(PODS, b"{}")
         await client.get(PODS)
     assert seen == ["Bearer run1", "Bearer run2", "Bearer run2"]
-
-
-def test_the_limiter_lets_a_burst_through_and_then_paces():
-    clock = VirtualClock()
-    limiter = RateLimiter(10, 3, clock=clock)
-    assert [limiter.reserve() for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
-    clock.advance(0.3)
-    assert limiter.reserve() == pytest.approx(0.0, abs=1e-9)
-    clock.advance(100)
-    assert [limiter.reserve() for _ in range(4)] == pytest.approx([0, 0, 0, 0.1])
-
-
-def test_a_lifted_limiter_never_waits():
-    limiter = RateLimiter(-1, 0, clock=VirtualClock())
-    assert {limiter.reserve() for _ in range(1000)} == {0.0}
 
 
 async def test_siblings_share_connections_but_not_the_limit(serve):

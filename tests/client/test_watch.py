@@ -610,31 +610,6 @@ async def test_chaos_ends_in_the_truth(watching, fake_api, eventually, caplog, s
     assert "a handler failed" not in caplog.text
 
 
-async def test_a_handler_that_fails_costs_only_its_event(watching, fake_api, eventually, caplog):
-    it = await watching()
-
-    def fail(item: Thing) -> None:
-        raise RuntimeError("handler broke")
-
-    it.informer.add_handler(on_add=fail)
-    fake_api.put("a")
-    fake_api.put("b")
-    await eventually(it.is_current)
-    assert caplog.text.count("a handler failed on default/") == 2
-
-
-async def test_a_late_handler_hears_what_is_there(watching, fake_api):
-    fake_api.put("a", size=1)
-    it = await watching()
-    await it.informer.wait_synced()
-    heard = []
-    it.informer.add_handler(on_add=lambda item: heard.append(item.metadata.name))
-    assert heard == ["a"]
-    assert it.informer.get("default/a").size == 1
-    assert it.informer.get("default/b") is None
-    assert len(it.informer) == 1
-
-
 async def test_a_set_waits_for_all(serve, fake_api, eventually):
     fake_api.put("a")
     other = type(fake_api)()
