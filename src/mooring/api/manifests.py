@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class Manifests:
-    """What was found: objects with their defaults, and how many of which kinds nobody needs."""
+    """The objects of files, with their defaults, and a count of the kinds that scheduling does not read."""
 
     objects: list[Object] = field(default_factory=list)
     places: list[str] = field(default_factory=list)  # the file and document of each object

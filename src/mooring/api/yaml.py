@@ -110,7 +110,7 @@ def _integer(text: str) -> int | float:
         value = int(bare[1:], 8)
     else:
         value = int(bare)
-    # Go reads what does not fit 64 bits as a float, and so does everybody behind it.
+    # Go reads a number that does not fit 64 bits as a float.
     return sign * value if value < 2**64 else float(sign * value)
 
 

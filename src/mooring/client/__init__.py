@@ -1,1 +1,1 @@
-"""Talking to an API server: configuration, REST, watches, informers."""
+"""Communication with an API server: configuration, requests, watches, informers. It knows nothing of scheduling."""

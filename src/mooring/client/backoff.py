@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Backoff: how long a client waits before it tries again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from mooring.clock import Clock
 
 
 class Backoff:
-    """Pauses that double, with as much again by chance; a long quiet time starts them anew."""
+    """Gives pauses that double each time, plus a random part of up to the same length.
+
+    After ``reset_s`` without a pause the first pause is used again.
+    """
 
     def __init__(
         self, first_s: float = 0.8, limit_s: float = 30.0, reset_s: float = 120.0, *, clock: Clock, rng: random.Random
@@ -27,7 +30,7 @@ class Backoff:
         return pause_s * (1 + self._rng.random())
 
     def soon(self) -> float:
-        """The first pause again: for what costs nobody anything."""
+        """Return a first pause, and do not double the next one: for tries that put no load on the server."""
         return self._first_s * (1 + self._rng.random())
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""Who we say we are: tokens, token files that rotate, basic auth, exec credential plugins, client certificates.
+"""The client's identity: tokens, token files that rotate, basic auth, exec credential plugins, client certificates.
 
 A ``Credentials`` object is asked before every request. While it is fresh the answer is a plain attribute; only a token
 file past its minute or an expired exec credential costs anything. After a 401 the caller calls ``invalidate`` and asks
@@ -25,7 +25,7 @@ from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
 
 TOKEN_FILE_PERIOD_S = 60.0
-"""How long a token file's content is believed, as in client-go."""
+"""A token file is read again after this time, as in client-go."""
 
 EXEC_TIMEOUT_S = 60.0
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -40,7 +40,7 @@ class ClientCertificate:
 
 
 class Credentials(Protocol):
-    """What a request needs to know about identity."""
+    """The identity of a client, as a request needs it."""
 
     def is_fresh(self) -> bool:
         """Say whether ``authorization`` and ``certificate`` can be used as they are."""
@@ -51,7 +51,7 @@ class Credentials(Protocol):
         ...
 
     def invalidate(self) -> bool:
-        """Forget what the server refused; false when asking again cannot give anything new."""
+        """Forget the credentials that the server refused. Return false if ``refresh`` gives the same again."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Credentials(Protocol):
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """A client certificate that came from a plugin; those from files belong to the TLS settings."""
+        """The client certificate from a plugin. Certificates from files are part of the TLS settings."""
         ...
 
 
@@ -102,7 +102,7 @@ def has_control_characters(text: str) -> bool:
 
 
 class TokenFileCredentials:
-    """A token in a file that somebody else rewrites: believed for a minute, read anew after a 401."""
+    """A token in a file that another process rewrites. It is read again after a minute and after a 401."""
 
     certificate: ClientCertificate | None = None
 
@@ -123,7 +123,7 @@ class TokenFileCredentials:
         self.read()
 
     def read(self) -> None:
-        """Read the file; a file that vanished for a moment leaves the old token in force."""
+        """Read the file. If it cannot be used now, the old token stays in use."""
         try:
             token = Path(self._path).read_text(encoding="utf-8").strip()
             problem = "empty; it should hold a bearer token" if not token else ""
@@ -168,7 +168,7 @@ class ExecPlugin:
 
 
 class ExecCredentials:
-    """Credentials from a helper program: run once, kept until they expire or the server refuses them."""
+    """Credentials from a helper program. They are kept until they expire or the server refuses them."""
 
     def __init__(
         self, plugin: ExecPlugin, *, where: str, environ: Mapping[str, str] | None = None, clock: Clock | None = None

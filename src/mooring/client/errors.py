@@ -1,4 +1,4 @@
-"""Refusals of an API server by status code, and the ways of not reaching it.
+"""Exceptions for answers that are no success, by status code, and for requests without an answer.
 
 ApiError
 ├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405, NotAcceptable 406
@@ -7,7 +7,7 @@ ApiError
 │   └── VersionTooLarge   504: the server has not seen this resourceVersion yet
 └── ConnectionFailed      no answer at all; ``was_sent`` says whether the server may have seen the request
     ├── RequestTimeout    no answer in time
-    └── Unreachable       nobody listens there, or there is no way there; nothing was sent
+    └── Unreachable       the connection was refused, or there is no route or no such host; nothing was sent
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NotAcceptable(ApiError):
 
 
 class Conflict(ApiError):
-    """409: somebody else was faster."""
+    """409: the object has changed meanwhile, or the request contradicts its state."""
 
 
 class AlreadyExists(Conflict):
@@ -62,7 +62,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: come back after ``retry_after_s``."""
+    """429: the server asks to wait for ``retry_after_s``."""
 
 
 class ServerError(ApiError):
@@ -74,10 +74,10 @@ class VersionTooLarge(ServerError):
 
 
 class ConnectionFailed(ApiError):
-    """No answer: nobody listens, the connection broke, or the certificate is wrong.
+    """No answer: no connection came about, it broke, or the server's certificate is wrong.
 
     ``was_sent`` is false only if no byte of the request was written: then the server cannot have acted on it. If it is
-    true, the server may have carried the request out. Whoever repeats a write, or gives it up, decides by this.
+    true, the server may have carried the request out. Code that repeats a write, or gives it up, decides by this.
     """
 
     def __init__(self, message: str, *, was_sent: bool) -> None:
@@ -90,7 +90,7 @@ class RequestTimeout(ConnectionFailed):
 
 
 class Unreachable(ConnectionFailed):
-    """Nobody listens there, or there is no way there: trying again soon costs nobody anything."""
+    """The connection was refused, or there is no route or no such host. Another try puts no load on a server."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, was_sent=False)
@@ -126,7 +126,7 @@ class _Status(msgspec.Struct):
 
     @property
     def causes(self) -> list[str]:
-        """Why, in words for programs."""
+        """The machine-readable reasons in the details."""
         return [cause.reason for cause in (self.details and self.details.causes) or ()]
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger("mooring.client.informer")
 T = TypeVar("T", bound=ApiObject)
 
 SLICE_S = 0.008
-"""How long an informer works before it lets others have a turn."""
+"""An informer works for this long before it lets other tasks run."""
 TOMBSTONES = 4096
 PODS_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """The scheduler has no interest in pods that have ended."""
@@ -255,7 +255,7 @@ class InformerSet:
 
 @contextlib.contextmanager
 def frozen_gc() -> Iterator[None]:
-    """Rest the garbage collector, then freeze what has come to life."""
+    """Disable the garbage collector, then freeze the objects that were created meanwhile."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -267,7 +267,7 @@ def frozen_gc() -> Iterator[None]:
 
 
 class _Slices:
-    """Says when it is time to give way; looks at the clock only now and then."""
+    """Says when it is time to let other tasks run. It looks at the clock for every sixteenth object only."""
 
     __slots__ = ("_count", "_until")
 

@@ -100,7 +100,7 @@ def scheduler_config(
 def in_cluster_config(
     *, environ: Mapping[str, str] | None = None, service_account: str = SERVICE_ACCOUNT
 ) -> ClientConfig:
-    """Read what every pod finds: the API server's address in the environment, token and CA in files."""
+    """Read the configuration of a pod: the server's address from the environment, token and CA from files."""
     environ = os.environ if environ is None else environ
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
@@ -220,7 +220,7 @@ def _proxy(cluster: Cluster, where: str, server: str, environ: Mapping[str, str]
 
 
 def _parts_of(url: str) -> SplitResult | None:
-    """The parts of a URL that requests can be sent to; None if it is none."""
+    """Split a URL; None if requests cannot be sent to it."""
     try:
         parts = urlsplit(url)
         _ = parts.port

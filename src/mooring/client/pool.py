@@ -21,7 +21,7 @@ from mooring.http1 import BadMessage, Message, MessageReader
 
 MAX_ANSWER_BYTES = 64 << 20
 IDLE_S = 60.0
-"""An idle connection older than this is not trusted any more; API servers close theirs after a few minutes."""
+"""A connection that was idle for longer is not used again: API servers close idle connections after a few minutes."""
 
 
 class Answer(NamedTuple):
@@ -84,7 +84,7 @@ class _Connection(asyncio.Protocol):
             self.keep_alive = False
         answer, self._answer = self._answer, None
         if answer is None:
-            # An answer nobody asked for: the connection is out of step.
+            # An answer without a request: the next answer might be taken for that of another request.
             self.close()
         elif not answer.done():
             answer.set_result(Answer(message.status, message.headers, bytes(message.body)))

@@ -1,4 +1,4 @@
-"""REST with an API server: ordinary requests, hot writes and streams, with client-go's manners.
+"""Requests to an API server: reads, writes and streams, with the retries of client-go.
 
 - Reads and streams go through aiohttp; writes go through the pool, unless a proxy stands in between.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
@@ -42,7 +42,7 @@ _READS = frozenset(("GET", "HEAD"))
 
 
 class RequestObserver(Protocol):
-    """Who wants to know about requests, for metrics: the host, the method, the code, how long it took."""
+    """Called after every request, for metrics: the host, the method, the code, how long it took."""
 
     def __call__(self, host: str, method: str, code: str, duration_s: float) -> None: ...
 
@@ -385,7 +385,7 @@ class RestClient:
 
 
 def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    """Let the kernel notice a dead peer within a minute: a silent watch looks like an idle one."""
+    """Let the kernel find a dead peer within a minute: it looks like a watch without events."""
     connection = response.connection
     transport = connection.transport if connection is not None else None
     sock: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None

@@ -1,8 +1,7 @@
 """Pods of one template share what they have in common, which takes little more than half the memory.
 
 Ten thousand pods of a Deployment carry ten thousand equal lists of containers. After a pod is decoded its equal parts
-are replaced by those seen before. What comes from an informer is read-only by agreement, so nobody can tell the
-difference.
+are replaced by those seen before. Objects from an informer are never changed, so sharing parts is safe.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ import msgspec
 from mooring.api.core import Pod
 
 LIMIT = 50_000
-"""So many distinct parts are remembered; then the memory starts anew, which costs nothing but some sharing."""
+"""At most this many distinct parts are remembered. Then all are forgotten, and pods that come later share anew."""
 LIMIT_BYTES = 16 << 20
-"""So long may they be, encoded; decoded they take several times as much, and most are of pods that are long gone."""
+"""The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
 
 
 class PodSharing:
@@ -53,7 +52,7 @@ class PodSharing:
                 spec.overhead,
             )
         )
-        # A part of its own: a StatefulSet gives each pod a label with its name.
+        # Apart from the spec, because a StatefulSet gives each pod a label with its name.
         meta = pod.metadata
         meta.labels, meta.owner_references = self._shared((meta.labels, meta.owner_references))
 

@@ -14,8 +14,8 @@ middle of an object: what is incomplete was never counted.
 | before the next try | client-go | here |
 |---|---|---|
 | after a failure | 0.8 s, doubled each time, to 30 s; up to as much again by chance | the same |
-| nobody listens | the same | 0.8 to 1.6 s each time: a server that is being restarted is found soon |
-| 410 | the same | none, if the last one is half a minute ago |
+| connection refused | the same | 0.8 to 1.6 s each time: a server that is being restarted is found soon |
+| 410 | the same | no pause, if the last 410 was more than 30 s ago |
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ PAGE_SIZE = 500
 MIN_WATCH_S = 300
 """A watch asks to be ended after 5 to 10 minutes, so that servers behind a load balancer share the load."""
 INITIAL_SILENCE_S = 30.0
-"""A streaming list that is silent for so long is one the server does not understand."""
+"""After this time without a byte of a streaming list, the client lists in pages: the server does not support it."""
 NOT_SERVED_RECHECK_S = 300.0
 RELIST_QUIET_S = 30.0
 """A 410 that comes this long after the last one is followed by a new list at once."""
@@ -68,7 +68,7 @@ T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
 
 class Sink(Protocol[T_contra]):
-    """Who keeps the copy. Both calls may give way to others while they work."""
+    """The receiver of objects and events; the informer is one. Both calls may let other tasks run."""
 
     async def replace(self, objects: Sequence[T_contra], resource_version: str) -> None:
         """Take ``objects`` as all there is at ``resource_version``."""
@@ -80,7 +80,7 @@ class Sink(Protocol[T_contra]):
 
 
 class _StreamingRefused(Exception):
-    """This server does not do streaming lists."""
+    """The server does not support streaming lists."""
 
 
 class Reflector(Generic[T]):
@@ -144,7 +144,7 @@ class Reflector(Generic[T]):
         return self._backoff.next()
 
     def _after_gone(self) -> float:
-        """Pause only if the server says it again and again: usually it has lost its history in a restart."""
+        """Return the pause after a 410: none after the first one, for then the server has usually been restarted."""
         now = self._clock.monotonic()
         is_first = now - self._gone_at > RELIST_QUIET_S
         self._gone_at = now
@@ -154,7 +154,7 @@ class Reflector(Generic[T]):
         return 0.0
 
     def _complain(self, level: int, text: str) -> None:
-        """Log a failure; the same one again and again is worth one line."""
+        """Log a failure; the same failure again goes to the debug log only."""
         log.log(logging.DEBUG if text == self._complaint else level, "%s: %s", self.kind.name, text)
         self._complaint = text
 
@@ -210,7 +210,7 @@ class Reflector(Generic[T]):
                 raise ConnectionFailed("the stream ended before all objects had come", was_sent=True)
 
     def _read_initial(self, lines: Sequence[bytes], initial: dict[tuple[str, str], T]) -> int:
-        """Collect initial events; the number is that of the lines read once the end mark has come, else 0."""
+        """Collect initial events. Return how many lines were read up to the end mark, or 0 if it has not come yet."""
         for number, line in enumerate(lines, 1):
             type_, item, mark = self._events.read(line)
             if mark is not None:
@@ -351,7 +351,7 @@ class Reflector(Generic[T]):
             self.last_version = version
         if trouble is not None:
             raise trouble
-        # The next chunk may be here already, and then reading it gives nobody else a turn.
+        # If the next chunk is here already, reading it does not let other tasks run.
         await asyncio.sleep(0)
 
 
