@@ -13,7 +13,7 @@ docs/architecture/kept.md lists everything that is kept.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, ValuesView
+from collections.abc import Hashable, Sized, ValuesView
 from typing import Generic, TypeVar
 
 from mooring.state.change_log import EVERYTHING, ChangeLog
@@ -31,19 +31,29 @@ class Derived:
         self._cursors = tuple(log.cursor() for log in logs)
         self._token: Hashable = None
 
-    def changes(self, token: Hashable) -> tuple[set[int], ...] | None:
+    def changes(self, token: Hashable) -> list[set[int]] | None:
         """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
 
         If a plugin fails in between, the columns are not settled, and the next call returns None.
         """
-        taken = [cursor.take() for cursor in self._cursors]
         is_known, self._token = token == self._token, None
-        rows = tuple(set(changes) for changes in taken if changes is not EVERYTHING)
-        return rows if is_known and len(rows) == len(taken) else None
+        rows: list[set[int]] = []
+        for cursor in self._cursors:
+            changes = cursor.take()
+            if changes is EVERYTHING:
+                is_known = False
+            else:
+                rows.append(set(changes))
+        return rows if is_known else None
 
     def settle(self, token: Hashable) -> None:
         """Say that the columns are up to date."""
         self._token = token
+
+
+def are_many(changes: list[set[int]], column: Sized) -> bool:
+    """Report whether computing a whole column at once is cheaper than these rows one by one."""
+    return 4 * (len(changes[0]) + len(changes[1])) > len(column)
 
 
 class Kept(Generic[V]):
@@ -70,15 +80,18 @@ class Kept(Generic[V]):
             self._seen.popitem(last=False)
         return known
 
-    def get(self, key: Hashable, most: int, make: Callable[[], V]) -> V:
-        """The columns under this key, made if there are none; at most so many are kept."""
+    def get(self, key: Hashable) -> V | None:
+        """The columns under this key, which count as used now."""
         columns = self._columns.get(key)
-        if columns is None:
-            columns = self._columns[key] = make()
-            while len(self._columns) > most:
-                self._columns.popitem(last=False)
-        else:
+        if columns is not None:
             self._columns.move_to_end(key)
+        return columns
+
+    def put(self, key: Hashable, columns: V, most: int) -> V:
+        """Keep columns, and no more than so many of all."""
+        self._columns[key] = columns
+        while len(self._columns) > most:
+            self._columns.popitem(last=False)
         return columns
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
-from mooring.engine.derived import Derived, Figures, Memo
+from mooring.engine.derived import Derived, Figures, Memo, are_many
 from mooring.framework.plans import FilterPlan
 from mooring.framework.runtime import judge
 from mooring.framework.traits import Reads
@@ -39,7 +39,7 @@ class FilterColumns(Derived):
         """Judge what has changed since the last pod of the template."""
         token = self.plan.token()
         changes = self.changes(token)
-        if changes is None or _are_many(changes, len(attempt.nodes)):
+        if changes is None or are_many(changes, self.feasible):
             self._judge_all(attempt)
         elif changes[0] or changes[1]:
             self._judge_rows(attempt, figures, *changes)
@@ -105,8 +105,3 @@ class FilterColumns(Derived):
             kept = Verdict(np.zeros(len(table), np.int64), fresh.status_of)
         kept.ids[rows] = 0 if fresh is None else fresh.ids
         self.verdicts[i] = kept if fresh is None else Verdict(kept.ids, fresh.status_of)
-
-
-def _are_many(changes: tuple[set[int], ...], n: int) -> bool:
-    """Report whether judging all rows at once is cheaper than judging these one by one."""
-    return 4 * sum(map(len, changes)) > n

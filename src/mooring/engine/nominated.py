@@ -235,7 +235,9 @@ class NominatedJudge:
             return
         plan, nodes = attempt.plan, attempt.nodes
         key = (plan.template(attempt.pod), attempt.pod.priority)
-        columns = self.kept.get(key, MAX_KEPT, lambda: NominatedColumns(plan, nodes.table, self.nominated))
+        columns = self.kept.get(key)
+        if columns is None:
+            columns = self.kept.put(key, NominatedColumns(plan, nodes.table, self.nominated), MAX_KEPT)
         token = plan.token()
         changes = columns.changes(token)
         if changes is None:

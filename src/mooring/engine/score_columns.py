@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
-from mooring.engine.derived import Derived, Figures, Memo
+from mooring.engine.derived import Derived, Figures, Memo, are_many
 from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.plans import ScorePlan
@@ -44,7 +44,7 @@ class ScoreColumns(Derived):
         """Score what has changed since the last pod of the template."""
         token = self.plan.token()
         changes = self.changes(token)
-        if changes is None or 4 * sum(map(len, changes)) > len(attempt.nodes):
+        if changes is None or are_many(changes, self.total):
             self.memo.clear()
             self.raw = {plugin.name: np.array(_score(plugin, attempt, attempt.nodes)) for plugin, _ in self.plan.cached}
             self._add_up(attempt)

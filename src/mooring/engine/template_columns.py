@@ -32,9 +32,10 @@ class TemplateColumns:
         """The verdicts of the filters that read no more than the row."""
         plan, table = attempt.plan, attempt.nodes.table
         key = plan.template(attempt.pod)
-        columns = self.filters.get(
-            key, _most(len(table)), lambda: FilterColumns(plan, table, _max_memo(len(self.filters)))
-        )
+        columns = self.filters.get(key)
+        if columns is None:
+            columns = FilterColumns(plan, table, _max_memo(len(self.filters)))
+            self.filters.put(key, columns, _most(len(table)))
         columns.update(attempt, self._figures)
         return columns
 
@@ -42,9 +43,10 @@ class TemplateColumns:
         """The scores of the plugins that read no more than the row."""
         table = attempt.nodes.table
         key = plan.template(attempt.pod)
-        columns = self.scores.get(
-            key, _most(len(table)), lambda: ScoreColumns(plan, table, _max_memo(len(self.scores)))
-        )
+        columns = self.scores.get(key)
+        if columns is None:
+            columns = ScoreColumns(plan, table, _max_memo(len(self.scores)))
+            self.scores.put(key, columns, _most(len(table)))
         columns.update(attempt, self._figures)
         return columns
 

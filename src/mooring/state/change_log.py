@@ -82,6 +82,8 @@ class Cursor(Generic[T]):
 
     def take(self) -> Changes[T]:
         """What was noted since the last take."""
-        changes = self._log.since(self._position)
-        self._position = self._log.end
-        return changes
+        log, position = self._log, self._position
+        if position == log.end:
+            return ()
+        self._position = log.end
+        return log.since(position)

@@ -447,10 +447,13 @@ class NodeTable(Forkable):
 
     def _count_alike(self, shape: PodShape, rows: list[int], sign: int) -> None:
         """Count pods of one shape, one for every time that a row is listed."""
-        amount: NDArray[np.int64] | int
+        amount: NDArray[np.int64] | int = sign
         index: NDArray[np.int64] | int
-        if len(rows) == 1:
-            index, amount = rows[0], sign
+        distinct = set(rows)
+        if len(distinct) == 1:
+            index, amount = rows[0], sign * len(rows)
+        elif len(distinct) == len(rows):
+            index = np.array(rows)
         else:
             index, amount = np.unique(np.array(rows), return_counts=True)
             amount = amount * sign

@@ -82,8 +82,10 @@ class DryRun:
         can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid)
         if not can_keep or not kept.has_come_before(key):
             return DryRunColumns(len(table))
-        logs = (table.node_log, table.pod_log, table.start_log, nominated.log)
-        columns = kept.get(key, max_kept(len(table)), lambda: DryRunColumns(len(table), *logs))
+        columns = kept.get(key)
+        if columns is None:
+            logs = (table.node_log, table.pod_log, table.start_log, nominated.log)
+            columns = kept.put(key, DryRunColumns(len(table), *logs), max_kept(len(table)))
         token = (plan.token(), self._handle.cluster.objects.version(PodDisruptionBudget))
         columns.update(token, len(table), self._now)
         return columns
@@ -93,7 +95,9 @@ class DryRun:
         if not len(rows):
             return rows
         wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
-        rows = np.roll(rows, -self._handle.pick(len(rows)))
+        first = self._handle.pick(len(rows))
+        if first:
+            rows = np.roll(rows, -first)
         has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
         if not has_victims.all():
             self.columns.refuse(rows[~has_victims], NO_VICTIMS)
@@ -160,7 +164,7 @@ class DryRun:
         state = attempt.state.clone()
         self._move(state, [(trial.row, pod) for trial in trials for pod in trial.potential], -1)
         try:
-            outcome = self._filter(state, trials, about_pods=self._pass_node_filters(trials))
+            outcome = self._filter(state, self._rows(trials), about_pods=self._pass_node_filters(trials))
         except CycleError as error:
             if len(trials) == 1:
                 self._fail(trials[0].row, error.status)
@@ -201,10 +205,13 @@ class DryRun:
         self.columns.refuse(trial.row, status)
         return True
 
-    def _filter(self, state: CycleState, trials: list[Trial], *, about_pods: bool) -> FilterOutcome:
-        """Run the filters in the fork, or only those that depend on pods."""
+    def _rows(self, trials: list[Trial]) -> NodeRows:
+        """The trials' nodes in the fork."""
         assert self._fork is not None
-        nodes = NodeRows(self._fork, np.array([trial.row for trial in trials]))
+        return NodeRows(self._fork, np.array([trial.row for trial in trials]))
+
+    def _filter(self, state: CycleState, nodes: NodeRows, *, about_pods: bool) -> FilterOutcome:
+        """Run the filters, or only those that depend on pods."""
         plugins = self._about_pods if about_pods else self._attempt.plan.active
         return self._judge.run(self._attempt.with_state(state), nodes, plugins)
 
@@ -215,11 +222,12 @@ class DryRun:
         for trial in trials:
             violating, others = self._budgets.partition(self._by_importance(trial.potential))
             trial.order, trial.violating = violating + others, len(violating)
+        nodes = self._rows(trials)
         for turn in range(max(len(trial.order) for trial in trials)):
             self._attempt.state.check_time()
             back = [(trial.row, trial.order[turn]) for trial in trials if turn < len(trial.order)]
             self._move(state, back, 1)
-            feasible = self._filter(state, trials, about_pods=True).feasible
+            feasible = self._filter(state, nodes, about_pods=True).feasible
             refused = [
                 (trial, trial.order[turn])
                 for i, trial in enumerate(trials)
