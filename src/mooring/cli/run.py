@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 import click
 
@@ -62,7 +62,10 @@ def _write_config(path: str, settings: object) -> None:
     from mooring.scheduler.settings import Settings
 
     assert isinstance(settings, Settings)
+    text = yaml.dump(to_wire(settings.config))
     try:
-        Path(path).write_text(yaml.dump(to_wire(settings.config)), encoding="utf-8")
+        # It may hold keys and passwords of extenders, so only its owner may read it.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"--write-config-to {path}: {error.strerror or error}") from None
