@@ -24,10 +24,10 @@ def about(obj: Object) -> str:
     return f"{type(obj).__name__.lower()} {name_of(obj)}"
 
 
-def plural(kind: str) -> str:
-    if kind.endswith(("s", "x")):
-        return kind + "es"
-    return kind + "s"
+def plural(noun: str) -> str:
+    if noun.endswith(("s", "x")):
+        return noun + "es"
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
 
 
 def many(count: int, noun: str) -> str:
@@ -62,6 +62,8 @@ def plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
         return "taints " + (", ".join(shown_taints(new)) or "none")
     if "Allocatable" in label:
         return "allocatable changed"
+    if "Annotation" in label:
+        return "annotations changed"
     if "Condition" in label:
         ready = next((each for each in new.status.conditions if each.type == "Ready"), None)
         return "Ready is " + ("unknown" if ready is None else ready.status)
