@@ -16,10 +16,9 @@ from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.types.kind import Kind
-from mooring.errors import ApiError, UsageError
+from mooring.errors import ApiError
 from mooring.sim import remote_world
 from mooring.sim.library import find
-from mooring.sim.real_control_plane import apiserver_arguments, etcd_arguments, find_binaries
 from mooring.sim.remote_world import DEFAULT_NAME, OUR_NAME, ExistingWorld, KubernetesWorld, as_guest
 from mooring.sim.runner import Settings, World
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
@@ -112,24 +111,6 @@ def test_pods_of_a_guest_name_its_scheduler(manifest: dict[str, object], name: s
         "spec": {"template": template},
     }
     assert as_guest(workload)["spec"]["template"]["spec"]["schedulerName"] == name
-
-
-def test_missing_binaries_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    with pytest.raises(UsageError, match="etcd and kube-apiserver not on PATH; the embedded one needs neither"):
-        find_binaries()
-    (tmp_path / "etcd").touch(mode=0o755)
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    with pytest.raises(UsageError, match="kube-apiserver neither in KUBEBUILDER_ASSETS"):
-        find_binaries()
-
-
-def test_real_servers_listen_on_loopback_only(tmp_path: Path) -> None:
-    arguments = [*etcd_arguments(tmp_path, 1001, 1002), *apiserver_arguments(tmp_path, 1001, 1003)]
-    assert "--bind-address=127.0.0.1" in arguments and "--anonymous-auth=false" in arguments
-    listening = [each for each in arguments if each.startswith(("--listen", "--bind", "--advertise"))]
-    assert len(listening) == 5 and all("127.0.0.1" in argument for argument in listening)
 
 
 async def test_a_story_goes_on_when_its_nodes_take_pods(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from mooring.errors import InputError
 from mooring.sim.library import FIRST, find, names
 from mooring.sim.narration import VERBOSE
 from mooring.sim.runner import Result, Settings, run_in_real_time, run_in_virtual_time
@@ -67,24 +64,3 @@ def test_json_has_one_object_per_line() -> None:
     refused = next(note for note in decided if note["outcome"] == "unschedulable")
     assert refused["victims"] == ["default/cheap-2"] and refused["nominatedNode"] == "node2"
     assert any(note["type"] == "wakes" and note["event"] for note in notes)
-
-
-@pytest.mark.parametrize(("text", "says"), [
-    pytest.param("first-placment", "did you mean 'first-placement'", id="a slip of the pen"),
-    pytest.param("nothing-like-it", "there are first-placement", id="an unknown name"),
-    pytest.param("missing/story.py", "No such file", id="a file that is not there"),
-    pytest.param("story.txt/", "a scenario is a .py or a .yaml file", id="another kind of file"),
-])  # fmt: skip
-def test_what_cannot_be_found(text: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        find(text)
-
-
-def test_a_python_file_without_a_scenario(tmp_path: Path) -> None:
-    path = tmp_path / "story.py"
-    path.write_text("def scenario(cluster): pass\n")
-    with pytest.raises(InputError, match="async def scenario"):
-        find(str(path))
-    path.write_text("1 / 0\n")
-    with pytest.raises(InputError, match="ZeroDivisionError"):
-        find(str(path))
