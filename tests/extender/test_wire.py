@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.extender import wire
+from mooring.extender.go_decoder import FilterAnswer, MetaVictims
 from mooring.framework.extender import ExtenderError
 
 
@@ -56,21 +57,19 @@ def test_type_errors_of_a_filter(body: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param(b"{}", wire.FilterAnswer(), id="nothing said"),
-        pytest.param(b"null", wire.FilterAnswer(), id="null"),
-        pytest.param(
-            b'{"nodenames":["a"],"FAILEDNODES":{"b":"x"}}', wire.FilterAnswer(None, ["a"], {"b": "x"}), id="case"
-        ),
-        pytest.param(b'{"NodeNames":["a"]} and more', wire.FilterAnswer(None, ["a"]), id="what follows is skipped"),
-        pytest.param(b'{"FailedNodes":{"a":null}}', wire.FilterAnswer(failed={"a": ""}), id="null is an empty text"),
-        pytest.param(b'{"NodeNames":[null]}', wire.FilterAnswer(None, [""]), id="null is an empty name"),
-        pytest.param(b'{"Nodes":{"Items":[{"a":1}]}}', wire.FilterAnswer([b'{"a":1}']), id="items as they came"),
-        pytest.param(b'{"Nodes":{"items":null}}', wire.FilterAnswer([]), id="a list without items"),
-        pytest.param(b'{"Nodes":null,"NodeNames":[]}', wire.FilterAnswer(None, []), id="no names are not no answer"),
-        pytest.param(b'{"other":{"Error":"x"}}', wire.FilterAnswer(), id="unknown fields are skipped"),
+        pytest.param(b"{}", FilterAnswer(), id="nothing said"),
+        pytest.param(b"null", FilterAnswer(), id="null"),
+        pytest.param(b'{"nodenames":["a"],"FAILEDNODES":{"b":"x"}}', FilterAnswer(None, ["a"], {"b": "x"}), id="case"),
+        pytest.param(b'{"NodeNames":["a"]} and more', FilterAnswer(None, ["a"]), id="what follows is skipped"),
+        pytest.param(b'{"FailedNodes":{"a":null}}', FilterAnswer(failed={"a": ""}), id="null is an empty text"),
+        pytest.param(b'{"NodeNames":[null]}', FilterAnswer(None, [""]), id="null is an empty name"),
+        pytest.param(b'{"Nodes":{"Items":[{"a":1}]}}', FilterAnswer([b'{"a":1}']), id="items as they came"),
+        pytest.param(b'{"Nodes":{"items":null}}', FilterAnswer([]), id="a list without items"),
+        pytest.param(b'{"Nodes":null,"NodeNames":[]}', FilterAnswer(None, []), id="no names are not no answer"),
+        pytest.param(b'{"other":{"Error":"x"}}', FilterAnswer(), id="unknown fields are skipped"),
     ],
 )
-def test_filter_answers(body: bytes, want: wire.FilterAnswer) -> None:
+def test_filter_answers(body: bytes, want: FilterAnswer) -> None:
     assert wire.read_filter_answer(body) == want
 
 
@@ -128,16 +127,16 @@ def test_type_errors_of_priorities(body: bytes, said: str) -> None:
         pytest.param(b'{"NodeNameToMetaVictims":null}', {}, id="no nodes"),
         pytest.param(
             b'{"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"u"},{"uid":"v"}],"NumPDBViolations":2}}}',
-            {"n": wire.MetaVictims(("u", "v"), 2)},
+            {"n": MetaVictims(("u", "v"), 2)},
             id="two pods",
         ),
-        pytest.param(b'{"nodenametometavictims":{"n":null}}', {"n": wire.MetaVictims((), 0)}, id="a node with nobody"),
+        pytest.param(b'{"nodenametometavictims":{"n":null}}', {"n": MetaVictims((), 0)}, id="a node with nobody"),
         pytest.param(
-            b'{"NodeNameToMetaVictims":{"n":{"Pods":[null,{}]}}}', {"n": wire.MetaVictims(("", ""), 0)}, id="no uids"
+            b'{"NodeNameToMetaVictims":{"n":{"Pods":[null,{}]}}}', {"n": MetaVictims(("", ""), 0)}, id="no uids"
         ),
     ],
 )
-def test_preemption_answers(body: bytes, want: dict[str, wire.MetaVictims]) -> None:
+def test_preemption_answers(body: bytes, want: dict[str, MetaVictims]) -> None:
     assert wire.read_preemption_answer(body) == want
 
 

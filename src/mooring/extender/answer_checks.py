@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from mooring.extender import wire
+from mooring.extender.go_decoder import FilterAnswer
 from mooring.extender.http_client import Reply
 from mooring.extender.sdk import MAX_SCORE
 from mooring.framework.extender import ExtenderError
@@ -50,7 +51,7 @@ def check_filter(check: Check, reply: Reply, offered: Collection[str], *, by_nam
     _check_reasons(check, found, set(kept), set(offered))
 
 
-def _kept_by_name(check: Check, found: wire.FilterAnswer) -> list[str]:
+def _kept_by_name(check: Check, found: FilterAnswer) -> list[str]:
     if found.node_names is None and found.nodes is not None:
         check.warnings.append("answers with Nodes where names were sent: they are scored as empty nodes")
         return node_names(found.nodes)
@@ -59,7 +60,7 @@ def _kept_by_name(check: Check, found: wire.FilterAnswer) -> list[str]:
     return found.node_names or []
 
 
-def _kept_whole(check: Check, found: wire.FilterAnswer) -> list[str]:
+def _kept_whole(check: Check, found: FilterAnswer) -> list[str]:
     if found.nodes is None:
         what = "NodeNames only: not read unless nodeCacheCapable is set" if found.node_names else "no Nodes"
         check.problems.append(f"answers with {what}, so that no node is kept")
@@ -75,7 +76,7 @@ def _check_kept(check: Check, kept: Sequence[str], offered: set[str]) -> None:
         check.problems.append("keeps a node twice")
 
 
-def _check_reasons(check: Check, found: wire.FilterAnswer, kept: set[str], offered: set[str]) -> None:
+def _check_reasons(check: Check, found: FilterAnswer, kept: set[str], offered: set[str]) -> None:
     failed, for_good = found.failed.keys(), found.failed_and_unresolvable.keys()
     silent = offered - kept - failed - for_good
     if silent:

@@ -21,6 +21,7 @@ from mooring.config.types import Extender as ExtenderConfig
 from mooring.errors import ConfigError, InputError
 from mooring.extender import wire
 from mooring.extender.breaker import CircuitBreaker
+from mooring.extender.go_decoder import MetaVictims
 from mooring.extender.http_client import HttpClient, NoAnswer
 from mooring.extender.objects import ObjectSource, StructSource
 from mooring.extender.payload import Payload
@@ -189,7 +190,7 @@ class HttpExtender:
         answer = self._call(PREEMPT, self.config.preempt_verb, Payload((body,)), wire.read_preemption_answer)
         return {node: self._victims(node, found, nodes) for node, found in answer.items()}
 
-    def _victims(self, node: str, found: wire.MetaVictims, nodes: Mapping[str, NodeInfo]) -> VictimsOnNode:
+    def _victims(self, node: str, found: MetaVictims, nodes: Mapping[str, NodeInfo]) -> VictimsOnNode:
         info = nodes.get(node)
         if info is None or info.node is None:
             raise ExtenderError(f'nodeinfo not found for node name "{node}"')
