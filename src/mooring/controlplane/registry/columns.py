@@ -73,5 +73,9 @@ def boolean(*path: str) -> Cell:
     return lambda obj, _: bool(get(obj, *path))
 
 
+DEFAULT = (NAME, Column("Created At", at("metadata", "creationTimestamp"), "date"))
+"""What upstream shows of kinds that have no columns of their own."""
+
+
 def columns_of(kind: Kind) -> tuple[Column, ...]:
-    return kind.storage.columns or (NAME, AGE)
+    return kind.storage.columns or DEFAULT

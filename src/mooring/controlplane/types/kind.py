@@ -135,7 +135,7 @@ class Kind:
     strategy: Strategy = Strategy()
     fields: Fields | None = None
     columns: tuple[Column, ...] = ()
-    """What ``kubectl get`` shows; name and age when it is empty."""
+    """What ``kubectl get`` shows; the name and the time of creation when it is empty."""
     view: View | None = None
     type_name: str = field(init=False)
     """The name of the kind's type in ``types.txt``."""

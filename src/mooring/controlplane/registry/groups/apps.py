@@ -128,7 +128,7 @@ CONTROLLER_REVISIONS = Kind(
     columns=(
         NAME,
         Column("Controller", lambda obj, _: _controller(obj)),
-        Column("Revision", at("revision", default=0), "integer"),
+        Column("Revision", at("revision", default=0)),
         AGE,
     ),
 )
@@ -183,8 +183,8 @@ DEPLOYMENTS = Kind(
     columns=(
         NAME,
         Column("Ready", _ready("readyReplicas")),
-        number("Up-to-date", "status", "updatedReplicas"),
-        number("Available", "status", "availableReplicas"),
+        Column("Up-to-date", at("status", "updatedReplicas", default=0)),
+        Column("Available", at("status", "availableReplicas", default=0)),
         AGE,
         *WORKLOAD,
     ),

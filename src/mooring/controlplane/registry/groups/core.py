@@ -55,11 +55,22 @@ def _ports(obj: Object, _: float) -> str:
     return ",".join(shown) or "<none>"
 
 
+def _used(*, is_limit: bool) -> Cell:
+    """What of a quota is used, of limits or of everything else."""
+
+    def cell(obj: Object, _: float) -> str:
+        used, hard = get(obj, "status", "used") or {}, get(obj, "status", "hard") or {}
+        names = [name for name in sorted(hard) if name.startswith("limits.") is is_limit]
+        return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
+
+    return cell
+
+
 def _count(*names: str) -> Cell:
     return lambda obj, _: sum(len(obj.get(name) or ()) for name in names)
 
 
-_DATA_AGE = (Column("Data", _count("data", "binaryData"), "integer"), AGE)
+_DATA_AGE = (Column("Data", _count("data", "binaryData")), AGE)
 
 
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -237,6 +248,7 @@ RESOURCE_QUOTAS = Kind(
     "",
     short_names=("quota",),
     subresources=("status",),
+    columns=(NAME, Column("Request", _used(is_limit=False)), Column("Limit", _used(is_limit=True)), AGE),
 )
 
 
@@ -257,6 +269,7 @@ SERVICE_ACCOUNTS = Kind(
     short_names=("sa",),
     subresources=("token",),
     strategy=Strategy(returns_deleted=True),
+    columns=(NAME, AGE),
 )
 
 

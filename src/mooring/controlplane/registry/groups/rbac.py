@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.controlplane.types.kind import Kind, Strategy
+from mooring.controlplane.registry.columns import AGE, NAME, wide
+from mooring.controlplane.types.kind import Cell, Column, Kind, Strategy
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
@@ -32,6 +33,28 @@ def _update_role_binding(new: Object, old: Object) -> list[Cause]:
     return []
 
 
+def _role(obj: Object, _: float) -> str:
+    reference = obj.get("roleRef") or {}
+    return f"{reference.get('kind', '')}/{reference.get('name', '')}"
+
+
+def _subjects(kind: str) -> Cell:
+    def cell(obj: Object, _: float) -> str:
+        found = [subject for subject in obj.get("subjects") or () if subject.get("kind") == kind]
+        place = [f"{each.get('namespace', '')}/" if kind == "ServiceAccount" else "" for each in found]
+        return ", ".join(space + each.get("name", "") for space, each in zip(place, found, strict=True))
+
+    return cell
+
+
+_BINDING_COLUMNS = (
+    NAME,
+    Column("Role", _role),
+    AGE,
+    wide("Users", _subjects("User")),
+    wide("Groups", _subjects("Group")),
+    wide("ServiceAccounts", _subjects("ServiceAccount")),
+)
 _BINDING = Strategy(
     default=_default_role_binding,
     validate=_validate_role_binding,
@@ -46,6 +69,7 @@ CLUSTER_ROLE_BINDINGS = Kind(
     _GROUP,
     is_namespaced=False,
     strategy=_BINDING,
+    columns=_BINDING_COLUMNS,
 )
 
 
@@ -63,6 +87,7 @@ ROLE_BINDINGS = Kind(
     "rolebindings",
     _GROUP,
     strategy=_BINDING,
+    columns=_BINDING_COLUMNS,
 )
 
 

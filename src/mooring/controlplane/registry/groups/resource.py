@@ -78,6 +78,7 @@ DEVICE_CLASSES = Kind(
     _GROUP,
     is_namespaced=False,
     has_generation=True,
+    columns=(NAME, AGE),
 )
 
 
@@ -101,6 +102,7 @@ RESOURCE_CLAIM_TEMPLATES = Kind(
     "resourceclaimtemplates",
     _GROUP,
     strategy=Strategy(default=_default_claim_template, validate_update=_update_spec),
+    columns=(NAME, AGE),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.controlplane.registry.columns import AGE, NAME
 from mooring.controlplane.types.kind import Kind
 
 POD_GROUPS = Kind(
@@ -12,4 +13,5 @@ POD_GROUPS = Kind(
     short_names=("pg",),
     subresources=("status",),
     has_generation=True,
+    columns=(NAME, AGE),
 )

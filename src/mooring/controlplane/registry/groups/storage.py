@@ -18,6 +18,11 @@ def _storage_class_name(obj: Object, _: float) -> str:
     return f"{name} (default)" if annotations.get("storageclass.kubernetes.io/is-default-class") == "true" else name
 
 
+def _audiences(obj: Object, _: float) -> str:
+    requests = get(obj, "spec", "tokenRequests")
+    return "<unset>" if requests is None else ",".join(request.get("audience", "") for request in requests)
+
+
 def _default_storage_class(obj: Object) -> None:
     obj.setdefault("reclaimPolicy", "Delete")
     obj.setdefault("volumeBindingMode", "Immediate")
@@ -71,7 +76,9 @@ CSI_DRIVERS = Kind(
         Column("AttachRequired", boolean("spec", "attachRequired"), "boolean"),
         Column("PodInfoOnMount", boolean("spec", "podInfoOnMount"), "boolean"),
         Column("StorageCapacity", boolean("spec", "storageCapacity"), "boolean"),
-        Column("Modes", lambda obj, _: ",".join(get(obj, "spec", "volumeLifecycleModes") or ())),
+        Column("TokenRequests", _audiences),
+        Column("RequiresRepublish", boolean("spec", "requiresRepublish"), "boolean"),
+        Column("Modes", lambda obj, _: ",".join(get(obj, "spec", "volumeLifecycleModes") or ()) or "<none>"),
         AGE,
     ),
 )
@@ -117,7 +124,7 @@ STORAGE_CLASSES = Kind(
         Column("Provisioner", at("provisioner")),
         Column("ReclaimPolicy", at("reclaimPolicy")),
         Column("VolumeBindingMode", at("volumeBindingMode")),
-        Column("AllowVolumeExpansion", boolean("allowVolumeExpansion"), "boolean"),
+        Column("AllowVolumeExpansion", boolean("allowVolumeExpansion")),
         AGE,
     ),
 )
