@@ -24,8 +24,10 @@ from mooring.api.manifests import parse_manifests
 from mooring.api.meta import LabelSelector
 from mooring.api.quantity import ceil_milli, ceil_value, parse_quantity
 from mooring.api.selectors import compile_selector
-from mooring.client.kinds import PODS
+from mooring.client.kinds import PODS, RESOURCE_CLAIMS
 from mooring.client.kubeconfig import load_kubeconfig
+from mooring.client.pages import Garbled
+from mooring.client.watch_events import EventReader
 from mooring.config.duration import parse_duration
 from mooring.config.load import load_config, read_document
 from mooring.config.policy import convert_policy, is_policy
@@ -232,8 +234,7 @@ def _default() -> Any:
 
 
 def watch_line(data: bytes) -> object:
-    assert PODS.decode_event is not None
-    return PODS.decode_event(data)
+    return EventReader(PODS).read(data), EventReader(RESOURCE_CLAIMS).read(data)
 
 
 def protobuf_body(data: bytes) -> object:
@@ -470,7 +471,7 @@ TARGETS: dict[str, Target] = {
         Target("policy", policy, _policies()),
         Target("manifests", manifests, _pod_like(kind="Pod").map(_encoded) | _configs()),
         Target("pod", scheduled_pod, _pod_like().map(_encoded)),
-        Target("watch", watch_line, _events(), MALFORMED_JSON),
+        Target("watch", watch_line, _events(), (MooringError, Garbled)),
         Target("protobuf", protobuf_body, st.binary(max_size=200)),
         Target("json-patch", _patch_target(JSON), _json_patches()),
         Target("merge-patch", _patch_target(MERGE), _json(*PATCH_KEYS).map(_encoded)),
