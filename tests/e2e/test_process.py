@@ -204,7 +204,7 @@ async def test_endpoints_and_the_queue_of_a_running_scheduler(world, tmp_path):
         code, _, err = await mooring(*looking[:5])
         assert code == 1 and "certificate is not trusted" in err and err.count("\n") == 1
         run.process.send_signal(signal.SIGUSR2)
-        await run.says("Cache of pods agrees with the watches: 1")
+        await run.says('"Cache of pods agrees with the watches" count=1')
         run.process.send_signal(signal.SIGTERM)
         assert await run.ends() == 0
     lines = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from mooring.framework.cycle_state import OutOfTime
 from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.status import Code, Status
 
+PLACE = re.compile(r" \(test_guarded\.py:\d+\)$")
 TEXT = 'running Mine plugin "{}": {}'
 
 
@@ -32,8 +35,18 @@ def test_an_exception_becomes_the_pods_error(raised: Exception, message: str) ->
 
     with pytest.raises(CycleError) as caught:
         guarded("Mine", TEXT, fail)
-    assert caught.value.status == Status(Code.ERROR, (message,), "Mine")
-    assert str(caught.value) == message and caught.value.__cause__ is raised
+    status = caught.value.status
+    assert (status.code, status.plugin) == (Code.ERROR, "Mine")
+    assert PLACE.sub("", status.message) == message and PLACE.search(status.message)
+    assert str(caught.value) == status.message and caught.value.__cause__ is raised
+
+
+def test_the_traceback_is_logged_at_verbosity_two(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO - 2)
+    with pytest.raises(CycleError):
+        guarded("Mine", TEXT, lambda: 1 // 0)
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO - 2 and record.exc_info is not None
 
 
 def test_an_error_of_the_cycle_stays_as_it_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import stat
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ async def test_entries_become_lines(tmp_path):
     path = tmp_path / "log"
     log = DecisionLog(str(path))
     log.record({"pod": "default/web", "node": "a"})
-    log.sample(lambda: {"pod": "default/db", "node": None})
+    log.record({"pod": "default/db", "node": None})
     await log.close()
     assert lines(path) == [{"pod": "default/web", "node": "a"}, {"pod": "default/db", "node": None}]
     assert log.written == 2
@@ -52,7 +53,8 @@ async def test_sampling_keeps_the_rate(tmp_path):
         return {}
 
     for _ in range(10_000):
-        log.sample(build)
+        if log.is_sampled():
+            log.record(build())
     await log.close()
     assert built == log.written
     assert 850 < built < 1150
@@ -98,3 +100,17 @@ def test_a_rate_is_between_nothing_and_all(tmp_path, rate):
 def test_a_file_that_cannot_be_opened_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"--decision-log .*absent/log: No such file"):
         DecisionLog(str(tmp_path / "absent" / "log"))
+
+
+def test_nobody_else_can_read_it_not_even_after_a_rotation(tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    log = DecisionLog(str(path), max_bytes=10)
+    for _ in range(3):
+        log.record({"pod": "default/web"})
+    log.flush()
+    asyncio.run(log.close())
+    assert {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {
+        "decisions.jsonl": 0o600,
+        "decisions.jsonl.1": 0o600,
+        "decisions.jsonl.2": 0o600,
+    }

@@ -212,7 +212,7 @@ async def test_a_full_queue_drops_and_says_so_once(caplog):
     for number in range(10):
         bench.fail(str(number))
     assert bench.recorder.dropped == 7
-    assert caplog.text.count("the event queue is full") == 1
+    assert caplog.text.count("The event queue is full") == 1
     bench.server.gate.set()
     assert len(await bench.drain()) == 3
     await bench.recorder.stop()

@@ -53,7 +53,6 @@ def test_the_text_form(lines):
         pytest.param(lambda: LOGGER.info("m", a={"b": [1]}), '"m" a={"b":[1]}', id="structures are JSON"),
         pytest.param(lambda: LOGGER.info("m", t="one\ntwo"), '"m" t=<\n\tone\n\ttwo\n >', id="several lines"),
         pytest.param(lambda: LOGGER.error(ValueError("bad"), "m", n=1), '"m" err="bad" n=1', id="an error"),
-        pytest.param(lambda: LOGGER.with_values(pod="a/b").info("m"), '"m" pod="a/b"', id="values that stay"),
         pytest.param(lambda: logging.getLogger("mooring_test").info("plain %d", 7), "plain 7", id="an ordinary logger"),
     ],
 )
@@ -100,6 +99,39 @@ def test_the_json_form(lines):
     assert first["ts"] > 1.6e12
     assert (second["msg"], second["err"]) == ("went wrong", "bad")
     assert "v" not in second
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        pytest.param({"pod": "default/web"}, {"pod": {"name": "web", "namespace": "default"}}, id="a pod"),
+        pytest.param({"victim": "a/b"}, {"victim": {"name": "b", "namespace": "a"}}, id="a victim"),
+        pytest.param({"pod": "web"}, {"pod": {"name": "web"}}, id="an object without a namespace"),
+        pytest.param({"lock": "kube-system/x"}, {"lock": "kube-system/x"}, id="a lock is plain text, as upstream's"),
+    ],
+)
+def test_objects_have_two_fields_in_json(lines, values, want):
+    stream = lines(logging_format="json")
+    LOGGER.info("m", **values)
+    line = json.loads(stream.getvalue())
+    assert {key: line[key] for key in want} == want
+
+
+@pytest.mark.parametrize(("verbosity", "is_shown"), [(1, False), (2, True)])
+def test_an_error_brings_its_traceback_from_verbosity_two_on(lines, verbosity, is_shown):
+    stream = lines(verbosity=verbosity)
+    try:
+        raise KeyError("x")
+    except KeyError as error:
+        LOGGER.error(error, "broke", n=1)
+    assert '"broke" err="\'x\'" n=1' in stream.getvalue()
+    assert ("Traceback" in stream.getvalue()) is is_shown
+
+
+def test_the_plain_form_for_terminals():
+    record = logging.LogRecord("mooring.x", logging.WARNING, "x.py", 1, "too %s", ("late",), None)
+    record.values = {"pod": "default/web", "n": 1}
+    assert logs.PlainFormatter().format(record) == 'WARNING mooring.x: too late pod="default/web" n=1'
 
 
 def test_exceptions_are_shown(lines):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import msgspec
 
@@ -10,8 +11,10 @@ from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.config.load import default_config
 from mooring.engine.build import build
-from mooring.scheduler.log_entry import MAX_NODES, log_entry
+from mooring.scheduler.assembly import Options, Scheduler
+from mooring.scheduler.log_entry import MAX_NODES, LoggedDecisions, log_entry
 from mooring.state.cluster import Cluster
+from mooring.testing import make_node, make_pod
 
 
 def decide(cpu, nodes=30):
@@ -47,3 +50,21 @@ def test_a_refused_pod_has_the_reason_and_who_refused():
     )
     assert entry["message"].startswith("0/30 nodes are available: 30 Insufficient cpu.")
     assert "scores" not in entry and "victims" not in entry
+
+
+async def test_only_sampled_decisions_are_logged_and_only_those_ask_for_detail(make_stage):
+    entries, samples = [], iter((True, False))
+    log = SimpleNamespace(is_sampled=lambda: next(samples), record=entries.append)
+    stage = make_stage()
+    observer = LoggedDecisions(log, stage.clock)
+    stage.scheduler = Scheduler(
+        stage.scheduler.config,
+        lambda pods: stage.writer,
+        stage.recorder,
+        Options(clock=stage.clock, observers=(observer,)),
+    )
+    stage.put(make_node("a"), make_node("b"), make_pod("logged"), make_pod("unlogged"))
+    await stage.go()
+    (entry,) = entries
+    assert (entry["pod"], entry["attempt"], entry["outcome"]) == ("default/logged", 1, "scheduled")
+    assert all(score["plugins"] for score in entry["scores"]), "kept in detail"

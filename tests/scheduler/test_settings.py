@@ -6,6 +6,7 @@ import logging
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from mooring.config.load import default_config
 from mooring.errors import ConfigError, UsageError
@@ -122,7 +123,19 @@ def test_reload(write, caplog, failure, stays):
     with caplog.at_level(logging.INFO):
         assert reloader.reload() is not stays
     assert bool(applied) is not stays
-    assert ("the old one stays in force: profiles: none" in caplog.text) is stays
+    problems = [record.values.get("err") for record in caplog.records if "stays in force" in record.getMessage()]
+    assert problems == ["profiles: none"] * stays
+
+
+def test_a_change_that_needs_a_restart_is_said_once_and_a_return_to_the_old_value_not_at_all(write, caplog):
+    in_force = default_config()
+    other = replace(in_force, leader_election=replace(in_force.leader_election, leader_elect=False))
+    loaded = iter((other, other, in_force))
+    reloader = ConfigReloader(write("c.yaml", CONFIG), lambda: next(loaded), lambda config: None, in_force)
+    for _ in range(3):
+        reloader.reload()
+    warnings = [record.values for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings == [{"field": "leader_election"}]
 
 
 async def test_a_changed_file_is_noticed_and_an_unchanged_one_is_not(write, tmp_path):

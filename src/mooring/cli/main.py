@@ -21,6 +21,7 @@ from mooring.cli.help import examples
 from mooring.cli.interruption import Termination
 from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
+from mooring.observe.logs import PlainFormatter
 
 OK, NO, BAD_USAGE = 0, 1, 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells say it
@@ -153,7 +154,9 @@ def cli(ctx: click.Context, verbose: int) -> None:
     settings = ctx.ensure_object(Settings)
     settings.verbosity = verbose
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbose, logging.DEBUG)
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter())
+    logging.basicConfig(level=logging.DEBUG if settings.wants_tracebacks else level, handlers=[handler], force=True)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -19,6 +19,7 @@ from mooring.clock import Clock
 from mooring.engine.attempt import Attempt
 from mooring.framework.guarded import guarded
 from mooring.framework.runtime import Profile
+from mooring.framework.status import SUCCESS
 from mooring.state.pod_info import PodInfo
 
 MAX_AGE_S = 0.5
@@ -190,10 +191,15 @@ class Batching:
         """An attempt begins: hints are for the very next one."""
         self._cycle += 1
 
-    def sign(self, profile: Profile, pod: PodInfo) -> Hashable:
+    def sign(self, attempt: Attempt) -> Hashable:
         """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
-        if not self.is_enabled or not self._can_sign:
+        if not self.is_enabled:
             return None
+        signed = self._signature(attempt.profile, attempt.pod) if self._can_sign else None
+        attempt.laps.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
+        return signed
+
+    def _signature(self, profile: Profile, pod: PodInfo) -> Hashable:
         all_sign = self._all_sign.get(profile.scheduler_name)
         if all_sign is None:
             all_sign = self._all_sign[profile.scheduler_name] = all(plugin.can_sign for plugin in profile.judges)

@@ -82,7 +82,7 @@ class Engine:
             return
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
-        signed = self.batching.sign(attempt.profile, pod)
+        signed = self.batching.sign(attempt)
         result = self.search.run(attempt, lambda attempt: self.batching.hint(attempt, signed))
         attempt.state.check_time()
         _describe(decision, result)

@@ -63,7 +63,7 @@ class Search:
         profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
         pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
         plan = attempt.plan = profile.filter_plan(state)
-        attempt.laps.point("PreFilter", pre.status, plan.asked, 1)
+        attempt.laps.point("PreFilter", pre.status, pre.asked or plan.asked, 1)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return SearchResult(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
@@ -77,7 +77,7 @@ class Search:
         outcome = self._filter(attempt, nodes)
         self._count_nominated(attempt, nodes, outcome)
         rows = outcome.feasible.nonzero()[0] if index is None else index[outcome.feasible]
-        attempt.laps.point("Filter", SUCCESS if len(rows) else Status.unschedulable(), plan.active, len(nodes))
+        attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
             outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)

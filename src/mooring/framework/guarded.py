@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from mooring.framework.status import Code, Status
+from mooring.framework.traces import place_of
 
+log = logging.getLogger("mooring.framework")
+TRACEBACKS = logging.INFO - 2  # shown with ``-v 2``
 T = TypeVar("T")
 
 
@@ -25,4 +30,13 @@ def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -
     except CycleError:
         raise
     except Exception as error:
-        raise CycleError(Status(Code.ERROR, (text.format(name, f"{type(error).__name__}: {error}"),), name)) from error
+        raise CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name)) from error
+
+
+def problem_of(error: Exception, function: Callable[..., Any]) -> str:
+    """What a plugin's method raised, and in which line of the plugin's own file; the traceback goes to the log."""
+    owner = getattr(inspect.unwrap(function), "__self__", None)
+    module = function.__module__ if owner is None else type(owner).__module__
+    text = f"{type(error).__name__}: {error}{place_of(error, {module})}"
+    log.log(TRACEBACKS, "A plugin failed: %s", text, exc_info=error)
+    return text

@@ -33,6 +33,7 @@ class PreFilterOutcome:
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None  # None: every node
     plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
+    asked: Sequence[ResolvedPlugin] = ()  # those that had something to say, where a refusal ended the round early
 
 
 @dataclass(slots=True)
@@ -88,7 +89,8 @@ class Profile:
                 narrowing.add(plugin.name)
                 names = answer.node_names if names is None else names & answer.node_names
                 if not names:
-                    return PreFilterOutcome(_nothing_left(narrowing), None, frozenset(narrowing))
+                    left = _nothing_left(narrowing)
+                    return PreFilterOutcome(left, None, frozenset(narrowing), self._asked(state, plugin))
                 continue
             if answer.code is Code.SUCCESS:
                 continue
@@ -96,7 +98,7 @@ class Profile:
                 state.skip_filter.add(plugin.name)
             elif answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 signed = answer.by(plugin.name)
-                return PreFilterOutcome(signed, None, frozenset((signed.plugin,)))
+                return PreFilterOutcome(signed, None, frozenset((signed.plugin,)), self._asked(state, plugin))
             elif answer.is_rejected:
                 refused = answer.by(plugin.name)
             else:
@@ -104,6 +106,11 @@ class Profile:
         if refused is not None:
             return PreFilterOutcome(refused, None, frozenset((refused.plugin,)))
         return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
+
+    def _asked(self, state: CycleState, last: ResolvedPlugin) -> Sequence[ResolvedPlugin]:
+        """The pre-filters up to this one that had something to say; the same list for the same ones."""
+        names = [plugin.name for plugin in self.pre_filter]
+        return self._filter_plan(frozenset(state.skip_filter).union(names[names.index(last.name) + 1 :])).asked
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         """Tell every pre-filter that counts pods that this one is on the node, hypothetically."""
@@ -121,7 +128,9 @@ class Profile:
 
     def filter_plan(self, state: CycleState) -> FilterPlan:
         """The filters that this attempt runs; the same few sets of skips come again and again."""
-        key = frozenset(state.skip_filter)
+        return self._filter_plan(frozenset(state.skip_filter))
+
+    def _filter_plan(self, key: frozenset[str]) -> FilterPlan:
         plan = self._filter_plans.get(key)
         if plan is None:
             active = [plugin for plugin in self.filter if plugin.name not in key]

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import random
-from collections.abc import Callable
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from mooring.errors import UsageError
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.observe.decision_log")
+log = get_logger("mooring.observe.decision_log")
 
 FLUSH_S = 0.5
 
@@ -53,7 +51,7 @@ class DecisionLog:
         self.dropped = 0
         self.written = 0
         try:
-            self._file: BinaryIO | None = Path(path).open("ab")  # noqa: SIM115 – it stays open
+            self._file: BinaryIO | None = _open(path)
         except OSError as error:
             raise UsageError(f"--decision-log {path}: {error.strerror or error}") from None
 
@@ -69,11 +67,6 @@ class DecisionLog:
         line = self._encode(entry)
         self._buffer.append(line)
         self._buffered += len(line) + 1
-
-    def sample(self, make: Callable[[], object]) -> None:
-        """Record ``make()`` if the dice say so."""
-        if self.is_sampled():
-            self.record(make())
 
     def start(self) -> None:
         """Begin writing in the background."""
@@ -123,7 +116,7 @@ class DecisionLog:
             except OSError as error:
                 self.dropped += 1
                 if self.dropped == 1:
-                    log.error("decision log %s: %s; decisions are left out", self._path, error.strerror or error)
+                    log.error(error.strerror or error, "Decisions are left out of the log", path=self._path)
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.flush()
@@ -138,4 +131,9 @@ class DecisionLog:
             os.replace(self._path, f"{self._path}.1")
         else:
             os.truncate(self._path, 0)
-        self._file = Path(self._path).open("ab")  # noqa: SIM115 – it stays open
+        self._file = _open(self._path)
+
+
+def _open(path: str) -> BinaryIO:
+    """Open the log for its owner only: it names pods of every namespace."""
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))

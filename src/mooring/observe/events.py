@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 import re
 import uuid
@@ -24,8 +23,9 @@ import msgspec
 from mooring.api.times import format_micro_time, format_time
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.observe.events")
+log = get_logger("mooring.observe.events")
 
 NOTE_LIMIT_BYTES = 1024
 FINISH_S = 360.0
@@ -245,7 +245,7 @@ class EventRecorder:
             now = self._clock.monotonic()
             if now - self._said_dropped_at >= 60:
                 self._said_dropped_at = now
-                log.warning("the event queue is full (%d); %d events dropped so far", self._queue_size, self.dropped)
+                log.warning("The event queue is full", size=self._queue_size, dropped=self.dropped)
             return False
         self._queue.append(event)
         self._idle.clear()
@@ -301,9 +301,9 @@ class EventRecorder:
             self._busy += 1
             try:
                 await self._write(event)
-            except Exception:
+            except Exception as error:
                 self.failed += 1
-                log.exception("an event could not be written: %s %s", event.reason, event.name)
+                log.error(error, "An event could not be written", reason=event.reason, event=event.name)
             finally:
                 self._busy -= 1
                 if not self._queue and not self._busy:
@@ -315,7 +315,7 @@ class EventRecorder:
                 return
             await self._sleep(RETRY_S * (1 + 0.25 * self._rng.random()))
         self.failed += 1
-        log.error("an event is given up after %d tries: %s %s", MAX_TRIES, event.reason, event.name)
+        log.error(None, "An event is given up", tries=MAX_TRIES, reason=event.reason, event=event.name)
 
     async def _try(self, event: _Event) -> bool:
         """Write once; false means that trying again may help."""
@@ -334,13 +334,13 @@ class EventRecorder:
                 await self._create(event)
         except ApiError as error:
             if error.code == 0:
-                log.warning("an event cannot be written, trying again later: %s", error)
+                log.warning("An event cannot be written, trying again later", err=str(error))
                 return False
             if error.code == 409 and count > 1:
                 event.written_count = max(event.written_count, 1)
                 return False
             self.failed += 1
-            log.error("the server rejected an event (%s %s): %s", event.reason, event.name, error)
+            log.error(error, "Server rejected event (will not retry!)", reason=event.reason, event=event.name)
             return True
         event.written_count = count
         self.written += 1

@@ -2,12 +2,13 @@
 
 ```
 I1115 20:25:38.000000       1 scheduler.py:12] "Successfully bound pod to node" pod="default/web" node="node-1"
-{"ts":1794774338000.0,"caller":"scheduler.py:12","msg":"Successfully bound pod to node","v":2,"pod":"default/web"}
+{"ts":1794774338000.0,"caller":"scheduler.py:12","msg":"Successfully bound pod to node","v":2,
+ "pod":{"name":"web","namespace":"default"},"node":"node-1"}
 ```
 
 Verbosity 0 is logging's INFO; each further level is one below it, so ``-v 2`` shows levels 18 and up.
-``StructuredLogger`` takes keys and values; ordinary loggers work too, their text is the message. A line costs some
-25 µs: ask ``v(n)`` first, it is falsy when nobody would see it.
+``StructuredLogger`` takes keys and values; ordinary loggers work too, their text is the message. From ``-v 2`` on an
+error brings its traceback. A line costs some 25 µs: ask ``v(n)`` first, it is falsy when nobody would see it.
 """
 
 from __future__ import annotations
@@ -21,29 +22,27 @@ from typing import Any, TextIO
 
 from mooring.errors import UsageError
 
+OBJECTS = frozenset(("pod", "preemptor", "victim", "waitingPod"))
+"""Keys whose value is an object's ``namespace/name``; in JSON it has two fields, as klog's KObj has."""
+TRACEBACKS = logging.INFO - 2
 _SEVERITY = ((logging.CRITICAL, "F"), (logging.ERROR, "E"), (logging.WARNING, "W"))
 
 
 class StructuredLogger:
     """A logger whose messages carry keys and values."""
 
-    __slots__ = ("_level", "_logger", "_values")
+    __slots__ = ("_level", "_logger")
 
-    def __init__(self, logger: logging.Logger, level: int = logging.INFO, values: dict[str, Any] | None = None) -> None:
+    def __init__(self, logger: logging.Logger, level: int = logging.INFO) -> None:
         self._logger = logger
         self._level = level
-        self._values = values or {}
 
     def __bool__(self) -> bool:
         return self._logger.isEnabledFor(self._level)
 
     def v(self, verbosity: int) -> StructuredLogger:
         """The same logger for a verbosity; false if such messages are not shown."""
-        return StructuredLogger(self._logger, logging.INFO - verbosity, self._values)
-
-    def with_values(self, **values: Any) -> StructuredLogger:
-        """The same logger with keys and values that go with every message."""
-        return StructuredLogger(self._logger, self._level, {**self._values, **values})
+        return StructuredLogger(self._logger, logging.INFO - verbosity)
 
     def info(self, message: str, **values: Any) -> None:
         self._emit(self._level, message, values)
@@ -55,12 +54,12 @@ class StructuredLogger:
         """Log an error; its text goes into ``err`` as upstream does."""
         if error is not None:
             values = {"err": str(error), **values}
-        self._emit(logging.ERROR, message, values)
+        shows_trace = isinstance(error, BaseException) and self._logger.isEnabledFor(TRACEBACKS)
+        self._emit(logging.ERROR, message, values, error if shows_trace else None)
 
-    def _emit(self, level: int, message: str, values: dict[str, Any]) -> None:
+    def _emit(self, level: int, message: str, values: dict[str, Any], error: Any = None) -> None:
         if self._logger.isEnabledFor(level):
-            extra = {"values": {**self._values, **values}}
-            self._logger.log(level, message, extra=extra, stacklevel=3)
+            self._logger.log(level, message, extra={"values": values}, stacklevel=3, exc_info=error)
 
 
 def get_logger(name: str) -> StructuredLogger:
@@ -102,10 +101,26 @@ class JsonFormatter(logging.Formatter):
         }
         if record.levelno < logging.ERROR:
             line["v"] = verbosity_of(record.levelno)
-        line |= getattr(record, "values", None) or {}
+        for key, value in (getattr(record, "values", None) or {}).items():
+            line[key] = _reference(value) if key in OBJECTS and isinstance(value, str) else value
         if record.exc_info:
             line["stacktrace"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str, separators=(",", ":"))
+
+
+class PlainFormatter(logging.Formatter):
+    """For people at a terminal: level, logger, message, then keys and values."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        values: dict[str, Any] = getattr(record, "values", None) or {}
+        text = f"{record.levelname} {record.name}: {record.getMessage()}"
+        text += "".join(f" {key}={value_text(value)}" for key, value in values.items())
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _reference(key: str) -> dict[str, str]:
+    namespace, _, name = key.rpartition("/")
+    return {"name": name, "namespace": namespace} if namespace else {"name": name}
 
 
 def quote(text: str) -> str:

@@ -145,7 +145,6 @@ class Scheduler:
             self.pods,
             recorder,
             observers,
-            self.meters,
             clock,
             pre_binding,
             done=lambda uid: turnstile(queue.done, uid),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.extender import Extender
 from mooring.framework.runtime import Profile
@@ -78,5 +79,6 @@ class Placement:
     pod: PodInfo  # assumed
     node_name: str
     started: float
+    clock: Clock
     extenders: Sequence[Extender] = ()
     waiting: WaitingPod | None = None

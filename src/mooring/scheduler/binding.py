@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.framework.resolved import ResolvedPlugin
-from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
+from mooring.framework.status import SUCCESS, Code, Status
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import Placement
-from mooring.scheduler.meters import Meters
 from mooring.scheduler.pre_binding import PreBinding
 from mooring.scheduler.status_patch import StatusPatches, status_patch
 from mooring.scheduler.waiting_pods import WaitingPods
@@ -37,7 +36,6 @@ class BindingCycle:
         pods: Mapping[str, Pod],
         recorder: EventRecorder,
         observers: Observers,
-        meters: Meters,
         clock: Clock,
         pre_binding: dict[str, PreBinding],
         *,
@@ -52,7 +50,6 @@ class BindingCycle:
         self._pods = pods
         self._recorder = recorder
         self._observers = observers
-        self._meters = meters
         self._clock = clock
         self._pre_binding = pre_binding  # by uid
         self._done = done
@@ -90,19 +87,16 @@ class BindingCycle:
             if not status.is_success:
                 return status, True
         self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
-        if groups:
-            started = self._clock.monotonic()
-            status = await self._pre_bind(placement, groups)
-            self._time("PreBind", placement, status, started)
-            if not status.is_success:
-                return status, False
+        started = self._clock.monotonic()
+        status = await self._pre_bind(placement, groups) if groups else SUCCESS
+        plugin_calls.timed("PreBind", placement, status, started)
+        if not status.is_success:
+            return status, False
         if self._is_fenced():
             return Status.error("the lease is lost: another replica may be binding this pod"), False
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
-        started = self._clock.monotonic()
         status = await plugin_calls.bind(placement)
-        self._time("Bind", placement, status, started)
         if status.is_success:
             self._finish(placement)
         return status, False
@@ -192,7 +186,3 @@ class BindingCycle:
         activated = plugin_calls.pods_to_activate(placement)
         if activated:
             self._activate(activated)
-
-    def _time(self, point: str, placement: Placement, status: Status, started: float) -> None:
-        meters = self._meters.profile(placement.profile.scheduler_name)
-        meters.extension_point(point, CODE_NAMES[status.code], self._clock.monotonic() - started)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.wire import completed, to_wire
 from mooring.observe.events import EventRecorder
+from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler.dump import queue_content
 from mooring.scheduler.leader_election import LeaderElector
@@ -25,7 +25,7 @@ from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, 
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
 from mooring.scheduler.settings import Settings
 
-log = logging.getLogger("mooring.scheduler")
+log = get_logger("mooring.scheduler")
 T = TypeVar("T")
 
 ANSWER_S = 2.0

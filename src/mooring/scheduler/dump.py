@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from mooring.api.core import Node
 from mooring.api.times import format_time
 from mooring.client.informer import InformerSet
+from mooring.observe.logs import get_logger
 from mooring.scheduler.assembly import Scheduler
 from mooring.state.cluster import Cluster
 from mooring.state.node_info import NodeInfo
 
-log = logging.getLogger("mooring.scheduler.dump")
+log = get_logger("mooring.scheduler.dump")
 
 
 def queue_content(scheduler: Scheduler) -> dict[str, Any]:
@@ -51,17 +51,18 @@ def dump(scheduler: Scheduler, informers: InformerSet) -> None:
     _compare("pods", cached, {pod.key for pod in informers["pods"] if pod.spec.node_name})
     for name in sorted(cached_nodes):
         info = cluster.table.nodes[name]
-        log.info("Dump of cached NodeInfo: node %s, %d pods: %s", name, len(info.pods), _keys(cluster, info))
+        log.info("Dump of cached NodeInfo", node=name, count=len(info.pods), pods=_keys(cluster, info))
     for pod in scheduler.queue.pending_pods():
-        log.info("Dump of scheduling queue: %s/%s %s, attempts %d", pod.namespace, pod.name, pod.queue, pod.attempts)
+        key = f"{pod.namespace}/{pod.name}"
+        log.info("Dump of scheduling queue", pod=key, queue=pod.queue, attempts=pod.attempts)
 
 
 def _compare(what: str, cached: set[str], watched: set[str]) -> None:
     missing, redundant = sorted(watched - cached), sorted(cached - watched)
     if missing or redundant:
-        log.warning("Cache mismatch of %s: missing %s, redundant %s", what, missing, redundant)
+        log.warning(f"Cache mismatch of {what}", missing=missing, redundant=redundant)
     else:
-        log.info("Cache of %s agrees with the watches: %d", what, len(cached))
+        log.info(f"Cache of {what} agrees with the watches", count=len(cached))
 
 
 def _keys(cluster: Cluster, info: NodeInfo) -> str:

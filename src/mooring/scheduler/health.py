@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mooring.metrics import Registry
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.scheduler.serving")
+log = get_logger("mooring.scheduler.serving")
 
 Check = Callable[[], str | None]
 """Returns what is wrong, or None."""
@@ -69,7 +69,7 @@ class HealthChecks:
             quoted = ", ".join(f'"{name}"' for name in sorted(unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")
         if failed:
-            log.info("%s check failed: %s", path, "; ".join(failed))
+            log.info(f"{path} check failed", checks="; ".join(failed))
             return Verdict(500, f"{''.join(lines)}{path} check failed\n")
         if not verbose:
             return Verdict(200, "ok")

@@ -10,7 +10,6 @@ well before anybody else may take over.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import socket
 import uuid
@@ -26,8 +25,9 @@ from mooring.client.rest import RestClient
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, MooringError, UsageError
 from mooring.observe.events import EventRecorder, ObjectReference
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.scheduler.leader_election")
+log = get_logger("mooring.scheduler.leader_election")
 
 JITTER_FACTOR = 1.2
 WATCHDOG_S = 20.0
@@ -166,7 +166,7 @@ class LeaderElector:
 
     async def acquire(self) -> None:
         """Try until the lease is ours."""
-        log.info("Attempting to acquire leader lease... lock=%s", self._where)
+        log.info("Attempting to acquire leader lease...", lock=self._where)
         while True:
             got_it = await self._try()
             self._report_transition()
@@ -175,7 +175,7 @@ class LeaderElector:
             await self._sleep(self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random()))
         self._observe_leadership(True)
         self._event("became leader")
-        log.info("Successfully acquired lease lock=%s", self._where)
+        log.info("Successfully acquired lease", lock=self._where)
 
     async def renew(self) -> None:
         """Renew the lease; return once somebody else has it, or renewing has failed for the renew deadline.
@@ -187,10 +187,10 @@ class LeaderElector:
             while not await self._try_until(deadline):
                 self._report_transition()
                 if self._observed.holder not in ("", self.identity):
-                    log.info("Failed to renew lease lock=%s: it has another holder", self._where)
+                    log.info("Failed to renew lease", lock=self._where, holder=self._observed.holder)
                     return
                 if self._clock.monotonic() + self.settings.retry_period_s > deadline:
-                    log.info("Failed to renew lease lock=%s", self._where)
+                    log.info("Failed to renew lease", lock=self._where)
                     return
                 await self._sleep(self.settings.retry_period_s)
             self._report_transition()
@@ -207,7 +207,7 @@ class LeaderElector:
                 released = Record("", 1, now, now, old.transitions)
                 await self._put(released)
         except (ApiError, TimeoutError) as error:
-            log.error("Failed to release lease lock=%s: %s", self._where, error or "no answer in time")
+            log.error(str(error) or "no answer in time", "Failed to release lease", lock=self._where)
             return False
         self._observe(released)
         return True
@@ -233,7 +233,7 @@ class LeaderElector:
             try:
                 await self._put(record)
             except ApiError as error:
-                log.debug("Failed to update lease optimistically, falling back to slow path: %s", error)
+                log.v(2).info("Failed to update lease optimistically, falling back to slow path", err=str(error))
             else:
                 self._observe(record)
                 return True
@@ -256,7 +256,7 @@ class LeaderElector:
                 record = Record(self.identity, duration_s, now, now, old.transitions + 1)
             await self._put(record)
         except ApiError as error:
-            log.warning("lease %s: %s", self._where, error)
+            log.warning("Error retrieving or updating the lease", lock=self._where, err=str(error))
             return False
         self._observe(record)
         return True
@@ -271,7 +271,7 @@ class LeaderElector:
     def _report_transition(self) -> None:
         if self._observed.holder != self._reported:
             self._reported = self._observed.holder
-            log.info("New leader elected identity=%s", self._reported or "nobody")
+            log.info("New leader elected", identity=self._reported)
 
     def _observe_leadership(self, is_leader: bool) -> None:
         if self._observer is not None:

@@ -243,11 +243,12 @@ class SchedulingLoop:
             self._failures.fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
             return
         self._queue.nominator.delete(info.uid)
-        placement = Placement(info, profile, decision, assumed, node_name, started, self.built.handle.extenders)
+        extenders = self.built.handle.extenders
+        placement = Placement(info, profile, decision, assumed, node_name, started, self._clock, extenders)
         decision.state.write(PODS_TO_ACTIVATE, decision.state.read(PODS_TO_ACTIVATE) or {})
         status = plugin_calls.reserve(placement)
         waits: dict[str, float] = {}
-        if status.is_success and profile.permit:
+        if status.is_success:
             status, waits = plugin_calls.permit(placement)
         if not status.is_success:
             self._failures.not_permitted(placement, status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -11,43 +10,57 @@ from mooring.api.core import Pod
 from mooring.engine.decision import Decision
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
-from mooring.framework.guarded import CycleError
+from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
+from mooring.observe.logs import get_logger
 from mooring.scheduler.attempt import Placement
 
-log = logging.getLogger("mooring.scheduler")
+log = get_logger("mooring.scheduler")
 T = TypeVar("T")
 
 
 def reserve(placement: Placement) -> Status:
     """Run Reserve; the caller undoes a failure."""
+    started = placement.clock.monotonic()
     try:
-        return placement.profile.run_reserve(placement.decision.state, placement.pod, placement.node_name)
+        status = placement.profile.run_reserve(placement.decision.state, placement.pod, placement.node_name)
     except CycleError as error:
-        return error.status
+        status = error.status
+    timed("Reserve", placement, status, started)
+    return status
 
 
 def unreserve(placement: Placement) -> None:
-    """Run Unreserve of all Reserve plugins in reverse order, whoever of them fails."""
+    """Run Unreserve of all Reserve plugins in reverse order, whichever of them fails."""
+    started = placement.clock.monotonic()
     for plugin in reversed(placement.profile.reserve):
         try:
             _call(plugin.name, plugin.unreserve, placement)
-        except Exception:
-            log.exception("Unreserve failed plugin=%s pod=%s", plugin.name, placement.info.key)
+        except Exception as error:
+            problem = problem_of(error, plugin.unreserve)
+            log.error(problem, "Unreserve failed", plugin=plugin.name, pod=placement.info.key)
+    timed("Unreserve", placement, SUCCESS, started)
 
 
 def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
-    """Ask all; a refusal or failure stops. The second value says for whom to wait, and how long."""
+    """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
+    started = placement.clock.monotonic()
+    status, waits = _permit(placement)
+    timed("Permit", placement, Status(Code.WAIT) if waits else status, started)
+    return status, waits
+
+
+def _permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     waits: dict[str, float] = {}
     for plugin in placement.profile.permit:
         text = f'running Permit plugin "{plugin.name}": '
         try:
             status, seconds = _call(plugin.name, plugin.permit, placement)
         except Exception as error:
-            return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name), {}
+            return Status(Code.ERROR, (text + problem_of(error, plugin.permit),), plugin.name), {}
         if status.is_success:
             continue
         if status.is_rejected:
@@ -65,20 +78,28 @@ def pods_to_activate(placement: Placement) -> list[Pod]:
         return []
     pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
     if len(pods) != len(asked):
-        log.error("A plugin asked to activate something that is not a Pod pod=%s", placement.info.key)
+        log.error(None, "A plugin asked to activate something that is not a Pod", pod=placement.info.key)
     asked.clear()
     return pods
 
 
 def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
-    """Ask who has something to do before binding; the plugins that may run side by side stand in one group."""
+    """Ask which plugins have something to do before binding; those that may run side by side stand in one group."""
+    started = placement.clock.monotonic()
+    status, groups = _pre_flights(placement)
+    timed("PreBindPreFlight", placement, status, started)
+    return status, groups
+
+
+def _pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
     groups: list[list[ResolvedPlugin]] = []
     joinable = False
     for plugin in placement.profile.pre_bind:
         try:
             flight = _pre_flight(plugin, placement)
         except Exception as error:
-            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {_what(error)}',), plugin.name), []
+            problem = problem_of(error, plugin.pre_bind_pre_flight or plugin.pre_bind)
+            return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {problem}',), plugin.name), []
         status = flight.status
         if status.is_success:
             if flight.allow_parallel and joinable:
@@ -111,7 +132,7 @@ async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
     try:
         status = await _wait_for(plugin.name, plugin.pre_bind, placement)
     except Exception as error:
-        return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
+        return Status(Code.ERROR, (text + problem_of(error, plugin.pre_bind),), plugin.name)
     if status.is_success or status.is_rejected:
         return status.by(plugin.name)
     return Status(Code.ERROR, (text + status.message,), plugin.name)
@@ -119,6 +140,13 @@ async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
 
 async def bind(placement: Placement) -> Status:
     """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
+    started = placement.clock.monotonic()
+    status = await _bind(placement)
+    timed("Bind", placement, status, started)
+    return status
+
+
+async def _bind(placement: Placement) -> Status:
     for extender in placement.extenders:
         if extender.is_binder and extender.is_interested(placement.pod):
             try:
@@ -127,7 +155,11 @@ async def bind(placement: Placement) -> Status:
             except ExtenderError as error:
                 if not extender.is_ignorable:
                     return Status.error(str(error))
-                log.info("Skipping extender in bind as it returned error and has ignorable flag set: %s", error)
+                log.info(
+                    "Skipping extender in bind as it returned error and has ignorable flag set",
+                    extender=extender.name,
+                    err=str(error),
+                )
     return await _bind_by_plugin(placement)
 
 
@@ -138,7 +170,7 @@ async def _bind_by_plugin(placement: Placement) -> Status:
         try:
             status = await _wait_for(plugin.name, plugin.bind, placement)
         except Exception as error:
-            return Status(Code.ERROR, (f"{text}{_what(error)}",), plugin.name)
+            return Status(Code.ERROR, (text + problem_of(error, plugin.bind),), plugin.name)
         if status.is_skip:
             continue
         if status.is_success or status.is_rejected:
@@ -150,11 +182,15 @@ async def _bind_by_plugin(placement: Placement) -> Status:
 
 
 def post_bind(placement: Placement) -> None:
+    """Run PostBind, whichever plugin fails."""
+    started = placement.clock.monotonic()
     for plugin in placement.profile.post_bind:
         try:
             _call(plugin.name, plugin.post_bind, placement)
-        except Exception:
-            log.exception("PostBind failed plugin=%s pod=%s", plugin.name, placement.info.key)
+        except Exception as error:
+            problem = problem_of(error, plugin.post_bind)
+            log.error(problem, "PostBind failed", plugin=plugin.name, pod=placement.info.key)
+    timed("PostBind", placement, SUCCESS, started)
 
 
 def after_failure(profile: Profile, decision: Decision) -> list[tuple[str, Coroutine[Any, Any, None]]]:
@@ -164,12 +200,20 @@ def after_failure(profile: Profile, decision: Decision) -> list[tuple[str, Corou
         if plugin.after_failure is not None:
             try:
                 work = plugin.after_failure(decision.state, decision.pod)
-            except Exception:
-                log.exception("AfterFailure failed plugin=%s pod=%s", plugin.name, decision.pod.pod.key)
+            except Exception as error:
+                problem = problem_of(error, plugin.after_failure)
+                log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=decision.pod.pod.key)
                 continue
             if work is not None:
                 left.append((plugin.name, work))
     return left
+
+
+def timed(point: str, placement: Placement, status: Status, started: float) -> None:
+    """Tell the profile's observer how long an extension point took."""
+    observer = placement.profile.observer
+    if observer is not None:
+        observer.extension_point(point, CODE_NAMES[status.code], placement.clock.monotonic() - started)
 
 
 def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
@@ -200,7 +244,3 @@ async def _wait_for(name: str, method: Callable[..., Awaitable[Status]], placeme
         raise
     timer.tell(name, method, status, started)
     return status
-
-
-def _what(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

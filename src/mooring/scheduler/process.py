@@ -16,6 +16,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.features import GATES
 from mooring.observe.decision_log import DecisionLog
+from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.control import Control
@@ -28,7 +29,7 @@ from mooring.scheduler.reload import ConfigReloader
 from mooring.scheduler.serving import EndpointServer
 from mooring.scheduler.settings import Settings, load_configuration
 
-log = logging.getLogger("mooring.scheduler")
+log = get_logger("mooring.scheduler")
 
 DRAIN_S = 20.0
 """How long bindings under way may take after SIGTERM; after 30 seconds a kubelet would kill us."""
@@ -121,7 +122,7 @@ class SchedulerProcess:
         try:
             await main
         except LeaseLost:
-            log.error("Leaderelection lost")
+            log.error(None, "Leaderelection lost")
             return FAILED
         except asyncio.CancelledError:
             if not self._is_stopping:
@@ -149,8 +150,8 @@ class SchedulerProcess:
     async def _sync(self, live: LiveScheduler) -> None:
         await live.start()
         while not await live.synced(30.0):
-            log.info("Waiting for the first lists of %s", ", ".join(live.informers.missing()))
-        log.info("Caches are synced: %d pods", len(live.scheduler.pods))
+            log.info("Waiting for the first lists", missing=live.informers.missing())
+        log.info("Caches are synced", pods=len(live.scheduler.pods))
 
     async def _lead(self, live: LiveScheduler) -> None:
         if not live.informers.has_synced:
@@ -206,7 +207,7 @@ class SchedulerProcess:
             loop.call_soon_threadsafe(loop.call_later, seconds, self._end_now, why)
 
     def _end_now(self, why: str) -> None:
-        log.error("%s; ending the process", why)
+        log.error(why, "Ending the process")
         logging.shutdown()
         os._exit(FAILED)
 
@@ -252,7 +253,7 @@ class SchedulerProcess:
         metrics = SchedulerMetrics(version=__version__, features=features)
         unknown = metrics.registry.disable(settings.flags.words("disabled-metrics"))
         for name in unknown or ():
-            log.warning("--disabled-metrics: there is no metric %s", name)
+            log.warning("--disabled-metrics: there is no such metric", metric=name)
         return metrics
 
     def _connect(self, metrics: SchedulerMetrics) -> RestClient:

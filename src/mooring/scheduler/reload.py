@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.errors import MooringError
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.scheduler.reload")
+log = get_logger("mooring.scheduler.reload")
 
 LOOK_EVERY_S = 5.0
 _AT_START_ONLY = ("leader_election", "client_connection", "pod_initial_backoff_seconds", "pod_max_backoff_seconds")
@@ -33,7 +33,7 @@ class ConfigReloader:
         self._path = Path(path)
         self._load = load
         self._apply = apply
-        self._in_force = in_force
+        self._at_start = self._in_force = in_force
         self._seen = self._fingerprint()
         self._asked = asyncio.Event()
 
@@ -65,13 +65,14 @@ class ConfigReloader:
             config = self._load()
             self._apply(config)
         except MooringError as error:
-            log.error("the configuration cannot be used, the old one stays in force: %s", error)
+            log.error(error, "The configuration cannot be used, the old one stays in force")
             return False
         for name in _AT_START_ONLY:
-            if getattr(config, name) != getattr(self._in_force, name):
-                log.warning("%s: the change takes effect after a restart", name)
+            value = getattr(config, name)
+            if value not in (getattr(self._at_start, name), getattr(self._in_force, name)):
+                log.warning("The change takes effect after a restart", field=name)
         self._in_force = config
-        log.info("the configuration was read again: %s", self._path)
+        log.info("The configuration was read again", path=str(self._path))
         return True
 
     def _fingerprint(self) -> bytes | None:

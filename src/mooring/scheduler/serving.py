@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import logging
 import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +23,13 @@ from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, UsageError
 from mooring.metrics import CONTENT_TYPE
 from mooring.observe import logs
+from mooring.observe.logs import get_logger
 from mooring.observe.pod_resources import render_pod_resources
 from mooring.scheduler.health import HealthChecks, Verdict, ping
 from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User
 from mooring.scheduler.serving_tls import ServerTls, TlsFiles
 
-log = logging.getLogger("mooring.scheduler.serving")
+log = get_logger("mooring.scheduler.serving")
 
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, "
@@ -146,7 +146,7 @@ class EndpointServer:
             await self._runner.cleanup()
             raise UsageError(f"cannot listen on {address}:{port}: {error.strerror or error}") from None
         self._reloader = asyncio.create_task(self._reload(reload_s), name="serving certificate")
-        log.info("Serving securely on %s:%d", address, self.port)
+        log.info("Serving securely", address=f"{address}:{self.port}")
 
     async def stop(self) -> None:
         """Stop listening and let answers in flight finish."""
@@ -170,8 +170,8 @@ class EndpointServer:
             answer = refusal if refusal is not None else await self._route(request, path)
         except TimeoutError:
             answer = _text("the scheduler is busy; try again\n", 503)
-        except Exception:
-            log.exception("an endpoint failed: %s", path)
+        except Exception as error:
+            log.error(error, "An endpoint failed", path=path)
             answer = web.Response(status=500, text="internal server error\n")
         answer.headers["Cache-Control"] = "no-cache, private"
         return answer
@@ -187,7 +187,7 @@ class EndpointServer:
         try:
             allowed, reason = await self._auth.authorize(user, verb, path)
         except ApiError as error:
-            log.error("Unable to authorize a request for %s: %s", path, error)
+            log.error(error, "Unable to authorize a request", path=path)
             return web.Response(
                 status=500,
                 text=f'Internal Server Error: "{path}": {error}\n',

@@ -7,7 +7,6 @@ believed for ten seconds. Some paths are open to all, and members of ``system:ma
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,8 +16,9 @@ import msgspec
 
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
+from mooring.observe.logs import get_logger
 
-log = logging.getLogger("mooring.scheduler.serving")
+log = get_logger("mooring.scheduler.serving")
 
 ALWAYS_ALLOW = ("/healthz", "/readyz", "/livez")
 MASTERS = "system:masters"
@@ -153,7 +153,7 @@ class DelegatedAuth:
             status = msgspec.json.decode(answer.body, type=_TokenReview).status
         except (ApiError, msgspec.DecodeError) as error:
             # Not cached: the next request asks again.
-            log.error("Unable to authenticate the request: %s", error)
+            log.error(error, "Unable to authenticate the request")
             raise AuthenticationFailed(str(error)) from None
         if not status.authenticated:
             return status.error or "invalid bearer token"
@@ -219,7 +219,7 @@ async def client_ca_of_cluster(client: Any) -> bytes | None:
         answer = await client.get(path)
         data = msgspec.json.decode(answer.body).get("data") or {}
     except (ApiError, msgspec.DecodeError, AttributeError) as error:
-        log.warning("Error looking up in-cluster authentication configuration: %s", error)
+        log.warning("Error looking up in-cluster authentication configuration", err=str(error))
         return None
     text: str = data.get("client-ca-file", "")
     return text.encode() or None

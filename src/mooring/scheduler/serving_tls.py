@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import ssl
 from dataclasses import dataclass
 
 from mooring.errors import UsageError
+from mooring.observe.logs import get_logger
 from mooring.tls import file_stamp, load_identity, self_signed
 
-log = logging.getLogger("mooring.scheduler.serving")
+log = get_logger("mooring.scheduler.serving")
 
 _VERSIONS = {"": ssl.TLSVersion.TLSv1_2, "VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
@@ -89,7 +89,7 @@ class ServerTls:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate_file, files.key_file)
             self._load()
         except (OSError, UsageError) as error:
-            log.error("the new serving certificate cannot be used, the old one stays in force: %s", error)
+            log.error(error, "The new serving certificate cannot be used, the old one stays in force")
             return False
-        log.info("the serving certificate was replaced")
+        log.info("The serving certificate was replaced")
         return True

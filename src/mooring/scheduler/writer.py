@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
@@ -28,9 +27,10 @@ from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerEr
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.errors import ApiError, InputError
 from mooring.observe.events import EventRecorder, ObjectReference
+from mooring.observe.logs import get_logger
 from mooring.state.pod_info import PodInfo
 
-log = logging.getLogger("mooring.scheduler.writer")
+log = get_logger("mooring.scheduler.writer")
 
 T = TypeVar("T", bound=Object)
 Patch = Mapping[str, Any]
@@ -126,7 +126,7 @@ class ApiWriter:
             except NotFound:
                 raise
             except (ApiError, InputError) as trouble:
-                log.info("pod %s: cannot find out whether it is bound, asking again: %s", pod.key, trouble)
+                log.info("Cannot find out whether a pod is bound, asking again", pod=pod.key, err=str(trouble))
                 await self._sleep(pause_s)
                 pause_s = min(MAX_PAUSE_S, pause_s * 5)
 
