@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,9 +20,14 @@ def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str
         table.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*row)
-    if to.is_terminal and to.measure(table).maximum > to.width:
-        table.padding = (0, 1, 0, 0)
+    if to.is_terminal and _natural_width(to, table) > to.width:
+        table.padding = (0, 2, 0, 0)
     print_aligned(to, table)
+
+
+def _natural_width(to: Console, table: Table) -> int:
+    """The columns that the table takes where there is room for everything."""
+    return Measurement.get(to, to.options.update(width=100_000), table).maximum
 
 
 def print_aligned(to: Console, table: Table) -> None:

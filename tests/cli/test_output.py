@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mooring.cli.output import emit, plain, print_table, read_input
+from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input
 from mooring.errors import InputError
 
 
@@ -67,3 +67,58 @@ def test_a_table_has_no_trailing_blanks_and_is_not_cut() -> None:
 def test_a_file_that_is_not_there_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^/does/not/exist: no such file or directory$"):
         read_input("/does/not/exist")
+
+
+def terminal(width: int) -> Console:
+    return Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+
+
+def lines_of(to: Console) -> list[str]:
+    assert isinstance(to.file, io.StringIO)
+    return [line.rstrip() for line in to.file.getvalue().splitlines()]
+
+
+def test_columns_move_together_before_anything_is_folded() -> None:
+    row = ("default/web-6c5f7d4-x2x9k", "unschedulable", "NodeResourcesFit")
+    wide, narrow = terminal(80), terminal(58)
+    for to in (wide, narrow):
+        print_table(to, ("POD", "QUEUE", "REFUSED BY"), [row])
+    assert lines_of(wide)[1] == "default/web-6c5f7d4-x2x9k   unschedulable   NodeResourcesFit"
+    assert lines_of(narrow)[1] == "default/web-6c5f7d4-x2x9k  unschedulable  NodeResourcesFit"
+
+
+def test_the_first_column_is_folded_last() -> None:
+    to = terminal(40)
+    print_table(to, ("POD", "WHY"), [("default/web-6c5f7d4-x2x9k", "there is no room for it")])
+    first, second, *_ = lines_of(to)[1:]
+    assert first.startswith("default/web-6c5f7d4-x2x9k  there is")
+    assert second.startswith(" " * 25)
+
+
+def test_facts_stand_side_by_side_and_fold_below_each_other() -> None:
+    to = terminal(30)
+    print_facts(to, {"Why": "there is no room for it on any node", "Empty": "", "Queue": "active"})
+    assert lines_of(to) == [
+        "  Why:    there is no room for",
+        "          it on any node",
+        "  Queue:  active",
+    ]
+
+
+def test_markup_in_facts_is_text() -> None:
+    to = Console(file=io.StringIO(), width=1000)
+    print_facts(to, {"Why": "[bold]no[/bold]"})
+    assert lines_of(to) == ["  Why:  [bold]no[/bold]"]
+
+
+def test_a_console_without_a_terminal_neither_colours_nor_wraps(capsys: pytest.CaptureFixture[str]) -> None:
+    to = console()
+    to.print("x" * 500, style="red")
+    assert capsys.readouterr().out == "x" * 500 + "\n"
+    console(stderr=True).print("aside")
+    assert capsys.readouterr().err == "aside\n"
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert read_input("-") == b"\xff"

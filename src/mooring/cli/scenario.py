@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -107,7 +107,10 @@ def _run_remotely(story: Scenario, settings: Settings, place: Place) -> Result:
     return asyncio.run(main())
 
 
-def _summary(result: Any) -> str:
+def _summary(result: Result) -> str:
+    from mooring.sim.words import many
+
     if result.held:
-        return f"{result.scenario}: as expected ({result.expectations} expectations held in {result.seconds:.1f}s)"
+        held = many(result.expectations, "expectation")
+        return f"{result.scenario}: as expected ({held} held in {result.seconds:.1f}s)"
     return f"{result.scenario}: NOT as expected: {result.failure}"

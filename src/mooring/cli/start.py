@@ -131,10 +131,12 @@ class _Shown:
     def ended(self, result: Result | None) -> None:
         if not self._is_text:
             return
+        from mooring.sim.words import many
+
         print_line()
         if result is not None:
             print_line(
-                f"As expected: {result.expectations} expectations held."
+                f"As expected: {many(result.expectations, 'expectation')} held."
                 if result.held
                 else f"NOT as expected: {result.failure}"
             )

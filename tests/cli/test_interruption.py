@@ -1,0 +1,81 @@
+"""Ctrl-C, SIGTERM and temporary files: everything is cleaned up, whichever way a command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mooring.cli.interruption import Termination, interrupt
+from mooring.cli.kubeconfig_place import kubeconfig_place
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN], ids=["as usual", "ignored"])
+def test_plain_code_is_interrupted(sigint: signal.Handlers) -> None:
+    signal.signal(signal.SIGINT, sigint)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+
+
+def test_sigterm_is_taken_as_ctrl_c_and_remembered() -> None:
+    termination = Termination()
+    assert not termination.has_come
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert termination.has_come
+
+
+def test_an_event_loop_cancels_its_main_task_and_lets_it_clean_up() -> None:
+    Termination()
+    steps: list[str] = []
+
+    async def main() -> None:
+        try:
+            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            steps.append("cleaning")
+            await asyncio.sleep(0)
+            steps.append("clean")
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert steps == ["cleaning", "clean"]
+
+
+def test_a_temporary_kubeconfig_goes_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt), kubeconfig_place(None) as path:
+        path.write_text("secret")
+        assert path.parent.parent == tmp_path and path.parent.stat().st_mode & 0o077 == 0
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_file_of_the_users_own_stays(was_there: bool, tmp_path: Path) -> None:
+    wanted = tmp_path / "kubeconfig"
+    if was_there:
+        wanted.write_text("theirs")
+    with kubeconfig_place(wanted) as path:
+        assert path == wanted
+        path.write_text("ours")
+    assert wanted.exists() is was_there
+
+
+def test_a_file_that_was_never_written_is_no_problem(tmp_path: Path) -> None:
+    with kubeconfig_place(tmp_path / "never"):
+        pass
