@@ -10,8 +10,8 @@ from typing import Any
 
 from mooring.controlplane.types.status import StatusError, bad_request
 
-_LABEL_NAME = re.compile(r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)$")
-_PREFIX = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TOKEN = re.compile(r"\s*(?:(!=|==|=|!|<|>|,|\(|\))|([^\s,=!()<>]+))")
 Test = Callable[[Mapping[str, str]], bool]
 
@@ -19,14 +19,14 @@ Test = Callable[[Mapping[str, str]], bool]
 @lru_cache(maxsize=65536)
 def is_label_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    if slash and (not prefix or len(prefix) > 253 or not _PREFIX.match(prefix)):
+    if slash and (not prefix or len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
         return False
-    return _LABEL_NAME.match(name) is not None
+    return _LABEL_NAME.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=65536)
 def is_label_value(value: str) -> bool:
-    return value == "" or _LABEL_NAME.match(value) is not None
+    return value == "" or _LABEL_NAME.fullmatch(value) is not None
 
 
 @dataclass(frozen=True, slots=True)
