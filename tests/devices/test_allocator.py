@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from mooring.devices.allocated import AllocatedState
-from mooring.devices.allocator import AllocationTimeout, Allocator, InvalidPools
+from mooring.devices.allocator import Allocator
 from mooring.devices.cel import CelSelectors
 from mooring.devices.pools import AllocationError, Inventory
 from mooring.devices.results import NodeSolution
+from mooring.devices.search import AllocationTimeout, InvalidPools
 
 Wire = dict[str, Any]
 SELECTORS = CelSelectors()

@@ -17,7 +17,7 @@ from mooring.devices.cluster_devices import ClusterDevices
 from mooring.devices.writes import STRATEGIC_MERGE
 from mooring.errors import ApiError
 from mooring.framework.cluster_event import Hint
-from mooring.framework.cycle_state import CycleState
+from mooring.framework.cycle_state import Budget, CycleState, OutOfTime
 from mooring.framework.extension_points import points_of
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
@@ -250,6 +250,27 @@ class TestFilter:
         number = int(verdict.ids[np.flatnonzero(verdict.ids)[0]])
         text = "claim ns/c, request r: asks for all devices, but resource pool drv/x is currently being updated"
         assert verdict.status_of(number) == Status.error(text)
+
+    def test_a_search_that_takes_too_long_ends_with_an_error(self) -> None:
+        class TickingClock(VirtualClock):
+            def monotonic(self) -> float:
+                self.advance(4.0)
+                return super().monotonic()
+
+        world = World(node("a"), gpus("a", "gpu-0", "gpu-1", "gpu-2"), claim("c", exactly(count=3)))
+        world.plugin._clock = TickingClock(NOW)
+        assert world.pre_filter(pod("c")).is_success
+        verdict = world.plugin.filter(world.state, world.info(pod("c")), world.nodes())
+        assert verdict is not None
+        assert verdict.status_of(int(verdict.ids[0])) == Status.error("node a: timed out trying to allocate devices")
+
+    def test_a_search_ends_with_the_time_of_its_attempt(self) -> None:
+        world = World(node("a"), gpus("a", "gpu-0", "gpu-1"), claim("c", exactly(count=2)))
+        assert world.pre_filter(pod("c")).is_success
+        world.state.budget = Budget()
+        world.state.budget.is_spent = True
+        with pytest.raises(OutOfTime):
+            world.plugin.filter(world.state, world.info(pod("c")), world.nodes())
 
     def test_a_pool_that_contradicts_itself_rejects_the_node(self) -> None:
         world = World(node("a"), gpus("a", "same", "same"), claim("c"))

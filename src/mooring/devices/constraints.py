@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from mooring.api.resource import Device, DeviceAttribute, DeviceConstraint
 from mooring.devices.pools import PublishedDevice
+from mooring.devices.requests import Request
 
 Value = tuple[str, str | int | bool]
 
@@ -13,9 +15,23 @@ Value = tuple[str, str | int | bool]
 class AttributeConstraint(Protocol):
     """Asked for each device about to be taken; every successful add is undone by one remove."""
 
-    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool: ...
+    is_ordered: bool
+    """Whether the answers depend on the order in which several devices of one request were added and removed."""
 
-    def remove(self, request: str, subrequest: str) -> None: ...
+    def applies(self, request: Request) -> bool: ...
+
+    def add(self, request: Request, candidate: PublishedDevice) -> bool: ...
+
+    def remove(self, request: Request) -> None: ...
+
+    def trait(self, candidate: PublishedDevice) -> Hashable:
+        """All that the constraint reads of a device: it treats devices with equal traits alike."""
+
+    def state(self) -> Hashable:
+        """All that the constraint remembers: with equal states it gives equal answers."""
+
+    def group(self, candidate: PublishedDevice) -> Hashable | None:
+        """Devices of different groups cannot be taken together; None if the device cannot be added now."""
 
 
 def lookup_attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
@@ -48,69 +64,86 @@ class _Scoped:
         self._requests = frozenset(requests)
         self._attribute = attribute
 
-    def _applies(self, request: str, subrequest: str) -> bool:
-        names = self._requests
-        return not names or request in names or (bool(subrequest) and f"{request}/{subrequest}" in names)
+    def applies(self, request: Request) -> bool:
+        return not self._requests or not self._requests.isdisjoint(request.names)
 
-    def _lookup(self, candidate: PublishedDevice) -> DeviceAttribute | None:
-        return lookup_attribute(candidate.device, candidate.id.driver, self._attribute)
+    def trait(self, candidate: PublishedDevice) -> tuple[Value | None] | None:
+        """The value, which is None if its type is not known; or None if the device lacks the attribute."""
+        attribute = lookup_attribute(candidate.device, candidate.id.driver, self._attribute)
+        return None if attribute is None else (_value_of(attribute),)
 
 
 class MatchAttribute(_Scoped):
     """All devices have the attribute, with the same type and value."""
+
+    is_ordered = False
 
     def __init__(self, requests: list[str], attribute: str) -> None:
         super().__init__(requests, attribute)
         self._value: Value | None = None
         self._devices = 0
 
-    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool:
-        if not self._applies(request, subrequest):
+    def add(self, request: Request, candidate: PublishedDevice) -> bool:
+        if not self.applies(request):
             return True
-        attribute = self._lookup(candidate)
-        if attribute is None:
+        found = self.group(candidate)
+        if found is None:
             return False
-        value = _value_of(attribute)
-        if self._devices == 0:
-            self._value = value
-        elif value is None or value != self._value:
-            return False
+        self._value = found[0]
         self._devices += 1
         return True
 
-    def remove(self, request: str, subrequest: str) -> None:
-        if self._applies(request, subrequest):
+    def remove(self, request: Request) -> None:
+        if self.applies(request):
             self._devices -= 1
+
+    def state(self) -> Hashable:
+        return (self._value,) if self._devices else None
+
+    def group(self, candidate: PublishedDevice) -> tuple[Value | None] | None:
+        found = self.trait(candidate)
+        if self._devices and found is not None and (found[0] is None or found[0] != self._value):
+            return None
+        return found
 
 
 class DistinctAttribute(_Scoped):
     """Every device has the attribute, each with another value.
 
-    Like upstream, one value is remembered per request: of several devices of one request only the last counts.
+    Like upstream, one value is remembered per request: of several devices of one request only the last counts, and
+    removing one forgets them all.
     """
+
+    is_ordered = True
 
     def __init__(self, requests: list[str], attribute: str) -> None:
         super().__init__(requests, attribute)
         self._values: dict[str, Value | None] = {}
         self._devices = 0
 
-    def add(self, request: str, subrequest: str, candidate: PublishedDevice) -> bool:
-        if not self._applies(request, subrequest):
+    def add(self, request: Request, candidate: PublishedDevice) -> bool:
+        if not self.applies(request):
             return True
-        attribute = self._lookup(candidate)
-        if attribute is None:
+        found = self.trait(candidate)
+        if found is None:
             return False
-        value = _value_of(attribute)
+        value = found[0]
         if self._devices and self._values and (value is None or value in self._values.values()):
             return False
-        self._values[request] = value
-        self._devices = self._devices + 1 if self._devices else 1
+        self._values[request.base_name] = value
+        self._devices += 1
         return True
 
-    def remove(self, request: str, subrequest: str) -> None:
-        if self._applies(request, subrequest):
-            self._values.pop(request, None)
+    def remove(self, request: Request) -> None:
+        if self.applies(request):
+            self._values.pop(request.base_name, None)
             self._devices -= 1
+
+    def state(self) -> Hashable:
+        return frozenset(self._values.values())
+
+    def group(self, candidate: PublishedDevice) -> Hashable | None:
+        return () if self.trait(candidate) is not None else None
 
 
 def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None:

@@ -40,9 +40,16 @@ class Request:
     class_expressions: int = 0
     """How many of the expressions are the class's; they come first."""
 
-    @property
-    def full_name(self) -> str:
-        return f"{self.parent}/{self.name}" if self.parent else self.name
+    full_name: str = field(init=False)
+    base_name: str = field(init=False)
+    """The name of the request, also for an alternative."""
+    names: frozenset[str] = field(init=False)
+    """By which a constraint can name it."""
+
+    def __post_init__(self) -> None:
+        self.full_name = f"{self.parent}/{self.name}" if self.parent else self.name
+        self.base_name = self.parent or self.name
+        self.names = frozenset((self.full_name, self.base_name))
 
 
 @dataclass(slots=True, eq=False)

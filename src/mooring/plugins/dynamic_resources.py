@@ -12,7 +12,7 @@ from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
-from mooring.devices.allocator import AllocationTimeout, Allocator, InvalidPools
+from mooring.devices.allocator import Allocator
 from mooring.devices.attempt import KEY, Attempt, NodeAllocation, attempt_of
 from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
@@ -34,6 +34,7 @@ from mooring.devices.extended import (
     requests_for,
 )
 from mooring.devices.pools import AllocationError
+from mooring.devices.search import AllocationTimeout, InvalidPools
 from mooring.devices.writes import (
     ClaimWriter,
     Deallocate,
@@ -178,7 +179,7 @@ class DynamicResources:
                 self._devices.selectors,
                 self._devices.allocated(),
                 self._devices.device_class,
-                lambda: attempt.deadline is not None and self._clock.monotonic() > attempt.deadline,
+                lambda: self._is_late(state, attempt),
                 lambda: self._start_timer(attempt),
             )
         state.write(KEY, attempt)
@@ -290,6 +291,11 @@ class DynamicResources:
     def _start_timer(self, attempt: Attempt) -> None:
         if self._filter_timeout_s:
             attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
+
+    def _is_late(self, state: CycleState, attempt: Attempt) -> bool:
+        """Report whether the search on a node has used up its time; OutOfTime if the whole attempt has."""
+        state.check_time()
+        return attempt.deadline is not None and self._clock.monotonic() > attempt.deadline
 
     def _extended_claim_for(
         self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]
