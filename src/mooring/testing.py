@@ -29,6 +29,7 @@ import numpy as np
 from mooring.api.codec import KINDS, from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
@@ -67,8 +68,6 @@ __all__ = [
 ]
 
 DEFAULT_SCHEDULER = "default-scheduler"
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z: where a test's clock stands
 
 

@@ -291,7 +291,7 @@ async def test_without_a_writer_it_says_so(world: Any) -> None:
     status = await story.bind()
     assert (status.code, status.message) == (
         Code.ERROR,
-        "volumes cannot be bound: nobody here writes to the API server",
+        "volumes cannot be bound: no API server is connected",
     )
 
 

@@ -20,7 +20,7 @@ def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
     try:
         selector = compile_selector(budget.spec.selector)
     except ParseError:
-        return  # a budget that matches nobody allows nothing
+        return  # a budget that matches no pod allows nothing
     mine = [
         pod
         for pod in pods

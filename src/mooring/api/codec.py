@@ -58,7 +58,7 @@ def decoder(kind: type[Object]) -> msgspec.json.Decoder[Any]:
 
 
 def decode(kind: type[Object], data: bytes | msgspec.Raw) -> Any:
-    """Decode one object of a known kind from JSON; fields that nobody reads are skipped over."""
+    """Decode one object of a known kind from JSON; fields that are not read are skipped."""
     try:
         return _decode(kind, data)
     except RecursionError:

@@ -89,7 +89,7 @@ class PodAffinityTerm(Struct):
     namespaces: list[str] = []
     topology_key: str = ""
     namespace_selector: LabelSelector | None = None
-    match_label_keys: list[str] = []  # merged into the selector by whoever stores the pod; no rule reads them
+    match_label_keys: list[str] = []  # the API server merges them into the selector; no rule reads them
     mismatch_label_keys: list[str] = []
 
 
@@ -190,7 +190,7 @@ class ImageVolume(Struct):
 
 
 class Present(Struct):
-    """Something whose content nobody reads."""
+    """Something whose content is not read."""
 
 
 class Volume(Struct):

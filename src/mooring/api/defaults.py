@@ -39,6 +39,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from mooring.api.well_known import NOT_READY, UNREACHABLE
 from mooring.api.workloads import PodDisruptionBudget, PriorityClass
 from mooring.errors import InputError
 
@@ -58,7 +59,7 @@ CLUSTER_SCOPED: tuple[type[Object], ...] = (
 )
 # Every cluster has these two.
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-NOT_READY_KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+NOT_READY_KEYS = (NOT_READY, UNREACHABLE)
 IS_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

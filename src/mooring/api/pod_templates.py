@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from mooring.api import well_known
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
 from mooring.errors import InputError
@@ -24,12 +25,12 @@ Plain = dict[str, Any]
 
 # What may befall a node without driving a daemon away: https://kubernetes.io/docs/concepts/workloads/controllers/daemonset
 _DAEMONS_TOLERATE = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (well_known.NOT_READY, "NoExecute"),
+    (well_known.UNREACHABLE, "NoExecute"),
+    (well_known.DISK_PRESSURE, "NoSchedule"),
+    (well_known.MEMORY_PRESSURE, "NoSchedule"),
+    (well_known.PID_PRESSURE, "NoSchedule"),
+    (well_known.UNSCHEDULABLE, "NoSchedule"),
 )
 _INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -81,14 +82,18 @@ def _of_stateful_set(workload: Mapping[str, Any]) -> list[Plain]:
 
 def _of_daemon_set(workload: Mapping[str, Any]) -> list[Plain]:
     pod = _pod(workload)
-    spec = pod["spec"]
+    pod["spec"]["tolerations"] = daemon_tolerations(pod["spec"])
+    return [pod]
+
+
+def daemon_tolerations(spec: Mapping[str, Any]) -> list[Plain]:
+    """A pod's tolerations with those that a DaemonSet's controller adds."""
     tolerated = [*_DAEMONS_TOLERATE]
     if spec.get("hostNetwork"):
-        tolerated.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
+        tolerated.append((well_known.NETWORK_UNAVAILABLE, "NoSchedule"))
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in tolerated]
     given = list(spec.get("tolerations") or ())
-    spec["tolerations"] = [*given, *(each for each in added if each not in given)]
-    return [pod]
+    return [*given, *(each for each in added if each not in given)]
 
 
 def _of_job(workload: Mapping[str, Any]) -> list[Plain]:

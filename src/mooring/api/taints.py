@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mooring.api import well_known
 from mooring.api.core import Taint, Toleration
 from mooring.api.selectors import parse_int64
 
-UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+UNSCHEDULABLE = Taint(key=well_known.UNSCHEDULABLE, effect="NoSchedule")
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: bool = False) -> bool:

@@ -28,7 +28,7 @@ class Note:
         return f"{self.path}: {self.text}"
 
 
-# Plugins whose work another plugin does today, or nobody.
+# Plugins whose work another plugin does today, or none.
 _GONE = {
     "EBSLimits": "volume limits are NodeVolumeLimits' work since all volumes are CSI volumes",
     "GCEPDLimits": "volume limits are NodeVolumeLimits' work since all volumes are CSI volumes",

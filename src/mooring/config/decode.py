@@ -1,6 +1,6 @@
 """Strict decoding: a plain JSON value into a configuration struct, with every mistake and its path.
 
-msgspec stops at the first mistake; somebody who fixes a configuration wants to see all of them. Unknown fields
+msgspec stops at the first mistake; a person who mends a configuration wants to see all of them. Unknown fields
 are collected apart from wrong types, because upstream words them as ``unknown field "profiles[0].foo"``.
 """
 

@@ -164,7 +164,7 @@ def parse_feature_gates(texts: Iterable[str]) -> Features:
                 wanted[name] = on
             elif name not in ELSEWHERE:
                 raise UsageError(f"--feature-gates: unrecognized feature gate: {name}{_suggest(name)}")
-    # AllAlpha and AllBeta speak only for the gates nobody named.
+    # AllAlpha and AllBeta speak only for the gates that are not named.
     named_by_stage = {g.name: groups[g.stage] for g in GATES.values() if g.stage in groups and not g.locked}
     return Features(**{**named_by_stage, **wanted})
 

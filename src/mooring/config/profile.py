@@ -71,7 +71,7 @@ def expand(
     """Return, for each extension point, its plugins in order with their weights.
 
     ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements;
-    ``suggest`` may offer the name somebody meant. The weight is 0 at points that do not score. Raises
+    ``suggest`` may offer the name that was meant. The weight is 0 at points that do not score. Raises
     ConfigError in kube-scheduler's words, with all the mistakes of which it would name the first.
     """
     plugins = profile.plugins

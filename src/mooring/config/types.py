@@ -162,7 +162,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
 
 
 class VolumeBindingArgs(PluginArgs, frozen=True):
-    """``shape`` is None unless the gate StorageCapacityScoring is on or somebody wrote one."""
+    """``shape`` is None unless the gate StorageCapacityScoring is on or the configuration has one."""
 
     plugin = "VolumeBinding"
 

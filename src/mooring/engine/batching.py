@@ -35,7 +35,7 @@ EXPIRED = "expired"
 
 
 class Ranking:
-    """Nodes by score, best first, popped as from kube-scheduler's binary heap; built when somebody pops."""
+    """Nodes by score, best first, popped as from kube-scheduler's binary heap; built when the first is popped."""
 
     def __init__(self, rows: NDArray[np.int64], totals: NDArray[np.int64], taken: int) -> None:
         self._rows = rows

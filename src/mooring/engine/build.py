@@ -76,7 +76,7 @@ def build(
 ) -> Built:
     """Build every profile, or raise ConfigError with upstream's words for what is wrong.
 
-    ``extenders`` are what the configuration's entries stand for, made by whoever can call them; without them
+    ``extenders`` are what the configuration's entries stand for, made by the caller; without them
     only ``ignoredByScheduler`` is heeded.
     """
     registry = registry or in_tree_registry()

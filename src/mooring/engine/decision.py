@@ -1,7 +1,7 @@
 """The Decision: everything that is known about one attempt at one pod, as a plain value.
 
 Tables, events, conditions, logs and the decision log are renderings of it.
-Columns and codes inside; texts are made when somebody looks.
+Columns and codes inside; texts are made when they are read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Decision:
     is_fit_error: bool = False
     from_hint: bool = False  # taken over from the ranking of an equal pod
     extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    """node -> extender -> scores as it answered them, before the weight; also of nodes that nobody asked about."""
+    """node -> extender -> scores as it answered them, before the weight; also of nodes that it was not asked about."""
     state: CycleState = field(default_factory=CycleState)  # for the plugins of the binding cycle
     _message: str | None = None
 

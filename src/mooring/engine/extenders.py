@@ -127,7 +127,7 @@ class StatusesWithExtenders(NodeStatuses):
     """The filters' statuses, with what extenders said on top.
 
     An extender's word replaces a plugin's. A node that was dropped without a
-    word has no status of its own and counts as one that nobody looked at, and
+    word has no status of its own and counts as one that was not looked at, and
     a name that no node has still counts among the reasons: both as upstream.
     """
 

@@ -49,7 +49,7 @@ IN_TREE: tuple[type, ...] = (
     NodeDeclaredFeatures,
 )
 
-# Not kube-scheduler's: there for whoever names them in a profile.
+# Not kube-scheduler's: a profile may name them.
 OPTIONAL: tuple[type, ...] = (Coscheduling, NodeNumber)
 
 

@@ -61,7 +61,7 @@ class NodePorts:
         )
 
     def _after_pod_deleted(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod on a node, or promised one, that used one of the ports."""
+        """A pod on a node, or nominated to one, that used one of the ports."""
         assert isinstance(old, Pod)
         if not old.spec.node_name and not old.status.nominated_node_name:
             return Hint.SKIP

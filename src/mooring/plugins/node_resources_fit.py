@@ -165,7 +165,7 @@ class NodeResourcesFit:
         return self._handle.cluster.info(pod).shape.requests
 
     def _after_pod_event(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
-        """A pod on a node, or promised one, has gone; or it, or this pod itself, asks for less now."""
+        """A pod on a node, or nominated to one, has gone; or it, or this pod itself, asks for less now."""
         assert isinstance(old, Pod)
         if not isinstance(new, Pod):
             return Hint.QUEUE if old.spec.node_name or old.status.nominated_node_name else Hint.SKIP

@@ -219,7 +219,7 @@ class PodTopologySpread:
     # ---- counting ----------------------------------------------------------------------------------------------
 
     def _column(self, namespace: str, selector: Selector) -> CountColumn | None:
-        """Alike pods per node; the empty selector counts nobody, though it matches everybody."""
+        """Alike pods per node; the empty selector counts no pod, though it matches every pod."""
         if selector.is_empty or selector.matches_nothing:
             return None
 
@@ -509,7 +509,7 @@ def _selector(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> S
 
 
 def _takes_part(other: Pod, pod: Pod) -> bool:
-    """Report whether a pod may be counted by this one: it is on a node or promised one, in the same namespace."""
+    """Report whether a pod may be counted by this one: it is on a node or nominated to one, in the same namespace."""
     if other.uid == pod.uid:
         return True
     return bool(other.spec.node_name or other.status.nominated_node_name) and other.namespace == pod.namespace

@@ -71,7 +71,7 @@ class VolumeBinding:
 
     A bound claim's volume must be reachable. A claim that waits for its first consumer takes the smallest
     existing volume that fits, or is provisioned for the node if its class can do that there. The choice is
-    made when the node is: ``reserve`` promises it, ``pre_bind`` makes it true.
+    made when the node is: ``reserve`` plans it, ``pre_bind`` makes it true.
     """
 
     name: ClassVar[str] = "VolumeBinding"
@@ -299,7 +299,7 @@ class VolumeBinding:
             return Status.error(f'no pod volume found for node "{node_name}"')
         writer = self._handle.writer
         if not isinstance(writer, VolumeWriter):
-            return Status.error("volumes cannot be bound: nobody here writes to the API server")
+            return Status.error("volumes cannot be bound: no API server is connected")
         try:
             await self._binder.bind(writer, pod.pod, node_name, volumes)
         except (ApiError, BindError) as error:

@@ -11,6 +11,7 @@ import numpy as np
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from mooring.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
@@ -29,7 +30,7 @@ from mooring.volumes.claims import (
     refers_to,
     volume_not_found,
 )
-from mooring.volumes.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from mooring.volumes.csi_migration import ZONE_DELIMITER
 from mooring.volumes.remedies import without_volumes
 
 CONFLICT = Status.unresolvable("node(s) had no available volume zone")

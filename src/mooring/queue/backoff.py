@@ -1,7 +1,7 @@
 """The backoff queue: pods that may be worth another attempt, but not too soon.
 
-A pod that plugins refused does penance so that others get their turn; it may
-be tried early when nobody else is there. A pod whose attempt broke (an error,
+A pod that plugins refused waits so that others get their turn; it may be tried
+early when no other pod is ready. A pod whose attempt broke (an error,
 no nodes at all) really waits, because trying again at once would only add to
 the trouble. The two kinds are kept apart.
 """

@@ -37,7 +37,7 @@ class HintTable:
         self._listeners: dict[ClusterEvent, dict[str, HintsOfPlugin]] = {}
 
     def listeners(self, event: ClusterEvent) -> dict[str, HintsOfPlugin]:
-        """By scheduler name and plugin, the hints to ask about this event; profiles where nobody listens are absent."""
+        """By scheduler name and plugin, the hints to ask about this event; not of profiles without listeners."""
         found = self._listeners.get(event)
         if found is None:
             found = {name: hints for name in self._profiles if (hints := self._listening(name, event))}

@@ -25,31 +25,31 @@ class QueueNominator:
         self._known = known
         self._by_node: dict[str, dict[str, str]] = {}  # node name -> pod uid -> pod key
         self._node_of: dict[str, str] = {}  # pod uid -> node name
-        self._uids_of: dict[str, dict[str, None]] = {}  # pod key -> uids of promises made to a pod of that name
+        self._uids_of: dict[str, dict[str, None]] = {}  # pod key -> uids of nominated pods of that name
         self.log: ChangeLog[str] = ChangeLog()  # nodes whose nominated pods changed
 
     # ---- what filters ask --------------------------------------------------------------------------------------
 
     def nominated_pods(self, node_name: str) -> Iterable[PodInfo]:
-        """The pods promised this node, as they wait now; one that is just being tried is not among them."""
-        promised = self._by_node.get(node_name)
-        if not promised:
+        """The pods nominated to this node, as they wait now; one that is just being tried is not among them."""
+        nominated = self._by_node.get(node_name)
+        if not nominated:
             return ()
-        return [info for key in promised.values() if (info := self.waiting(key)) is not None]
+        return [info for key in nominated.values() if (info := self.waiting(key)) is not None]
 
     def nominated_nodes(self) -> Collection[str]:
         return [name for name in self._by_node if name]
 
     def node_of(self, uid: str) -> str | None:
-        """The node that this pod is promised, or None."""
+        """The node that this pod is nominated to, or None."""
         return self._node_of.get(uid)
 
     # ---- what the scheduler says -------------------------------------------------------------------------------
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
-        """Promise a node: the given one (even ``""``), or None for the one in the pod's status, if any.
+        """Nominate the pod to a node: the given one (even ``""``), or None for the one in its status, if any.
 
-        A pod that is gone or runs somewhere already is promised nothing.
+        A pod that is gone or runs somewhere already is not nominated.
         """
         self.delete(pod.metadata.uid)
         name = pod.status.nominated_node_name if node_name is None else node_name
@@ -65,7 +65,7 @@ class QueueNominator:
         self.log.note(name)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Follow a change of the pod. If neither version names a node, a promise made in memory stands."""
+        """Follow a change of the pod. If neither version names a node, a nomination made in memory stands."""
         kept: str | None = None
         if not old.status.nominated_node_name and not new.status.nominated_node_name:
             kept = self._node_of.get(old.metadata.uid)
@@ -75,9 +75,9 @@ class QueueNominator:
     def delete(self, uid: str) -> None:
         name = self._node_of.pop(uid, None)
         if name is not None:
-            promised = self._by_node[name]
-            key = promised.pop(uid)
-            if not promised:
+            nominated = self._by_node[name]
+            key = nominated.pop(uid)
+            if not nominated:
                 del self._by_node[name]
             uids = self._uids_of[key]
             del uids[uid]
@@ -86,6 +86,6 @@ class QueueNominator:
             self.log.note(name)
 
     def touch(self, key: str) -> None:
-        """The pod of this name waits now, or waits no more, or is another one: what it is promised looks different."""
+        """The pod of this name waits now, or waits no more, or is another one: its nomination looks different."""
         for uid in self._uids_of.get(key, ()):
             self.log.note(self._node_of[uid])

@@ -27,7 +27,7 @@ EVERYTHING = tuple(
         EventResource.DEVICE_CLASS,
     )
 )
-"""Registered for whoever cannot say what would help: extenders, and plugins without ``events_to_register``."""
+"""Registered for those that cannot say what would help: extenders, and plugins without ``events_to_register``."""
 
 NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 _REFUSING_POINTS = frozenset(point.name for point in EXTENSION_POINTS if point.can_refuse)

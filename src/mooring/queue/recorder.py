@@ -27,7 +27,7 @@ class QueueRecorder(Protocol):
         """A queueing hint took this long to say ``Queue``, ``QueueSkip`` or ``Error``."""
 
     def pre_enqueue(self, profile: str) -> GateTimes | None:
-        """Who wants to know how long the profile's gatekeepers take to decide on a pod; None: nobody."""
+        """Who wants to know how long the profile's gatekeepers take to decide on a pod; None: do not tell."""
 
 
 class GateTimes(Protocol):

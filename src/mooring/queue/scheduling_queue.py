@@ -3,7 +3,7 @@
 A pod is in exactly one place: **active** (ready), **backoff** (ready soon),
 **unschedulable** (waits for an event; gated pods, too, are here), or **in
 flight** (popped, and not yet done). The queue is a state machine without
-threads or sleep: somebody tells it what happened, asks it for pods, and runs
+threads or sleep: its owner tells it what happened, asks it for pods, and runs
 its timers when ``next_wakeup`` says so.
 """
 
@@ -69,7 +69,6 @@ class SchedulingQueue:
         nominator: QueueNominator | None = None,
     ) -> None:
         self.options = options or QueueOptions()
-        self.scheduling_cycle = 0
         self.on_ready: Callable[[], None] | None = None  # called when a pod that ``pop`` would return has come
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
         self._cause: Object | None = None  # the object whose event is being looked at
@@ -101,7 +100,7 @@ class SchedulingQueue:
         return scheduler_name in self._pre_enqueue
 
     def replace_profiles(self, profiles: Sequence[QueueProfile], *, wake: bool = True) -> None:
-        """Go on with another configuration: pods nobody handles any more leave, and all others get another chance.
+        """Go on with another configuration: pods that no profile handles any more leave, and all others may be tried.
 
         The order of the queue stays the first configuration's. ``wake`` is false if only the plugins were made anew.
         """
@@ -114,14 +113,14 @@ class SchedulingQueue:
             self.move_all(events.CONFIGURATION_CHANGE)
 
     def add(self, pod: PodInfo) -> None:
-        """Take in a new pod; one that is here already is updated, so that nobody waits in two places."""
+        """Take in a new pod; one that is here already is updated, so that no pod waits in two places."""
         if self._holds(pod.pod.key) or pod.uid in self._in_flight:
             self.update(None, pod)
         else:
             self._to_active(self._new(pod), events.UNSCHEDULED_POD_ADD.label)
 
     def update(self, old: Pod | None, new: PodInfo) -> None:
-        """Take over a pending pod's new version; one that nobody knows is taken in.
+        """Take over a pending pod's new version; one that is not known is taken in.
 
         Without the old version, the one that the queue has is compared.
         """
@@ -186,8 +185,7 @@ class SchedulingQueue:
             if self._in_flight.start(info):
                 break
             log.error("Discarding the popped pod: the same pod is tracked in multiple places pod=%s", info.key)
-        self.scheduling_cycle += 1
-        self.nominator.touch(info.key)  # while it is tried, what it is promised counts for nobody
+        self.nominator.touch(info.key)  # while it is tried, its nomination does not count
         self._count_rejectors(info, -1)
         return info
 
@@ -448,7 +446,7 @@ class SchedulingQueue:
         return status
 
     def _is_still_gated(self, info: QueuedPodInfo) -> bool:
-        """Ask the gatekeeper itself first: nobody else's opinion counts while it says no.
+        """Ask the gatekeeper itself first: no other opinion counts while it says no.
 
         Every victim's end concerns all preemptors, and most of them still wait for theirs.
         """

@@ -12,13 +12,14 @@ from mooring.api.codec import KINDS, from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.times import parse_time
+from mooring.api.well_known import REGION, ZONE
 from mooring.devices.attempt import binding_problem, chosen_devices
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
 from mooring.plugins.volume_binding import chosen_volumes
 from mooring.state.cluster import Cluster
 
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+TOPOLOGY_LABELS = (ZONE, REGION)
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words, not ours
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mooring.api.well_known import NOT_READY
 from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
-from mooring.controlplane.cluster.controllers.node_lifecycle import NOT_READY
 from mooring.controlplane.cluster.garbage import GarbageCollector
 from mooring.controlplane.cluster.kubelet import FAKE_NODE, KUBELET, Kubelets
 from mooring.controlplane.registry.catalog import NODES, PODS, STORED

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain, zip_longest
 
-ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+from mooring.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
+
+ZONE_LABELS = (BETA_ZONE, ZONE)
+REGION_LABELS = (BETA_REGION, REGION)
 
 
 def zone_key(labels: Mapping[str, str]) -> str:

@@ -118,7 +118,7 @@ class _Column(NamedTuple):
 
 
 class PodIndex(Forkable):
-    """Counts pods by class, and by any predicate over classes that somebody has asked about.
+    """Counts pods by class, and by any predicate over classes that a plugin has asked about.
 
     A class and a column find each other through buckets (a namespace, or a
     namespace and one label), so that neither a new class nor a new column has

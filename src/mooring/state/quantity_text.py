@@ -28,7 +28,7 @@ def spoken(resource: str) -> str:
 
 
 def handy(resource: str, amount: int) -> int:
-    """A lack rounded up to what somebody would type: whole Mi for bytes."""
+    """A lack rounded up to what a person would type: whole Mi for bytes."""
     if is_bytes(resource) and amount > 1 << 20:
         return -(-amount // (1 << 20)) * (1 << 20)
     return amount

@@ -11,7 +11,7 @@ from mooring.state.requests import CPU, is_pod_level_name, is_sidecar
 
 
 def ask_for(pod: Pod, resource: str, target: int) -> None:
-    """Make the pod ask for no more than this in total (cpu in thousandths), taking from whoever asks for most."""
+    """Make the pod ask for no more than this in total (cpu in thousandths); the largest request is reduced first."""
     goal = Fraction(target, 1000) if resource == CPU else Fraction(target)
     goal -= _amount(pod.spec.overhead, resource)
     goal = max(goal, Fraction(0))

@@ -100,7 +100,7 @@ def _is_resize_infeasible(pod: Pod) -> bool:
 
 
 def _effective(pod: Pod, spec: ResourceList, actuated: ResourceList, allocated: ResourceList, where: str) -> Amounts:
-    """In-place resize: a pod holds the largest of what it asks, what it got and what it was promised."""
+    """In-place resize: a pod holds the largest of what it asks, what it got and what it was allocated."""
     total = {} if _is_resize_infeasible(pod) else parse_amounts(spec, where)
     _raise_to(total, parse_amounts(actuated, where))
     _raise_to(total, parse_amounts(allocated, where))
@@ -154,7 +154,7 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def pod_requests(
     pod: Pod, non_missing: Amounts | None = None, *, use_status: bool = True, pod_level: bool = True
 ) -> Amounts:
-    """The pod's total request, overhead included; keys that nobody asked for are absent."""
+    """The pod's total request, overhead included; resources that it does not ask for are absent."""
     total = container_requests(pod, non_missing or {}, use_status=use_status)
     resources = pod.spec.resources
     if pod_level and resources is not None and has_pod_level_requests(pod):

@@ -1,7 +1,7 @@
 """Objects as the scheduler expects them to become, on top of what the API server has said so far.
 
-A volume that was promised to a claim, and a claim that was promised a node,
-look so to the next decision although nobody has been told yet. Whatever the
+A volume that was reserved for a claim, and a claim for which a node was chosen,
+look so to the next decision although the API server has not been told yet. Whatever the
 API server says later wins.
 """
 
@@ -27,7 +27,7 @@ class AssumeCache(Generic[T]):
         self._objects = objects
         self._resource = resource
         self._assumed: dict[str, tuple[T, T]] = {}  # key -> (assumed, what the API server had said)
-        self.touched: set[str] = set()  # keys whose view may differ from before; whoever follows them clears it
+        self.touched: set[str] = set()  # keys whose view may differ from before; its follower clears it
 
     def stored(self, key: str) -> T | None:
         """What the API server has said."""

@@ -54,7 +54,7 @@ class VolumeWriter(Protocol):
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[PersistentVolume, bool]:
-    """The volume as it looks when it is promised to the claim, and whether that differs from what it is."""
+    """The volume as it looks when it is reserved for the claim, and whether that differs from what it is."""
     ref, meta = volume.spec.claim_ref, volume.metadata
     by_user = (
         ref is not None
@@ -65,9 +65,9 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Pe
     refers = ref is None or (ref.name, ref.namespace, ref.uid) != (claim.name, claim.namespace, claim.uid)
     if not marks and not refers:
         return volume, False
-    promised = _copy(volume)
+    reserved = _copy(volume)
     if refers:
-        promised.spec.claim_ref = ObjectReference(
+        reserved.spec.claim_ref = ObjectReference(
             kind="PersistentVolumeClaim",
             namespace=claim.namespace,
             name=claim.name,
@@ -76,8 +76,8 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Pe
             resource_version=claim.metadata.resource_version,
         )
     if marks:
-        promised.metadata.annotations = {**meta.annotations, BOUND_BY_CONTROLLER: "yes"}
-    return promised, True
+        reserved.metadata.annotations = {**meta.annotations, BOUND_BY_CONTROLLER: "yes"}
+    return reserved, True
 
 
 def placed_on(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:

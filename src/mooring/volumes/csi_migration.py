@@ -21,11 +21,10 @@ from mooring.api.core import (
     Volume,
 )
 from mooring.api.storage import CSINode, CsiSource, PersistentVolume, VolumeNodeAffinity
+from mooring.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 from mooring.errors import ParseError
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 _UNSPECIFIED = "UNSPECIFIED"
 _EBS_ID = re.compile(r"vol-[^/]*")

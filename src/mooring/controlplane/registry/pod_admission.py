@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.api.well_known import NOT_READY, REGION, UNREACHABLE, ZONE
 from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
 from mooring.controlplane.registry.groups.nodes import NODES
 from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
@@ -10,7 +11,7 @@ from mooring.controlplane.types import quantities, status
 from mooring.controlplane.types.kind import Context
 from mooring.controlplane.types.objects import Object
 
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+TOPOLOGY_LABELS = (ZONE, REGION)
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
@@ -112,7 +113,7 @@ def _admit_runtime_class(pod: Object, context: Context) -> None:
 
 def _add_default_tolerations(spec: Object) -> None:
     """Stay five minutes on a node that is not ready or unreachable, unless the pod says otherwise."""
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+    for key in (NOT_READY, UNREACHABLE):
         tolerations = spec.setdefault("tolerations", [])
         if any(
             (known.get("key") in (key, None, "")) and known.get("effect") in ("NoExecute", None, "")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
+from mooring.api.pod_templates import daemon_tolerations
 from mooring.api.taints import first_untolerated
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
@@ -27,14 +28,6 @@ from mooring.state.node_requirements import NodeRequirements
 
 HASH = "controller-revision-hash"
 PACE_S = 0.0005  # per node: all of them are looked at each time
-_ALWAYS = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
 
 
 class DaemonSetController(Controller):
@@ -68,7 +61,7 @@ class DaemonSetController(Controller):
     def _nodes_wanted(self, owner: Object) -> set[str]:
         made = pod_from_template(owner, owner["spec"]["template"], name="x")
         try:
-            pod: Pod = from_plain(Pod, _with_tolerations(made))
+            pod: Pod = from_plain(Pod, _tolerant(made))
         except MooringError:
             return set()
         requirements = NodeRequirements(pod.spec)
@@ -129,7 +122,7 @@ class DaemonSetController(Controller):
         metadata = owner["metadata"]
         pod = pod_from_template(owner, owner["spec"]["template"], generateName=f"{metadata['name']}-")
         pod["metadata"].setdefault("labels", {})[HASH] = revision
-        pod = _with_tolerations(pod)
+        pod = _tolerant(pod)
         affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
         field: Object = {"key": "metadata.name", "operator": "In", "values": [node]}
         required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {"nodeSelectorTerms": [{}]})
@@ -166,17 +159,8 @@ class DaemonSetController(Controller):
         self.set_status(entry, status)
 
 
-def _with_tolerations(pod: Object) -> Object:
-    tolerations: list[Object] = list(pod["spec"].get("tolerations") or ())
-    for key, effect in _ALWAYS:
-        wanted = {"key": key, "operator": "Exists", "effect": effect}
-        if wanted not in tolerations:
-            tolerations.append(wanted)
-    if pod["spec"].get("hostNetwork"):
-        tolerations.append(
-            {"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"}
-        )
-    pod["spec"]["tolerations"] = tolerations
+def _tolerant(pod: Object) -> Object:
+    pod["spec"]["tolerations"] = daemon_tolerations(pod["spec"])
     return pod
 
 

@@ -6,6 +6,15 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from mooring.api.times import format_time
+from mooring.api.well_known import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
 from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import Controller, condition
 from mooring.controlplane.cluster.timers import Timer, Timers
@@ -18,13 +27,11 @@ MONITOR_PERIOD_S = 5.0
 GRACE_S = 50.0
 """How long a node may be silent; upstream's --node-monitor-grace-period."""
 
-_PREFIX = "node.kubernetes.io/"
-NOT_READY, UNREACHABLE, UNSCHEDULABLE = _PREFIX + "not-ready", _PREFIX + "unreachable", _PREFIX + "unschedulable"
 _BY_CONDITION = {
-    "MemoryPressure": _PREFIX + "memory-pressure",
-    "DiskPressure": _PREFIX + "disk-pressure",
-    "PIDPressure": _PREFIX + "pid-pressure",
-    "NetworkUnavailable": _PREFIX + "network-unavailable",
+    "MemoryPressure": MEMORY_PRESSURE,
+    "DiskPressure": DISK_PRESSURE,
+    "PIDPressure": PID_PRESSURE,
+    "NetworkUnavailable": NETWORK_UNAVAILABLE,
 }
 _KUBELETS_OWN = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 MANAGED = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_BY_CONDITION.values()))

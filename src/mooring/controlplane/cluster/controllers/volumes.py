@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import ClassVar
 
+from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, reference_to
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.storage import STORAGE_CLASSES as CLASSES
@@ -21,7 +22,6 @@ BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kub
 PROVISIONED_BY, PROVISIONER = "pv.kubernetes.io/provisioned-by", "volume.kubernetes.io/storage-provisioner"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 class VolumeController(Controller):

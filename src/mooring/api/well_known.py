@@ -1,0 +1,18 @@
+"""Names that Kubernetes gives to labels, taints and annotations, each written once."""
+
+from __future__ import annotations
+
+# Labels of nodes: https://kubernetes.io/docs/reference/labels-annotations-taints
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+
+# Taints that say how a node is. The node controller sets and removes them.
+CONDITION_PREFIX = "node.kubernetes.io/"
+NOT_READY = CONDITION_PREFIX + "not-ready"
+UNREACHABLE = CONDITION_PREFIX + "unreachable"
+UNSCHEDULABLE = CONDITION_PREFIX + "unschedulable"
+MEMORY_PRESSURE = CONDITION_PREFIX + "memory-pressure"
+DISK_PRESSURE = CONDITION_PREFIX + "disk-pressure"
+PID_PRESSURE = CONDITION_PREFIX + "pid-pressure"
+NETWORK_UNAVAILABLE = CONDITION_PREFIX + "network-unavailable"
