@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from mooring.config.features import DEFAULT_FEATURES, GATES, Features, Stage, parse_feature_gates
+import mooring
+from mooring.config.features import (
+    DEFAULT_FEATURES,
+    GATES,
+    UNSUPPORTED,
+    Features,
+    Stage,
+    check_supported,
+    parse_feature_gates,
+)
 from mooring.errors import UsageError
 
 
@@ -32,14 +43,14 @@ def test_alpha_is_off_and_ga_is_on() -> None:
     ("texts", "changed"),
     [
         pytest.param([], {}, id="nothing said"),
-        pytest.param(["NodeDeclaredFeatures=false"], {"NodeDeclaredFeatures": False}, id="one gate"),
-        pytest.param(["kube:NodeDeclaredFeatures=false"], {"NodeDeclaredFeatures": False}, id="with its component"),
+        pytest.param(["OpportunisticBatching=false"], {"OpportunisticBatching": False}, id="one gate"),
+        pytest.param(["kube:OpportunisticBatching=false"], {"OpportunisticBatching": False}, id="with its component"),
         pytest.param(
             [" VolumeLimitScaling=true , GenericWorkload=1 "],
             {"VolumeLimitScaling": True, "GenericWorkload": True},
             id="several, with blanks and Go's booleans",
         ),
-        pytest.param(["GangScheduling=true", "GangScheduling=false"], {}, id="the last word counts"),
+        pytest.param(["StorageCapacityScoring=true", "StorageCapacityScoring=false"], {}, id="the last word counts"),
         pytest.param(["SchedulerQueueingHints=true"], {}, id="a locked gate with its own value"),
         pytest.param(["WatchList=false"], {}, id="somebody else's gate"),
     ],
@@ -49,7 +60,7 @@ def test_parse(texts: list[str], changed: dict[str, bool]) -> None:
 
 
 def test_all_alpha_spares_what_is_named() -> None:
-    features = parse_feature_gates(["AllAlpha=true,GangScheduling=false"])
+    features = parse_feature_gates(["AllAlpha=true,GangScheduling=false,WorkloadAwarePreemption=false"])
     assert features["GenericWorkload"]
     assert not features["GangScheduling"]
     assert not features["SchedulerAsyncAPICalls"]
@@ -78,6 +89,12 @@ def test_all_alpha_spares_what_is_named() -> None:
             'invalid value of GangScheduling=yes, found "yes", want true or false',
             id="not a boolean",
         ),
+        pytest.param(
+            "PodLevelResources=false",
+            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: "
+            "[PodLevelResources]",
+            id="a gate that another one needs",
+        ),
         pytest.param("wardle:X=true", 'component not registered: wardle; only "kube" is', id="another component"),
     ],
 )
@@ -92,3 +109,50 @@ def test_features_are_values() -> None:
     assert hash(Features(GangScheduling=True)) == hash(Features(GangScheduling=True))
     with pytest.raises(KeyError):
         Features(Nonsense=True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        pytest.param(
+            {"GenericWorkload": True},
+            "GenericWorkload=true is not supported: pod groups are scheduled by the Coscheduling plugin only",
+            id="what is not there cannot be switched on",
+        ),
+        pytest.param(
+            {"DRAPartitionableDevices": False},
+            "DRAPartitionableDevices=false is not supported: devices that share counters are always understood",
+            id="what is always there cannot be switched off",
+        ),
+        pytest.param(
+            {"DRAListTypeAttributes": True, "CoordinatedLeaderElection": True},
+            "CoordinatedLeaderElection=true is not supported: leaders are elected by leases alone; "
+            "DRAListTypeAttributes=true is not supported: attributes of devices that are lists are not understood",
+            id="all are named",
+        ),
+    ],
+)
+def test_a_gate_that_cannot_be_heeded_is_refused(changed: dict[str, bool], message: str) -> None:
+    with pytest.raises(UsageError) as e:
+        check_supported(Features(**changed))
+    assert str(e.value) == f"--feature-gates: {message}"
+
+
+ANYWHERE = {
+    "SchedulerAsyncAPICalls",
+    "ClearingNominatedNodeNameAfterBinding",
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+}
+
+
+@pytest.mark.parametrize("name", [name for name, gate in GATES.items() if not gate.locked])
+def test_every_gate_is_heeded_or_refused(name: str) -> None:
+    """A gate that is accepted and named nowhere would be ignored in silence."""
+    if name in UNSUPPORTED:
+        with pytest.raises(UsageError):
+            check_supported(Features(**{name: not GATES[name].default}))
+        return
+    check_supported(Features(**{name: not GATES[name].default}))
+    source = Path(mooring.__file__).parent
+    files = (path for path in source.rglob("*.py") if path.name != "features.py")
+    assert name in ANYWHERE or any(f'"{name}"' in path.read_text() for path in files)

@@ -289,6 +289,15 @@ async def test_delete_resets_the_metrics(bench):
     assert "scheduler_preemption_attempts_total 0" in (await bench.ask("/metrics"))[2]
 
 
+@pytest.mark.parametrize("page", ["flagz", "statusz"])
+async def test_a_page_whose_gate_is_off_is_not_there(bench, page):
+    setattr(bench.sources, f"has_{page}", False)
+    await bench.start()
+    assert (await bench.ask(f"/{page}", Accept="text/plain"))[0] == 404
+    if page == "flagz":
+        assert "/flagz" not in (await bench.ask("/statusz", Accept="text/plain"))[2]
+
+
 async def test_further_json_endpoints(bench):
     await bench.start()
     status, headers, body = await bench.ask("/mooring/queue")

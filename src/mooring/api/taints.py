@@ -35,16 +35,20 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison_operators: boo
             return False
 
 
-def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    return any(tolerates(toleration, taint) for toleration in tolerations)
+def is_tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> bool:
+    return any(tolerates(each, taint, comparison_operators=comparison_operators) for each in tolerations)
 
 
 def first_untolerated(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...] = ("NoSchedule", "NoExecute")
+    taints: Iterable[Taint],
+    tolerations: Iterable[Toleration],
+    effects: tuple[str, ...] = ("NoSchedule", "NoExecute"),
+    *,
+    comparison_operators: bool = False,
 ) -> Taint | None:
     """Return the first taint with one of these effects that nothing tolerates."""
     tolerations = tuple(tolerations)
     for taint in taints:
-        if taint.effect in effects and not is_tolerated(taint, tolerations):
+        if taint.effect in effects and not is_tolerated(taint, tolerations, comparison_operators=comparison_operators):
             return taint
     return None

@@ -65,6 +65,36 @@ GATES: Mapping[str, Gate] = {
     )
 }
 
+_DEPENDS_ON = {
+    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
+    "DRADeviceTaintRules": ("DRADeviceTaints",),
+    "DRAWorkloadResourceClaims": ("GenericWorkload",),
+    "GangScheduling": ("GenericWorkload",),
+    "InPlacePodLevelResourcesVerticalScaling": ("PodLevelResources", "NodeDeclaredFeatures"),
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
+    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
+    "WorkloadAwarePreemption": ("GangScheduling",),
+}
+
+UNSUPPORTED: Mapping[str, str] = {
+    "DRAPartitionableDevices": "devices that share counters are always understood",
+    "DRAConsumableCapacity": "devices that several claims share are always understood",
+    "DRADeviceBindingConditions": "binding conditions of devices are always waited for",
+    "DRAResourceClaimDeviceStatus": "the status of devices is always read",
+    "DRADeviceTaintRules": "DeviceTaintRules are not watched",
+    "DRAListTypeAttributes": "attributes of devices that are lists are not understood",
+    "DRANodeAllocatableResources": "devices are not counted as a node's resources",
+    "DRAWorkloadResourceClaims": "claims of pod groups are not understood",
+    "GenericWorkload": "pod groups are scheduled by the Coscheduling plugin only",
+    "GangScheduling": "pod groups are scheduled by the Coscheduling plugin only",
+    "TopologyAwareWorkloadScheduling": "pod groups are scheduled by the Coscheduling plugin only",
+    "WorkloadAwarePreemption": "preemption does not know pod groups",
+    "CoordinatedLeaderElection": "leaders are elected by leases alone",
+}
+"""Gates that a scheduler takes only with their default, and why. All others are heeded, or have nothing to do here:
+writes never hold up a decision, with SchedulerAsyncAPICalls or without it, and the API server alone heeds
+ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge."""
+
 # Gates that kube-scheduler takes although they concern other components; naming one is no mistake and has no effect.
 _ELSEWHERE = """
     APIResponseCompression APIServerIdentity APIServingWithRoutine AllowParsingUserUIDFromCertAuth
@@ -166,7 +196,29 @@ def parse_feature_gates(texts: Iterable[str]) -> Features:
                 raise UsageError(f"--feature-gates: unrecognized feature gate: {name}{_suggest(name)}")
     # AllAlpha and AllBeta speak only for the gates that are not named.
     named_by_stage = {g.name: groups[g.stage] for g in GATES.values() if g.stage in groups and not g.locked}
-    return Features(**{**named_by_stage, **wanted})
+    features = Features(**{**named_by_stage, **wanted})
+    _check_dependencies(features)
+    return features
+
+
+def check_supported(features: Features) -> None:
+    """Refuse gates that this scheduler cannot heed: it would decide differently than its operator expects."""
+    problems = [
+        f"{name}={str(on).lower()} is not supported: {UNSUPPORTED[name]}"
+        for name, on in features.changed().items()
+        if name in UNSUPPORTED
+    ]
+    if problems:
+        raise UsageError(f"--feature-gates: {'; '.join(problems)}")
+
+
+def _check_dependencies(features: Features) -> None:
+    for name, dependencies in _DEPENDS_ON.items():
+        disabled = [dependency for dependency in dependencies if not features[dependency]]
+        if features[name] and disabled:
+            raise UsageError(
+                f"--feature-gates: {name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
+            )
 
 
 def _bool(name: str, value: str) -> bool:

@@ -34,7 +34,9 @@ class _InFlight:
 class ClusterDevices:
     """Listers over the cluster's objects that keep derived state until those objects change."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, extended: bool = True) -> None:
+        """``extended`` is the gate DRAExtendedResource: whether a class can stand behind an extended resource."""
+        self._extended = extended
         self.selectors = CelSelectors()
         self._objects = cluster.objects
         self._inventory = Inventory()
@@ -68,7 +70,7 @@ class ClusterDevices:
 
     def resolver(self) -> ClassResolver:
         version = self._objects.version(DeviceClass)
-        if version != self._resolver_version:
+        if self._extended and version != self._resolver_version:
             self._resolver = ClassResolver(self._objects.all(DeviceClass))
             self._resolver_version = version
         return self._resolver

@@ -86,6 +86,7 @@ class DynamicResources:
         self.prepare(handle)
         assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
+        self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
 
@@ -93,7 +94,7 @@ class DynamicResources:
     def prepare(cls, handle: Handle) -> None:
         """One for all profiles: with two, the same device could be given away twice."""
         if not isinstance(handle.devices, ClusterDevices):
-            handle.devices = ClusterDevices(handle.cluster)
+            handle.devices = ClusterDevices(handle.cluster, extended=handle.is_enabled("DRAExtendedResource", True))
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
 
@@ -220,6 +221,11 @@ class DynamicResources:
             if request.exactly is not None:
                 wanted = [(request.name, request.exactly.device_class_name)]
             elif request.first_available:
+                if not self._prioritizes:
+                    which = f"resource claim {claim.key}, request {request.name}"
+                    return Status.unresolvable(
+                        f"{which}: has subrequests, but the DRAPrioritizedList feature is disabled"
+                    )
                 wanted = [(f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available]
             else:
                 return Status.unresolvable(f"resource claim {claim.key}, request {request.name}: unknown request type")
@@ -347,7 +353,7 @@ class DynamicResources:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         attempt = attempt_of(state)
-        if attempt is None or not attempt.node_allocations:
+        if attempt is None or not attempt.node_allocations or not self._prioritizes:
             return None
         scores = np.zeros(len(nodes), np.int64)
         held = sum(prioritized_score(claim) for claim in attempt.claims)

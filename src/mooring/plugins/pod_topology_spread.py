@@ -157,6 +157,7 @@ class PodTopologySpread:
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         self._cluster: Cluster = handle.cluster
+        self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
         # Default constraints make every pod look at others: then no two pods are equal.
@@ -256,7 +257,11 @@ class PodTopologySpread:
         mask = node_requirements(shape).mask(everywhere) if affinity else np.ones(len(everywhere), np.bool_)
         if constraint.honor_taints:
             tolerated = np.fromiter(
-                (first_untolerated(taints, shape.spec.tolerations) is None for taints in table.taint_sets), np.bool_
+                (
+                    first_untolerated(taints, shape.spec.tolerations, comparison_operators=self._compares) is None
+                    for taints in table.taint_sets
+                ),
+                np.bool_,
             )
             mask = mask & tolerated[table.taint_set]
         self._masks[key] = (version, mask)

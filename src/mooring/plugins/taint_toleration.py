@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +48,13 @@ class TaintToleration:
     def __init__(self, args: None, handle: Handle) -> None:
         # Without its PreScore upstream's score misses what that prepares, and fails.
         self._lacks_pre_score = not handle.is_enabled_at("preScore", self.name)
+        self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
+
+    def _first_untolerated(self, taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+        return first_untolerated(taints, tolerations, comparison_operators=self._compares)
+
+    def _is_tolerated(self, taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+        return is_tolerated(taint, tolerations, comparison_operators=self._compares)
 
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.shape.signed_tolerations
@@ -55,7 +62,7 @@ class TaintToleration:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         tolerations = pod.shape.spec.tolerations
         refused = np.fromiter(
-            (first_untolerated(taints, tolerations) is not None for taints in nodes.taint_sets), np.bool_
+            (self._first_untolerated(taints, tolerations) is not None for taints in nodes.taint_sets), np.bool_
         )
         if not refused.any():
             return None
@@ -71,7 +78,10 @@ class TaintToleration:
         tolerations = [t for t in pod.shape.spec.tolerations if t.effect in ("", "PreferNoSchedule")]
         minded = np.fromiter(
             (
-                sum(taint.effect == "PreferNoSchedule" and not is_tolerated(taint, tolerations) for taint in taints)
+                sum(
+                    taint.effect == "PreferNoSchedule" and not self._is_tolerated(taint, tolerations)
+                    for taint in taints
+                )
                 for taints in nodes.taint_sets
             ),
             np.int64,
@@ -84,12 +94,13 @@ class TaintToleration:
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Remedy]:
         """For each set of taints on one of its nodes: recover from conditions, and tolerate the other taints."""
         _, first = np.unique(nodes.taint_set, return_index=True)
+        tolerations = pod.pod.spec.tolerations
         for node in nodes.subset(np.sort(first)[:FEW]).infos:
             assert node.node is not None
             minded = [
                 taint
                 for taint in node.node.spec.taints
-                if taint.effect in ("NoSchedule", "NoExecute") and not is_tolerated(taint, pod.pod.spec.tolerations)
+                if taint.effect in ("NoSchedule", "NoExecute") and not self._is_tolerated(taint, tolerations)
             ]
             conditions = {taint.key for taint in minded if taint.key.startswith(CONDITION_PREFIX)}
             recovered = (_recover(node.name, conditions),) if conditions else ()
@@ -97,9 +108,17 @@ class TaintToleration:
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
-            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, _after_node_change),
+            on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT, self._after_node_change),
             on(EventResource.POD, ActionType.UPDATE_POD_TOLERATION, _after_toleration_change),
         )
+
+    def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        """A node whose taints are all tolerated now, and were not before."""
+        assert isinstance(new, Node)
+        tolerations = pod.spec.tolerations
+        if isinstance(old, Node) and self._first_untolerated(old.spec.taints, tolerations) is None:
+            return Hint.SKIP
+        return Hint.QUEUE if self._first_untolerated(new.spec.taints, tolerations) is None else Hint.SKIP
 
 
 def _recover(name: str, keys: set[str]) -> Change:
@@ -115,15 +134,6 @@ def _tolerate(taint: Taint) -> Change:
         pod.spec.tolerations.append(Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect))
 
     return Change(f"tolerate {taint_text(taint)}", "toleration", 2.0, edit=edit)
-
-
-def _after_node_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    """A node whose taints are all tolerated now, and were not before."""
-    assert isinstance(new, Node)
-    tolerations = pod.spec.tolerations
-    if isinstance(old, Node) and first_untolerated(old.spec.taints, tolerations) is None:
-        return Hint.SKIP
-    return Hint.QUEUE if first_untolerated(new.spec.taints, tolerations) is None else Hint.SKIP
 
 
 def _after_toleration_change(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -33,6 +33,7 @@ from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.scheduler.failure import Failures
+from mooring.scheduler.hidden_fields import view_of
 from mooring.scheduler.loop import SchedulingLoop
 from mooring.scheduler.meters import Meters
 from mooring.scheduler.pre_binding import PreBinding
@@ -183,20 +184,21 @@ class Scheduler:
             observer=self.meters.event_handled,
             clock=clock,
         )
+        self._view = view_of(options.features)
         self.meters.follow(queue, self.cluster)
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
         """An object is new or has changed."""
-        self._turnstile(self._handlers.put, obj)
+        self._turnstile(self._handlers.put, obj if self._view is None else self._view(obj))
 
     def update(self, old: Object, new: Object) -> None:
-        self._turnstile(self._handlers.put, new)
+        self.put(new)
 
     def delete(self, obj: Object) -> None:
         """An object is gone."""
-        self._turnstile(self._handlers.delete, obj)
+        self._turnstile(self._handlers.delete, obj if self._view is None else self._view(obj))
 
     # ---- at work -----------------------------------------------------------------------------------------------
 

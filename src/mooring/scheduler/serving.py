@@ -89,6 +89,8 @@ class Sources:
     version: str = "1.36.4"
     emulation_version: str = "1.36"
     paths: tuple[str, ...] = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+    has_flagz: bool = True  # the gate ComponentFlagz
+    has_statusz: bool = True  # the gate ComponentStatusz
 
 
 def default_health() -> HealthChecks:
@@ -119,9 +121,11 @@ class EndpointServer:
             "/metrics/resources": self._resources,
             "/metrics/slis": self._slis,
             "/configz": self._configz,
-            "/statusz": self._statusz,
-            "/flagz": self._flagz,
         }
+        if sources.has_statusz:
+            self._routes["/statusz"] = self._statusz
+        if sources.has_flagz:
+            self._routes["/flagz"] = self._flagz
         if settings.profiling:
             self._routes["/debug/flags/v"] = self._set_verbosity
 
@@ -252,6 +256,7 @@ class EndpointServer:
         uptime_s = int(self._clock.now() - self._started_at)
         started = datetime.datetime.fromtimestamp(int(self._started_at), datetime.UTC)
         language = f"python{platform.python_version()}"
+        paths = [path for path in sources.paths if path != "/flagz" or sources.has_flagz]
 
         def text() -> str:
             hours, rest = divmod(uptime_s, 3600)
@@ -262,7 +267,7 @@ class EndpointServer:
                 f"Go version: {language}\n"
                 f"Binary version: {sources.version}\n"
                 f"Emulation version: {sources.emulation_version}\n"
-                f"Paths: {' '.join(sources.paths)}\n"
+                f"Paths: {' '.join(paths)}\n"
             )
 
         fields = {
@@ -271,7 +276,7 @@ class EndpointServer:
             "goVersion": language,
             "binaryVersion": sources.version,
             "emulationVersion": sources.emulation_version,
-            "paths": list(sources.paths),
+            "paths": paths,
         }
         return self._zpage(request, "Statusz", text, fields)
 

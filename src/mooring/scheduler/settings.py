@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from mooring.client.kubeconfig import ClientConfig, in_cluster_config, load_kubeconfig, scheduler_config
-from mooring.config.features import Features, parse_feature_gates
+from mooring.config.features import Features, check_supported, parse_feature_gates
 from mooring.config.load import default_config, load_config_file
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
@@ -79,6 +79,7 @@ class Settings:
 def load_settings(flags: Flags) -> Settings:
     """Read the configuration file, or take the flags that stand for one."""
     features = parse_feature_gates([flags.text("feature-gates")])
+    check_supported(features)
     config, warnings = load_configuration(flags, features)
     registry, problems = load_registry(flags.words("plugin"))
     settings = Settings(flags, features, config, registry, (*warnings, *problems))
