@@ -167,8 +167,8 @@ def _default(field: Any, hint: Any) -> str:
 def plugins() -> str:
     from mooring.config.load import default_config
     from mooring.config.types import EXTENSION_POINTS, plugin_set
+    from mooring.engine.in_tree import IN_TREE, OPTIONAL
     from mooring.framework.extension_points import points_of
-    from mooring.plugins.in_tree import IN_TREE, OPTIONAL
 
     (profile,) = default_config().profiles
     weights = {plugin.name: plugin.weight or 1 for plugin in plugin_set(profile.plugins, "multiPoint").enabled}

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 import parity_corpus as corpus  # noqa: E402
 
 from mooring.engine.decision import Decision  # noqa: E402
-from mooring.plugins.in_tree import IN_TREE  # noqa: E402
+from mooring.engine.in_tree import IN_TREE  # noqa: E402
 from mooring.sim.replay import start_replay  # noqa: E402
 
 PAGE = ROOT / "docs" / "parity.md"

@@ -17,9 +17,9 @@ from mooring.api.defaults import set_defaults
 from mooring.config.load import config_from_dict
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision, Outcome
+from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ConfigError, InputError
 from mooring.framework.runtime import run_pre_enqueue
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
 from mooring.testing import Scheduler, make_node, make_node_view, make_pod
 

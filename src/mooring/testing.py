@@ -35,6 +35,7 @@ from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision, Outcome
+from mooring.engine.in_tree import in_tree_registry
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
@@ -44,7 +45,6 @@ from mooring.framework.remedies import Change
 from mooring.framework.resolved import ResolvedPlugin, resolve
 from mooring.framework.runtime import Profile
 from mooring.framework.status import SUCCESS, Status
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.sim.nominations import Nominations
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows

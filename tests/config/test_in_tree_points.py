@@ -6,8 +6,8 @@ import pytest
 
 from mooring.config.defaults import default_plugins
 from mooring.config.profile import IN_TREE_POINTS
+from mooring.engine.in_tree import IN_TREE
 from mooring.framework.extension_points import points_of
-from mooring.plugins.in_tree import IN_TREE
 
 _PLACEMENT = {"placementGenerate", "placementScore"}  # of pod groups, alpha upstream and not built here
 

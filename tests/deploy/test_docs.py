@@ -46,7 +46,7 @@ def pages() -> dict[str, str]:
 
 
 def test_every_plugin_is_described_in_two_sentences(pages):
-    from mooring.plugins.in_tree import IN_TREE, OPTIONAL
+    from mooring.engine.in_tree import IN_TREE, OPTIONAL
 
     rows = dict(re.findall(r"^\| \*\*(\w+)\*\* \| (.*?) \|", pages["reference/plugins.md"], re.MULTILINE))
     assert list(rows) == [plugin.__name__ for plugin in (*IN_TREE, *OPTIONAL)]

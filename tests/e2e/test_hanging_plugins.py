@@ -9,9 +9,9 @@ import pytest
 
 from mooring import sdk
 from mooring.clock import VirtualClock
+from mooring.engine.in_tree import in_tree_registry
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.time_limits import TimeLimits
 

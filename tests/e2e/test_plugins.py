@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import pytest
 
+from mooring.engine.in_tree import in_tree_registry
 from mooring.framework.interfaces import PreFilterResult, PreFlight
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS, Status
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.assembly import Options
 
 pytestmark = pytest.mark.e2e

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from mooring import sdk
+from mooring.engine.in_tree import IN_TREE, OPTIONAL
 from mooring.errors import PluginError
 from mooring.framework.declarations import check
 from mooring.framework.extension_points import METHODS
 from mooring.framework.traits import FORMER_DECLARATIONS, Reads, Traits
-from mooring.plugins.in_tree import IN_TREE, OPTIONAL
 
 
 class Base:

@@ -15,6 +15,7 @@ from mooring import sdk
 from mooring.config import profile as config_profile
 from mooring.config import types as config_types
 from mooring.config import validate as config_validate
+from mooring.engine.in_tree import IN_TREE, OPTIONAL
 from mooring.framework import interfaces, resolved, runtime
 from mooring.framework.extension_points import (
     EXTENSION_POINTS,
@@ -25,7 +26,6 @@ from mooring.framework.extension_points import (
     Method,
     points_of,
 )
-from mooring.plugins.in_tree import IN_TREE, OPTIONAL
 from mooring.queue import profile as queue_profile
 from mooring.scheduler import time_limits
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from mooring.engine.in_tree import IN_TREE, OPTIONAL, in_tree_registry
 from mooring.errors import ConfigError, PluginError
 from mooring.framework.registry import Registry
 from mooring.framework.resolved import ResolvedPlugin
-from mooring.plugins.in_tree import IN_TREE, OPTIONAL, in_tree_registry
 from mooring.testing import Scheduler, make_cluster, make_handle
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import PluginError
 from mooring.framework.registry import Registry
 from mooring.loading import plugins as plugin_loading
 from mooring.loading.plugins import load_installed, load_plugins
-from mooring.plugins.in_tree import in_tree_registry
 
 GOOD = """
 from __future__ import annotations

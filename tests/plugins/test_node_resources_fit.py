@@ -16,7 +16,7 @@ from mooring.config.types import (
 )
 from mooring.framework.status import Code, Status
 from mooring.plugins.node_resources_fit import NodeResourcesFit
-from mooring.plugins.resource_scoring import piecewise_linear
+from mooring.resources.usage import piecewise_linear
 from mooring.state.cluster import Cluster
 from mooring.testing import filter_statuses, make_cluster, make_handle, make_node, make_pod, scores
 

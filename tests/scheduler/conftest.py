@@ -12,9 +12,9 @@ import pytest
 from mooring.api.core import Pod
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
+from mooring.engine.in_tree import in_tree_registry
 from mooring.observe.events import ObjectReference
 from mooring.observe.observer import SchedulerObserver
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.assembly import Options, Scheduler
 from mooring.state.pod_info import PodInfo
 

@@ -39,8 +39,8 @@ def plugin_option(command: F) -> F:
 
 def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
     """The plugins that come with mooring, the installed ones and these; and the names of these."""
+    from mooring.engine.in_tree import in_tree_registry
     from mooring.loading.plugins import load_installed, load_plugins
-    from mooring.plugins.in_tree import in_tree_registry
 
     registry = in_tree_registry()
     try:

@@ -13,6 +13,7 @@ from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfil
 from mooring.engine.cycle import Engine
 from mooring.engine.decision import Decision, Outcome
 from mooring.engine.extenders import Extenders
+from mooring.engine.in_tree import in_tree_registry
 from mooring.engine.preemption.evaluator import Evaluator
 from mooring.errors import ConfigError, InputError, MooringError
 from mooring.framework.extender import AskAll, Extender, ask_in_turn
@@ -21,7 +22,6 @@ from mooring.framework.nominator import Nominator, NoNominations
 from mooring.framework.registry import Registry
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile, run_pre_enqueue
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.state.cluster import Cluster
 
 

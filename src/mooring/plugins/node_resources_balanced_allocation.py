@@ -11,7 +11,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Traits
-from mooring.plugins.resource_scoring import ResourceColumns, balance
+from mooring.resources.usage import ResourceColumns, balance
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 

@@ -25,7 +25,7 @@ from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
-from mooring.plugins.resource_scoring import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
+from mooring.resources.usage import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name

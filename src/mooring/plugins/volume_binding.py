@@ -29,7 +29,7 @@ from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
-from mooring.plugins.resource_scoring import piecewise_linear
+from mooring.resources.usage import piecewise_linear
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo

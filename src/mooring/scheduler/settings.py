@@ -13,10 +13,10 @@ from mooring.config.features import Features, check_supported, parse_feature_gat
 from mooring.config.load import default_config, load_config_file
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
+from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ConfigError, PluginError, UsageError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_installed, load_plugins
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.flags import Flags, openssl_ciphers
 from mooring.scheduler.leader_election import LeaderElectionSettings
 from mooring.scheduler.serving_tls import TlsFiles

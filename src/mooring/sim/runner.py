@@ -20,11 +20,11 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
+from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ApiError, MooringError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_plugins
 from mooring.observe.events import EventRecorder
-from mooring.plugins.in_tree import in_tree_registry
 from mooring.scheduler.assembly import Options as SchedulerOptions
 from mooring.scheduler.assembly import Scheduler
 from mooring.scheduler.dump import queue_content
