@@ -1,7 +1,6 @@
 # Two commands do everything on a fresh machine: `make start` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-, := ,
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
@@ -11,7 +10,7 @@ STAMP := $(VENV)/.installed
 
 # A scheduler needs less than its tests do: the first start does not wait for them.
 $(RUNTIME): pyproject.toml
-	@PYTHON=$(PYTHON) scripts/install $(VENV) dra$(,)fast
+	@PYTHON=$(PYTHON) scripts/install $(VENV) fast
 	@touch $@
 
 $(STAMP): pyproject.toml

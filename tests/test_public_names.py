@@ -17,7 +17,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages([str(ROOT)], "mooring.")
     if not module.name.endswith(".__main__") and ".lessons." not in module.name
 )
-OPTIONAL = ("uvloop", "cel_expr_python")  # extras: a module may need one of these, and only these
+OPTIONAL = ("uvloop",)  # extras: a module may need one of these, and only these
 DOCUMENTED = (
     "mooring.sdk",
     "mooring.testing",

@@ -210,7 +210,6 @@ async def _everything(cluster: Cluster, faults: Faults) -> None:
     cluster.node("b")
     await _volumes(cluster)
     # Claims: one that somebody made, one that stands for an extended resource and whose first binding fails.
-    pytest.importorskip("cel_expr_python")
     await _claims(cluster, faults)
 
 

@@ -254,7 +254,6 @@ async def _play_volume_controller(world, claim, volume):
 
 
 async def test_a_claim_for_a_device_is_allocated_before_its_pod_is_bound(world):
-    pytest.importorskip("cel_expr_python")
     await world.node("a")
     await world.node("b")
     await world.create("DeviceClass", {"metadata": {"name": "gpu"}, "spec": {}})

@@ -349,7 +349,6 @@ async def _bind_claim(world, claim, volume):
 
 
 async def test_claims_for_devices(world, wire, recorded):
-    pytest.importorskip("cel_expr_python")
     await world.create("DeviceClass", {"metadata": {"name": "gpu"}, "spec": {}})
     await world.create(
         "ResourceSlice",

@@ -81,6 +81,24 @@ def test_every_module_imports_without_extras(installed, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_device_selectors_work_without_extras(installed, tmp_path):
+    code = (
+        "import msgspec\n"
+        "from mooring.devices.cel import CelSelectors\n"
+        "device = msgspec.msgpack.encode(('gpu.example.com', None, {}, {}))\n"
+        "print(CelSelectors().matches('device.driver == \"gpu.example.com\"', device))\n"
+    )
+    done = subprocess.run(
+        [str(installed / "bin" / "python"), "-W", "error", "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=_clean_environment(tmp_path),
+        cwd=tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_nothing_but_the_runtime_is_installed(installed):
     site = next((installed / "lib").glob("python3*/site-packages"))
     names = {path.name.split("-")[0].lower() for path in site.glob("*.dist-info")}

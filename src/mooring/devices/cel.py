@@ -26,7 +26,7 @@ from mooring.devices.cel_functions import (
 )
 from mooring.errors import MooringError, ParseError
 
-INSTALL_LINE = "pip install mooring[dra]"
+INSTALL_LINE = "pip install cel-expr-python"
 
 _KEY_NOT_FOUND = re.compile(r'NOT_FOUND: Key not found in map : "(.*)"\Z', re.DOTALL)
 _INDEX_ERROR = re.compile(r"Index error: index=(-?\d+)")
@@ -119,7 +119,9 @@ class _Runtime:
             from cel_expr_python import cel
             from cel_expr_python.ext import ext_bindings, ext_optional
         except ImportError:
-            raise CompileError(f"CEL expressions need an optional package; install it with: {INSTALL_LINE}") from None
+            raise CompileError(
+                f"CEL expressions need a package that is not installed; install it with: {INSTALL_LINE}"
+            ) from None
         self._cel = cel
         self._budget = Budget()
         self._extensions = [ext_bindings.ExtBindings(), ext_optional.ExtOptional()]
