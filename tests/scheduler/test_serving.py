@@ -289,6 +289,39 @@ async def test_delete_resets_the_metrics(bench):
     assert "scheduler_preemption_attempts_total 0" in (await bench.ask("/metrics"))[2]
 
 
+async def raw(bench, request: bytes) -> bytes:
+    """Send bytes, and read until the server closes the connection."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    async with asyncio.timeout(60.0):
+        reader, writer = await asyncio.open_connection("127.0.0.1", bench.server.port, ssl=context)
+        try:
+            writer.write(request)
+            return await reader.read()
+        finally:
+            writer.close()
+
+
+@pytest.mark.parametrize(
+    "token", [b"\xff", b"\xc3\x28", b"good\xff"], ids=["one byte", "half a character", "good, and more"]
+)
+async def test_a_token_that_is_no_text_is_401(bench, caplog, token):
+    await bench.start()
+    request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer %b\r\n\r\n" % token
+    answer = await raw(bench, request)
+    assert answer.startswith(b"HTTP/1.1 401 ") and b'"reason":"Unauthorized"' in answer
+    assert caplog.records == [] and bench.reviews.requests == []
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost:"], ids=["nothing is sent", "the headers do not end"]
+)
+async def test_a_connection_that_sends_no_request_is_closed(bench, sent):
+    bench.settings = ServingSettings(port=0, idle_s=0.05)
+    await bench.start()
+    assert await raw(bench, sent) == b""
+
+
 @pytest.mark.parametrize("page", ["flagz", "statusz"])
 async def test_a_page_whose_gate_is_off_is_not_there(bench, page):
     setattr(bench.sources, f"has_{page}", False)

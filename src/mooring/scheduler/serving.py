@@ -67,6 +67,8 @@ class ServingSettings:
     tls: TlsFiles = field(default_factory=TlsFiles)
     client_ca: bytes | None = None
     profiling: bool = True
+    idle_s: float = 32.0
+    """How long a connection may take to send a request's headers; upstream's servers allow as much."""
 
 
 @dataclass(slots=True)
@@ -141,7 +143,13 @@ class EndpointServer:
         """Listen."""
         app = web.Application(client_max_size=1 << 20)
         app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_S,
+            keepalive_timeout=self._settings.idle_s,
+        )
         await self._runner.setup()
         address, port = self._settings.bind_address, self._settings.port
         try:

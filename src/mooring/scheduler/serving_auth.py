@@ -131,7 +131,10 @@ class DelegatedAuth:
         token = token.strip()
         if scheme.lower() != "bearer" or not token or self._authentication is None:
             return ANONYMOUS
-        key = hashlib.sha256(token.encode()).digest()
+        try:
+            key = hashlib.sha256(token.encode()).digest()
+        except UnicodeEncodeError:
+            raise AuthenticationFailed("the token is not UTF-8") from None
         known = self._users.get(key)
         if known is None:
             known = await self._review_token(self._authentication, token)
