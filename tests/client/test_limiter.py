@@ -35,3 +35,17 @@ def test_a_lifted_limiter_never_waits():
 def test_how_long_callers_wait_who_come_at_once(qps, burst, waits):
     limiter = RateLimiter(qps, burst, clock=VirtualClock())
     assert [limiter.reserve() for _ in waits] == pytest.approx(waits)
+
+
+def test_looking_does_not_take_a_token():
+    clock = VirtualClock()
+    limiter = RateLimiter(10, 1, clock=clock)
+    assert limiter.interval_s == 0.1
+    assert limiter.wait_s() == limiter.wait_s() == 0.0
+    limiter.reserve()
+    assert limiter.wait_s() == pytest.approx(0.1)
+    limiter.reserve()
+    assert limiter.wait_s() == pytest.approx(0.2)
+    clock.advance(0.2)
+    assert limiter.wait_s() == pytest.approx(0.0)
+    assert RateLimiter(-1, 1).wait_s() == RateLimiter(-1, 1).interval_s == 0.0

@@ -164,3 +164,16 @@ class TestStatusPatches:
         await patches.send(make_pod("web"), {"status": {"n": 2}})
         assert [patch["status"]["n"] for patch in writer.patches] == [2]
         assert caplog.text.count("Error updating pod") == bool(says)
+
+    async def test_a_condition_that_is_out_of_date_when_its_turn_comes_is_not_sent(self, make_stage):
+        stage = make_stage()
+        turn = asyncio.Event()
+        patches = StatusPatches(stage.writer, Tasks(stage.clock), turn.wait)
+        first = patches.send(make_pod("web"), {"status": {"n": 1}}, can_wait=True)
+        second = patches.send(make_pod("web"), {"status": {"n": 2}}, can_wait=True)
+        urgent = patches.send(make_pod("other"), {"status": {"n": 3}})
+        await urgent
+        assert [patch["status"]["n"] for patch in stage.writer.patches] == [3]
+        turn.set()
+        await asyncio.gather(first, second)
+        assert [patch["status"]["n"] for patch in stage.writer.patches] == [3, 2]

@@ -19,12 +19,27 @@ class RateLimiter:
         self._tokens = self._burst
         self._filled_at = self._clock.monotonic()
 
+    @property
+    def interval_s(self) -> float:
+        """The time between two requests once the burst is used up."""
+        return 0.0 if self._qps <= 0 else 1.0 / self._qps
+
     def reserve(self) -> float:
         """Take a token and say how many seconds from now it may be used."""
         if self._qps <= 0:
             return 0.0
+        self._fill()
+        self._tokens -= 1.0
+        return 0.0 if self._tokens >= 0 else -self._tokens / self._qps
+
+    def wait_s(self) -> float:
+        """Say how many seconds from now a token will be there, without taking it."""
+        if self._qps <= 0:
+            return 0.0
+        self._fill()
+        return 0.0 if self._tokens >= 1 else (1 - self._tokens) / self._qps
+
+    def _fill(self) -> None:
         now = self._clock.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
         self._filled_at = now
-        self._tokens -= 1.0
-        return 0.0 if self._tokens >= 0 else -self._tokens / self._qps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,6 +66,7 @@ class Options:
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
     limits: TimeLimits = field(default_factory=TimeLimits)
+    condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
     is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether the lease is somebody else's
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
@@ -125,7 +126,7 @@ class Scheduler:
             recorder=self.meters,
             nominator=self._nominator,
         )
-        patches = StatusPatches(self._writer, self._tasks)
+        patches = StatusPatches(self._writer, self._tasks, options.condition_turn)
         failures = Failures(
             self.cluster,
             queue,

@@ -189,7 +189,7 @@ class Failures:
             )
         patch = status_patch(pod, self._clock.now(), condition=condition, nominated_node=failure.nominated_node)
         if patch is not None:
-            self._patches.send(pod, patch)
+            self._patches.send(pod, patch, can_wait=True)
 
     def event(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
         """Write an Event about a pod."""

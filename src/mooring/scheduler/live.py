@@ -15,6 +15,7 @@ from mooring.observe.events import EventRecorder
 from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.extender_calls import extender_calls
 from mooring.scheduler.informers import connect
+from mooring.scheduler.leftovers import Leftovers
 from mooring.scheduler.writer import ApiWriter
 
 COMPONENT = "mooring"
@@ -42,6 +43,7 @@ class LiveScheduler:
         raw = RawObjects() if config.extenders else None
         calls = extender_calls(options.metrics) if config.extenders else None
         options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)
+        options.condition_turn = Leftovers(self.client.limiter).turn
         self.scheduler = Scheduler(
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
         )

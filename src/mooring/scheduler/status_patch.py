@@ -7,6 +7,7 @@ A condition that is the pod's first is sent whole. With others there, only what 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
@@ -33,21 +34,31 @@ class StatusWriter(Protocol):
 class StatusPatches:
     """Sends patches of pods' status in the background. Those of one pod keep their order."""
 
-    def __init__(self, writer: StatusWriter, tasks: Tasks) -> None:
+    def __init__(self, writer: StatusWriter, tasks: Tasks, turn: Callable[[], Awaitable[None]] | None = None) -> None:
+        """A patch that can wait waits for its ``turn``."""
         self._writer = writer
         self._tasks = tasks
+        self._turn = turn
         self._last: dict[str, asyncio.Future[Any]] = {}  # by uid
 
-    def send(self, pod: Pod, patch: Patch) -> asyncio.Future[None]:
-        """Send a patch after those that the pod is still waiting for."""
+    def send(self, pod: Pod, patch: Patch, *, can_wait: bool = False) -> asyncio.Future[None]:
+        """Send a patch after those that the pod is still waiting for.
+
+        A patch that can wait is not sent at all if another one of the same pod has come meanwhile: it says what the
+        newest says, and more.
+        """
         before = self._last.get(pod.uid)
-        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before))
+        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before, can_wait))
         return task
 
-    async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
+    async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None, can_wait: bool) -> None:
         try:
+            if before is not None:
+                await asyncio.wait([before])
+            if can_wait and self._turn is not None:
+                await self._turn()
+                if self._last.get(pod.uid) is not asyncio.current_task():
+                    return
             await self._writer.patch_pod_status(pod.namespace, pod.name, patch)
         except ApiError as error:
             if error.code != 404:
