@@ -117,12 +117,14 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
     [
         pytest.param(["8"], "lesson 8: there are lessons 1 to 7", id="a lesson that is not there"),
         pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
-        pytest.param(["eight"], 'lesson "eight": a number from 1 to 7 would be right, or diff', id="a word"),
+        pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 7, or diff', id="a word"),
         pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),
         pytest.param(["diff", "2", "9"], "lesson 9: there are", id="a difference to a lesson that is not there"),
         pytest.param(["3", "--check", "no.py"], "no.py: there is nothing; the name of your copy", id="no such file"),
         pytest.param(["3", "--file", "no.py"], "no.py: there is no such file", id="no such file to play"),
-        pytest.param(["3", "--check", "a.py", "--text"], "--check and --text: one at a time", id="two things at once"),
+        pytest.param(
+            ["3", "--check", "a.py", "--text"], "--check and --text exclude each other", id="two things at once"
+        ),
         pytest.param(["3", "--kubeconfig", "no.yaml"], "no.yaml", id="a kubeconfig that is not there"),
     ],
 )

@@ -76,8 +76,8 @@ def test_a_scheduler_that_shows_a_certificate(ext: str) -> None:
     ("options", "said"),
     [
         pytest.param(["--url", "https://e", "--cert-file", "a"], "go together", id="a certificate without a key"),
-        pytest.param(["--ca-file", "a"], "https://… would be right", id="a CA where nothing is encrypted"),
-        pytest.param(["--url", "e:1"], "http://… or https://… would be right", id="no URL"),
+        pytest.param(["--ca-file", "a"], "expected https://…", id="a CA where nothing is encrypted"),
+        pytest.param(["--url", "e:1"], "expected http://… or https://…", id="no URL"),
     ],
 )
 def test_options_that_do_not_fit_together(ext: str, options: list[str], said: str) -> None:

@@ -163,13 +163,15 @@ def test_a_kept_preemptor_holds_its_nomination() -> None:
 @pytest.mark.parametrize(
     ("broken", "needle"),
     [
-        pytest.param({"steps": [1]}, "steps[0]: int where an object", id="a step that is a number"),
-        pytest.param({"steps": [{"podd": {}}]}, "a step with podd", id="a step without a pod"),
+        pytest.param({"steps": [1]}, "steps[0]: expected an object, found int", id="a step that is a number"),
+        pytest.param({"steps": [{"podd": {}}]}, "found one with podd", id="a step without a pod"),
         pytest.param({"steps": [{"pod": {"spec": 5}}]}, "spec", id="a malformed pod"),
-        pytest.param({"steps": {}}, "steps: dict where a list", id="steps that are no list"),
-        pytest.param({"objects": 5}, "objects: int where a list", id="objects that are no list"),
-        pytest.param({"objects": [None]}, "objects[0]: NoneType where an object", id="an object that is null"),
-        pytest.param({"objects": [{"kind": "Node", "metadata": 7}]}, "objects[0].metadata: int", id="bad metadata"),
+        pytest.param({"steps": {}}, "steps: expected a list, found dict", id="steps that are no list"),
+        pytest.param({"objects": 5}, "objects: expected a list, found int", id="objects that are no list"),
+        pytest.param(
+            {"objects": [None]}, "objects[0]: expected an object, found NoneType", id="an object that is null"
+        ),
+        pytest.param({"objects": [{"kind": "Node", "metadata": 7}]}, "found int", id="bad metadata"),
         pytest.param({"objects": [{"kind": "Node", "spec": 7}]}, "spec", id="a malformed object"),
         pytest.param({"config": {"profiles": 3}}, "profiles", id="a malformed configuration"),
     ],
@@ -199,7 +201,7 @@ class TestCommand:
         ("data", "needle"),
         [
             (b"{", "standard input, line 1"),
-            (b"[]", "not a case; an object with id, objects and steps would be right"),
+            (b"[]", "not a case; expected an object with id, objects and steps"),
             (b'{"id": "x"}', "not a case"),
             (b"\x1f\x8bnot gzip", "standard input"),
             (b"\xff\xfe", "standard input"),

@@ -247,7 +247,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param("steps: [{apply: {kind: Foo, apiVersion: v1}}]", "no such kind is served", id="an unknown kind"),
         pytest.param("steps: [{apply: []}]", "no manifest", id="nothing to apply"),
         pytest.param("steps: [{apply: missing.yaml}]", "missing.yaml: No such file", id="a missing file"),
-        pytest.param("steps: [{delete: web}]", "'web' where kind/name", id="no kind"),
+        pytest.param("steps: [{delete: web}]", "expected kind/name .*found 'web'", id="no kind"),
         pytest.param("steps: [{delete: node/a/b}]", "a Node is in no namespace", id="a namespace too many"),
         pytest.param("steps: [{patch: {target: pod/p}}]", "patch is missing", id="no patch"),
         pytest.param(
@@ -282,7 +282,9 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param(
             "steps: [{scale: {target: rs/a, replicas: few}}]", "replicas: expected a whole number", id="replicas"
         ),
-        pytest.param("steps: [{scale: {target: 3, replicas: 1}}]", "'3' where kind/name", id="a number for an object"),
+        pytest.param(
+            "steps: [{scale: {target: 3, replicas: 1}}]", "expected kind/name .*found '3'", id="a number for an object"
+        ),
         pytest.param("steps: [{delete: 3}]", "expected a mapping with gracePeriodSeconds, .* found 3", id="delete 3"),
         pytest.param("steps: [{delete: {target: {}}}]", "target: expected a list of texts", id="delete a mapping"),
         pytest.param(
@@ -310,7 +312,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param(
             "steps: [{expect: {object: pod/p, fields: [a]}}]", "fields: expected a mapping", id="a list of fields"
         ),
-        pytest.param("steps: [{wait: {for: p}}]", "'p' where kind/name", id="wait for what"),
+        pytest.param("steps: [{wait: {for: p}}]", "expected kind/name .*found 'p'", id="wait for what"),
         pytest.param("steps: [{wait: {for: pod/p, within: x}}]", "expected a duration", id="wait how long"),
         pytest.param("steps: []\nconfig: 3", "config: expected a mapping, found 3", id="a configuration of 3"),
         pytest.param("steps: []\nconfig: gone.yaml", "gone.yaml: No such file", id="a configuration that is not there"),

@@ -1,7 +1,7 @@
 """How fast an extender answers: mooring's server and a naive one, asked the same in the same run.
 
 Each server is a process of its own on this machine: mooring's is ``mooring
-extender serve`` as anybody starts it, with its log written to a file. What is
+extender serve`` as a user starts it, with its log written to a file. What is
 measured is the round trip over a connection that is kept if the server keeps it, from the first byte written to
 the last byte read, by a client that does nothing else: requests are made
 before, and answers are only counted through. No two requests that follow each
@@ -216,7 +216,7 @@ class _Client:
             have += self._receive(buffer[have:])
         head = bytes(buffer[:end])
         if not head.startswith(b"HTTP/1.1 200 "):
-            raise MooringError(f"the server answers {head[:40].decode('latin-1')!r} where 200 would be right")
+            raise MooringError(f"expected the server to answer 200, found {head[:40].decode('latin-1')!r}")
         head = head.lower()
         left = int(head.partition(b"content-length:")[2].split(b"\r\n")[0]) - (have - end - 4)
         while left > 0:

@@ -79,7 +79,7 @@ def _node_affinity(i: int, app: str) -> Pod:
 
 
 def _no_room(i: int, app: str) -> Pod:
-    """As much CPU as a node has in all: refused wherever a pod runs, and there is nobody less important to evict."""
+    """As much CPU as a node has in all: refused wherever a pod runs, and no less important pod can be evicted."""
     return make_pod(i, app, cpu="32")
 
 
@@ -95,7 +95,7 @@ KINDS: dict[str, Template] = {**RUNNING, NO_ROOM: _no_room}
 
 
 def kinds_at(size: Size, kinds: Iterable[str]) -> list[str]:
-    """Those that mean the same at this size: where nothing runs, nobody is refused."""
+    """Those that mean the same at this size: where nothing runs, no pod is refused."""
     return [kind for kind in kinds if kind != NO_ROOM or size.running_pods >= size.nodes]
 
 

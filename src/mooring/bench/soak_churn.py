@@ -60,7 +60,7 @@ class Churn:
         return FAULT_EVERY * sum(self._faulty.values())
 
     def step(self) -> None:
-        """One thing happens; what the API server refuses (somebody was faster) simply does not."""
+        """Make one change; a change that the API server refuses, because another was faster, does not happen."""
         self.steps += 1
         if self.steps % FAULT_EVERY == 0:
             act = self._deal()
@@ -180,7 +180,7 @@ class Churn:
             self._faults.rules[:] = [rule for rule in self._faults.rules if rule.times > 0]
 
     def steal_lease(self) -> bool:
-        """Somebody else writes the lease: whoever leads must notice and stop before the thief's time is over.
+        """Write the lease in another name: the leader must notice and stop before that lease expires.
 
         The duration stays: a lease shorter than the leader's renewal deadline would allow two leaders by the rules.
         """

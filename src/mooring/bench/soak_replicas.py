@@ -67,7 +67,7 @@ class Leaders:
         self.changes = 0
 
     def change(self) -> bool:
-        """End the term of whoever leads; false if nobody does just now, and it is to be tried again."""
+        """End the leader's term; false if there is no leader just now, and it is to be tried again."""
         leader = next((replica for replica in self._replicas if replica.leads), None)
         if leader is None:
             return False

@@ -31,14 +31,14 @@ def read_cases(path: str) -> Iterator[dict[str, Any]]:
         try:
             case = json.loads(line)
         except ValueError as error:
-            raise InputError(f"{where}, line {number}: {error}; one JSON object per line would be right") from None
+            raise InputError(f"{where}, line {number}: expected one JSON object per line: {error}") from None
         if not isinstance(case, dict) or not isinstance(case.get("steps"), list):
-            raise InputError(f"{where}, line {number}: not a case; an object with id, objects and steps would be right")
+            raise InputError(f"{where}, line {number}: not a case; expected an object with id, objects and steps")
         yield case
 
 
 def _extenders_of(case: dict[str, Any]) -> list[str]:
-    """The URLs of a case's extenders; whatever is wrong with its configuration is found when it is loaded."""
+    """The URLs of a case's extenders. Mistakes in its configuration are found when it is loaded."""
     config = case.get("config")
     entries = config.get("extenders") if isinstance(config, dict) else None
     found = entries if isinstance(entries, list) else []

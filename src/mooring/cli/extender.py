@@ -76,7 +76,7 @@ def _arguments(text: str | None, plugins: Sequence[type]) -> dict[str, Any]:
         return {}
     value = yaml.load(text)
     if not isinstance(value, dict):
-        raise UsageError(f"--args: {text!r}; an object such as '{{threshold: 5}}' would be right")
+        raise UsageError(f"--args: expected an object such as '{{threshold: 5}}', found {text!r}")
     return {str(getattr(plugin, "name", "")): value for plugin in plugins}
 
 
@@ -94,7 +94,7 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Argumen
 @_watch_option
 @click.option("--kubeconfig", default="", metavar="FILE", help="Watch this cluster.  [default: as kubectl finds it]")
 @click.option("--context", default="", metavar="NAME", help="Watch the cluster of this context in the kubeconfig.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 for everybody.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
 @click.option("--port", default=_PORT, show_default=True, type=click.IntRange(0, 65535), help="0: any free one.")
 @click.option("--prefix", default="", metavar="PATH", help="Serve under this path, as in urlPrefix.")
 @click.option("--tls-cert-file", default="", metavar="FILE", help="Serve HTTPS with this certificate.")
@@ -239,10 +239,10 @@ def config_(
     from mooring.extender.snippet import configuration_for, entry_for
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"--url: {url!r}; http://… or https://… would be right")
+        raise UsageError(f"--url: expected http://… or https://…, found {url!r}")
     files = {"ca_file": ca_file, "cert_file": cert_file, "key_file": key_file}
     if any(files.values()) and not url.startswith("https://"):
-        raise UsageError(f"--url: {url!r}; with a certificate https://… would be right")
+        raise UsageError(f"--url: expected https://… beside a certificate, found {url!r}")
     if bool(cert_file) != bool(key_file):
         raise UsageError("--cert-file and --key-file go together; only one is given")
     served, _ = _served(file, plugins, arguments, is_watched=watch)
@@ -285,7 +285,7 @@ def check(
     key_file: str,
     output: str,
 ) -> int:
-    """Call the extender at URL as a scheduler would, and as nobody should, and report what it does.
+    """Call the extender at URL, with good requests and with bad ones, and report what it does.
 
     Nothing is bound or evicted: the bind verb is not tried. Exit code 0: nothing is wrong; 1: something is.
 
@@ -299,7 +299,7 @@ def check(
     from mooring.extender.tls_contexts import tls_context
 
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"{url!r}: http://… or https://… would be right")
+        raise UsageError(f"expected http://… or https://…, found {url!r}")
     tls = ExtenderTLSConfig(insecure=insecure, ca_file=ca_file, cert_file=cert_file, key_file=key_file)
     plan = Plan(
         filter_verb=filter_verb,

@@ -50,7 +50,7 @@ class LessonGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise UsageError(f'lesson "{args[0]}": a number from 1 to 7 would be right, or diff')
+            raise UsageError(f'lesson "{args[0]}": expected a number from 1 to 7, or diff')
         return super().resolve_command(ctx, args)
 
 
@@ -134,7 +134,7 @@ def _lesson_command(which: Lesson) -> click.Command:
 def _do(which: Lesson, chosen: dict[str, Any]) -> int:
     doings = [name for name in ("edit", "check", "solution", "text", "sandbox", "kubeconfig") if chosen[name]]
     if len(doings) > 1:
-        raise UsageError(f"--{doings[0]} and --{doings[1]}: one at a time would be right")
+        raise UsageError(f"--{doings[0]} and --{doings[1]} exclude each other; give one of them")
     to = console()
     if chosen["text"]:
         to.print(Text(which.text.read_text(encoding="utf-8").rstrip()))
@@ -206,7 +206,7 @@ def _load(path: Path) -> ModuleType:
     from mooring.lessons.classroom import look_over
 
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; the name of your copy of scheduler.py would be right")
+        raise InputError(f"{path}: there is no such file; expected your copy of scheduler.py")
     with _blaming(path):
         module = load(path.resolve())
     problem = look_over(module)
@@ -217,7 +217,7 @@ def _load(path: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def _blaming(path: Path) -> Iterator[None]:
-    """Turn whatever a scheduler's file raises into one line that names the place."""
+    """Turn an exception of a scheduler's file into one line that names the place."""
     from mooring.lessons.checking import describe
 
     try:
@@ -236,7 +236,7 @@ def _blaming(path: Path) -> Iterator[None]:
 def _edit(to: Console, which: Lesson, folder: Path) -> None:
     target = folder / COPY
     if target.exists():
-        raise UsageError(f"{target}: it is there already and is not overwritten; another folder would be right")
+        raise UsageError(f"{target}: it is there already and is not overwritten; give another folder")
     source, text = which.source.read_text(encoding="utf-8"), which.text.read_text(encoding="utf-8")
     try:
         folder.mkdir(parents=True, exist_ok=True)

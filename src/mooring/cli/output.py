@@ -22,7 +22,7 @@ from mooring.text_tables import print_table as print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Without a terminal nothing is cut or wrapped: whoever reads it may be a program.
+# Without a terminal nothing is cut or wrapped: the reader may be a program.
 _UNBOUNDED = 1_000_000
 
 

@@ -48,7 +48,7 @@ def show(name: str) -> None:
 
 @scenario.command(epilog=examples("mooring scenario run --virtual-time first-placement"))
 @click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
-@click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to whatever happens next.")
+@click.option("--virtual-time", is_flag=True, help="Do not wait: let time jump to the next thing that happens.")
 @place_options
 @scheduler_options
 @click.option("--seed", default=0, metavar="N", help="For everything that is drawn by lot.")

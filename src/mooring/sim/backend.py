@@ -37,7 +37,7 @@ def kind_named(name: str) -> Kind:
     """The kind that kubectl would understand by ``pod``, ``pods``, ``po`` or ``deployments.apps``."""
     kind = _BY_NAME.get(name.lower())
     if kind is None:
-        raise InputError(f"no kind {name!r}; pod, node, deployment or another kind of a small cluster would be right")
+        raise InputError(f"no kind {name!r}; expected pod, node, deployment or another kind of a small cluster")
     return kind
 
 
@@ -63,10 +63,10 @@ class Ref:
     def parse(text: str, namespace: str = "default") -> Ref:
         parts = text.split("/")
         if len(parts) not in (2, 3) or not all(parts):
-            raise InputError(f"{text!r} where kind/name or kind/namespace/name would be right")
+            raise InputError(f"expected kind/name or kind/namespace/name, found {text!r}")
         kind = kind_named(parts[0])
         if len(parts) == 3 and not kind.is_namespaced:
-            raise InputError(f"{text!r}: a {kind.kind} is in no namespace; {parts[0]}/{parts[2]} would be right")
+            raise InputError(f"{text!r}: a {kind.kind} is in no namespace; write {parts[0]}/{parts[2]}")
         space = (parts[1] if len(parts) == 3 else namespace) if kind.is_namespaced else ""
         return Ref(kind, parts[-1], space)
 
@@ -106,7 +106,7 @@ class Backend:
         answer = await self.client.create(ref.collection, msgspec.json.encode(body))
         created: Object = msgspec.json.decode(answer.body)
         if body.get("status") and ref.kind.has_status and not (created.get("status") or {}).get("capacity"):
-            # A server may leave the status of a new object out; whoever writes it into a manifest means it.
+            # A server may leave out the status of a new object, but the manifest says it on purpose.
             return await self.patch(Ref.of(created), {"status": body["status"]}, subresource="status")
         return created
 

@@ -56,7 +56,7 @@ def from_module(module: ModuleType, name: str, source: str) -> Scenario:
     """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are optional."""
     play: Any = getattr(module, "scenario", None)
     if not inspect.iscoroutinefunction(play):
-        raise InputError(f"{source}: no scenario in it; a function async def scenario(cluster) would be right")
+        raise InputError(f"{source}: no scenario in it; expected a function async def scenario(cluster)")
     doc = inspect.getdoc(module) or inspect.getdoc(play) or name
     title = str(getattr(module, "TITLE", "") or doc.strip().splitlines()[0])
     return Scenario(

@@ -11,7 +11,7 @@ from mooring.sim.backend import Object
 
 
 def documents(*manifests: Any) -> list[Object]:
-    """Manifests as dicts, whatever form they came in."""
+    """Manifests as dicts: from mappings, lists, Lists, and YAML or JSON text."""
     found: list[Object] = []
     for each in manifests:
         if isinstance(each, str | bytes):
@@ -32,7 +32,7 @@ def taint(text: str) -> Object:
     """``key=value:Effect`` or ``key:Effect`` as a taint."""
     left, colon, effect = text.rpartition(":")
     if not colon or not left or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
-        raise InputError(f"taint {text!r}: key=value:NoSchedule (or PreferNoSchedule, NoExecute) would be right")
+        raise InputError(f"taint {text!r}: expected key=value:NoSchedule (or PreferNoSchedule, NoExecute)")
     key, _, value = left.partition("=")
     return {"key": key, "effect": effect, **({"value": value} if value else {})}
 

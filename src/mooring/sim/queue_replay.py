@@ -1,7 +1,7 @@
 """Replaying cases in which time passes and things happen: what wakes a waiting pod, and what does not.
 
 The cluster's events go through the same handlers and queue as in the live
-scheduler; the clock jumps to whatever is due next.
+scheduler; the clock jumps to the next thing that is due.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class QueueReplay:
             return None
         if "await" in step:
             return self._await(step["await"])
-        raise InputError(f"a step with {', '.join(sorted(step))} where a pod, an action or an await would be right")
+        raise InputError(f"expected a step with a pod, an action or an await, found one with {', '.join(sorted(step))}")
 
     def _pod(self, step: Mapping[str, Any]) -> dict[str, Any]:
         self._let_pass(BETWEEN_STEPS_S)

@@ -134,7 +134,7 @@ def apiserver_arguments(folder: Path, etcd: int, port: int) -> list[str]:
         f"--service-account-key-file={folder / 'accounts.key'}",
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
         "--service-cluster-ip-range=10.0.0.0/24",
-        # Nobody here makes service accounts, and pods need none.
+        # No controller here makes service accounts, and pods need none.
         "--disable-admission-plugins=ServiceAccount",
     ]
 

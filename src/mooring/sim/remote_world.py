@@ -135,8 +135,8 @@ class _GuestBackend(RemoteBackend):
 class ExistingWorld(RemoteWorld):
     """A cluster that is there already, with its own controllers and perhaps its own scheduler.
 
-    Ours works under another name, so that no pod of somebody else is touched; nodes that the story creates are played
-    by fake kubelets, all others are left alone. What the story created is deleted in the end.
+    Our scheduler works under another name, so that it touches no other pods. Fake kubelets play the nodes that the
+    story creates, and only these. What the story created is deleted in the end.
     """
 
     def __init__(self, settings: Settings, scenario: Scenario | None, config: ClientConfig) -> None:

@@ -60,7 +60,7 @@ class Replay:
     def step(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
         """Decide a pod step and then make the cluster what it was after it."""
         if "pod" not in step:
-            raise InputError(f"a step with {', '.join(sorted(step))} where one with a pod would be right")
+            raise InputError(f"expected a step with a pod, found one with {', '.join(sorted(step))}")
         self.clock.advance(self._pause_s)
         pod: Pod = from_plain(Pod, step["pod"])
         profile = self.built.profiles.get(pod.spec.scheduler_name)
@@ -122,14 +122,14 @@ def _check_form(case: Mapping[str, Any]) -> None:
     for field in ("objects", "steps"):
         values = case.get(field, [])
         if not isinstance(values, list):
-            raise InputError(f"{field}: {type(values).__name__} where a list would be right")
+            raise InputError(f"{field}: expected a list, found {type(values).__name__}")
         for i, value in enumerate(values):
             if not isinstance(value, Mapping):
-                raise InputError(f"{field}[{i}]: {type(value).__name__} where an object would be right")
+                raise InputError(f"{field}[{i}]: expected an object, found {type(value).__name__}")
     for i, value in enumerate(case.get("objects", [])):
         if not isinstance(value.get("metadata", {}), Mapping):
             found = type(value["metadata"]).__name__
-            raise InputError(f"objects[{i}].metadata: {found} where an object with a name would be right")
+            raise InputError(f"objects[{i}].metadata: expected an object with a name, found {found}")
 
 
 def start_replay(

@@ -229,7 +229,7 @@ class EmbeddedWorld(World):
         )
 
     async def _run_silently(self, plane: ControlPlane) -> None:
-        """What ``plane.start`` does, without listening to anybody outside."""
+        """What ``plane.start`` does, without a socket."""
         assert plane.garbage is not None
         plane.garbage.start()
         task = asyncio.create_task(plane.garbage.run(), name="garbage collector")

@@ -38,8 +38,8 @@ class Audience(Protocol):
     def expected(self, what: str, held: bool) -> None: ...
 
 
-class Nobody:
-    """Nobody listens."""
+class Silence:
+    """An audience that hears nothing."""
 
     def said(self, text: str) -> None:
         pass
@@ -80,7 +80,7 @@ class ScenarioCluster:
     def __init__(self, backend: Backend, clock: Clock, audience: Audience | None = None) -> None:
         self.backend = backend
         self.clock = clock
-        self._audience = audience or Nobody()
+        self._audience = audience or Silence()
 
     # Writing
 
@@ -176,7 +176,7 @@ class ScenarioCluster:
             if left_s <= 0:
                 why = f"; {found}" if isinstance(found, str) and found else ""
                 raise ExpectationFailed(f"{what}: not within {within_s:g}s{why}")
-            # Whoever has waited for minutes does not mind half a second.
+            # After minutes of waiting, half a second more does not matter.
             patience_s = (self.clock.monotonic() - started) / 100
             await asyncio.sleep(min(max(POLL_S, patience_s), MAX_POLL_S, left_s))
 

@@ -167,7 +167,7 @@ def _has_labels(workload: Workload, wanted: str) -> bool:
 def load(directory: Path) -> Definitions:
     """Read every definition below a directory."""
     if not directory.is_dir():
-        raise UsageError(f"{directory}: no such directory; one with */{FILE_NAME} in it would be right")
+        raise UsageError(f"{directory}: no such directory; expected one with */{FILE_NAME} in it")
     files = tuple(sorted(directory.rglob(FILE_NAME)))
     if not files:
         raise UsageError(f"{directory}: no {FILE_NAME} in or below it")
@@ -180,11 +180,11 @@ def load(directory: Path) -> Definitions:
 def load_file(path: Path, topic: str = "") -> list[Workload]:
     cases = yaml.load(read_file(path), str(path))
     if not isinstance(cases, list):
-        raise InputError(f"{path}: a list of test cases would be right")
+        raise InputError(f"{path}: expected a list of test cases")
     workloads: list[Workload] = []
     for i, case in enumerate(cases):
         if not isinstance(case, dict):
-            raise InputError(f"{path}: [{i}]: a test case with name, workloadTemplate and workloads would be right")
+            raise InputError(f"{path}: [{i}]: expected a test case with name, workloadTemplate and workloads")
         workloads += _Case(path, topic, case).workloads()
     return workloads
 
@@ -238,7 +238,7 @@ class _Steps:
     def step(self, raw: Any, index: int, where: str) -> Step:
         if not isinstance(raw, dict) or raw.get("opcode") not in OPCODES:
             found = raw.get("opcode") if isinstance(raw, dict) else raw
-            raise InputError(f"{where}.opcode: {found!r}; one of {', '.join(OPCODES)} would be right")
+            raise InputError(f"{where}.opcode: expected one of {', '.join(OPCODES)}, found {found!r}")
         opcode = str(raw["opcode"])
         known = OPCODES[opcode]
         values: dict[str, Any] = {}
@@ -256,13 +256,13 @@ class _Steps:
                 raise InputError(f"{where}: {opcode} needs {name}")
         for (of, name), choices in _CHOICES.items():
             if of == opcode and name in values and values[name] not in choices:
-                raise InputError(f"{where}.{name}: {values[name]!r}; {' or '.join(choices)} would be right")
+                raise InputError(f"{where}.{name}: expected {' or '.join(choices)}, found {values[name]!r}")
         return Step(opcode, index, values, where)
 
     def _param(self, reference: Any, where: str) -> Any:
         name = str(reference)
         if not name.startswith("$"):
-            raise InputError(f"{where}: {name!r}; $ and the name of a param would be right")
+            raise InputError(f"{where}: expected $ and the name of a param, found {name!r}")
         if name[1:] not in self._params:
             raise InputError(f"{where}: the workload has no param {name[1:]!r}")
         return self._params[name[1:]]
@@ -290,7 +290,7 @@ class _Steps:
         types, what = wanted[kind]
         fits = isinstance(value, types) and (kind == "bool" or not isinstance(value, bool))
         if not fits or (kind in ("int", "number") and value < 0):
-            raise InputError(f"{where}: {value!r}; {what} would be right")
+            raise InputError(f"{where}: expected {what}, found {value!r}")
         return value
 
 
@@ -321,7 +321,7 @@ def _threshold(value: Any, topic: str, at: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{at}: threshold: {value!r}; a number of pods per second would be right")
+        raise InputError(f"{at}: threshold: expected a number of pods per second, found {value!r}")
     return float(value)
 
 
@@ -334,14 +334,14 @@ def _file(path: Path, name: Any, where: str) -> Path:
 
 def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise InputError(f"{where}: {value!r}; a list would be right")
+        raise InputError(f"{where}: expected a list, found {value!r}")
     return value
 
 
 def _labels(value: Any, where: str) -> dict[str, str]:
     """A label selector, either as a plain map or with matchLabels."""
     if not isinstance(value, dict):
-        raise InputError(f"{where}: {value!r}; a map of labels would be right")
+        raise InputError(f"{where}: expected a map of labels, found {value!r}")
     labels = value.get("matchLabels", value)
     return {str(key): str(item) for key, item in labels.items()}
 
@@ -350,4 +350,4 @@ def _duration(value: Any, where: str) -> float:
     try:
         return parse_duration(str(value))
     except ValueError as error:
-        raise InputError(f"{where}: {value!r}: {error}; 10s would be right") from None
+        raise InputError(f"{where}: expected a duration such as 10s, found {value!r}: {error}") from None

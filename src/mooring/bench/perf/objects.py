@@ -74,7 +74,7 @@ async def leave_as_found(client: RestClient, made: Iterable[New], workers: int) 
 
 
 async def _delete_for_good(client: RestClient, new: New) -> None:
-    """Finalizers are taken away, too: whoever would do so is not sure to run where benchmarks do."""
+    """Finalizers are removed, too: the controllers that do so may not run where benchmarks run."""
     path = object_path(new.kind, new.namespace, _name_of(new))
     with contextlib.suppress(NotFound):
         answer = await client.delete(path, NOW if new.kind is PODS else b"")
@@ -83,7 +83,7 @@ async def _delete_for_good(client: RestClient, new: New) -> None:
 
 
 async def _see_off(client: RestClient, path: str) -> None:
-    """Wait until a namespace is gone; where nobody empties namespaces, say that it is empty."""
+    """Wait until a namespace is gone; where no controller empties namespaces, say that it is empty."""
     with contextlib.suppress(NotFound):
         for _ in range(int(NAMESPACE_S / NAMESPACE_STEP_S)):
             namespace = msgspec.json.decode((await client.get(path)).body)

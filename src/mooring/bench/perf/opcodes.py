@@ -268,7 +268,7 @@ class Executor:
         metadata = pod.setdefault("metadata", {})
         labels = metadata.get("labels") or {}
         if metadata.get("name"):
-            raise InputError(f"{template.source}: many pods cannot have one name; generateName would be right")
+            raise InputError(f"{template.source}: many pods cannot have one name; give a generateName")
         head, _, tail = _encode({**pod, "metadata": {**metadata, "name": _NAME}}).partition(_NAME.encode())
         namespace, expect, group = step.namespace, self._board.expect, step.index
         for _ in indices:

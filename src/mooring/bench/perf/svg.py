@@ -58,6 +58,6 @@ def polyline(points: Iterable[tuple[float, float]], stroke: str, dash: str = "")
 
 
 def dot(x: float, y: float, fill: str, title: str) -> str:
-    """A mark on a line that says what it is to whoever points at it."""
+    """A mark on a line; its title is shown when the mouse is over it."""
     where = f'cx="{number(x)}" cy="{number(y)}" r="3"'
     return f"<circle {where} fill={quoteattr(fill)}><title>{escape(title)}</title></circle>"

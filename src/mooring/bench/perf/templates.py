@@ -79,7 +79,7 @@ class Template:
     def _parse(self, text: str) -> Object:
         obj = yaml.load(text, self.source)
         if not isinstance(obj, dict) or not obj.get("kind"):
-            raise InputError(f"{self.source}: no object in it; one with apiVersion and kind would be right")
+            raise InputError(f"{self.source}: no object in it; expected one with apiVersion and kind")
         obj["apiVersion"] = _SAME_AS.get(str(obj.get("apiVersion")), obj.get("apiVersion"))
         kind = by_group_kind(str(obj["apiVersion"]).rpartition("/")[0], str(obj["kind"]))
         return obj if kind is None else with_wire_names(kind.type_name, obj)
@@ -95,7 +95,7 @@ def kind_of(obj: Object, source: str = "") -> Kind:
 
 
 def with_wire_names(type_name: str, value: Any) -> Any:
-    """Spell field names as the API does: upstream reads them in whatever case, and some files rely on it."""
+    """Spell field names as the API does: upstream reads them in any case, and some files rely on it."""
     if type_name[:2] == "[]":
         return [with_wire_names(type_name[2:], item) for item in value] if isinstance(value, list) else value
     if type_name[:2] == "{}":
