@@ -160,6 +160,12 @@ def test_defaults_follow_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
     assert enabled[-1]["name"] == "GangScheduling"
 
 
+def test_a_gate_that_depends_on_another_is_bad_usage(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", write(V1), "--feature-gates", "GangScheduling=true"]) == 2
+    assert "depends on features that are disabled: [GenericWorkload]" in capsys.readouterr().err
+
+
 def test_a_plugin_that_mooring_does_not_have_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["config", "check", write(V1), "--feature-gates", "GangScheduling=true"]) == 1
+    gates = "GangScheduling=true,GenericWorkload=true"
+    assert run(["config", "check", write(V1), "--feature-gates", gates]) == 1
     assert 'PreFilterPlugin "GangScheduling" does not exist' in capsys.readouterr().err
