@@ -155,7 +155,7 @@ def test_work_is_done_in_steps() -> None:
     yard.garbage.drain()
     yard.delete("a")
     assert yard.garbage.step(3) is True
-    assert len([entry for entry in yard.api.store.iterate(CONFIG_MAPS)]) == 7
+    assert len(list(yard.api.store.iterate(CONFIG_MAPS))) == 7
     assert yard.left() == []
 
 

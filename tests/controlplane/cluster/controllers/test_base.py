@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
@@ -84,9 +85,7 @@ def test_the_wait_between_tries_has_an_end() -> None:
     bench.node("a")
     bench.timers.advance(200)
     times = [when for when, _ in bench.diary.looked_at]
-    assert max(later - sooner for sooner, later in zip(times, times[1:], strict=False)) == pytest.approx(
-        base.LAST_RETRY_S
-    )
+    assert max(later - sooner for sooner, later in itertools.pairwise(times)) == pytest.approx(base.LAST_RETRY_S)
 
 
 def test_a_success_forgets_the_failures_before_it() -> None:
