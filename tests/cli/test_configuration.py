@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.configuration import enabling
 from mooring.cli.main import cli, run
+from mooring.config.own_plugins import enabling
 
 URL = "http://127.0.0.1:1/ext"
 CONFIG = {

@@ -181,7 +181,6 @@ async def test_endpoints_and_the_queue_of_a_running_scheduler(world, tmp_path):
     port, certificates = free_port(), tmp_path / "certificates"
     flags = (
         *("--kubeconfig", world.kubeconfig, "--leader-elect=false", f"--secure-port={port}"),
-        *("--authentication-kubeconfig", world.kubeconfig, "--authorization-kubeconfig", world.kubeconfig),
         *("--cert-dir", str(certificates), "--decision-log", str(tmp_path / "decisions.jsonl")),
     )
     async with running(*flags) as run:

@@ -40,6 +40,57 @@ def test_with_a_file_they_do_not(write):
     assert (connection.kubeconfig, connection.qps) == ("of-the-file", 50.0)
 
 
+def test_a_file_that_names_no_kubeconfig_leaves_that_to_the_flag(write):
+    settings = load_settings(parse_flags(["--config", write("c.yaml", CONFIG), "--kubeconfig=x"]))
+    assert settings.config.client_connection.kubeconfig == "x" and settings.warnings == ()
+
+
+def test_a_flag_that_the_file_overrules_is_warned_of(write):
+    path = write("c.yaml", {**CONFIG, "clientConnection": {"kubeconfig": "of-the-file"}})
+    (warning,) = load_settings(parse_flags(["--config", path, "--kubeconfig=x"])).warnings
+    assert warning == (
+        "--kubeconfig=x is ignored: the configuration file names of-the-file in clientConnection.kubeconfig"
+    )
+    assert load_settings(parse_flags(["--config", path, "--kubeconfig=of-the-file"])).warnings == ()
+
+
+def test_a_plugin_of_ones_own_is_enabled_where_there_is_no_file(write):
+    settings = load_settings(parse_flags(["--plugin", write("a.py", PLUGIN)]))
+    (profile,) = settings.config.profiles
+    assert "Mine" in [plugin.name for plugin in profile.plugins.multi_point.enabled]
+    assert settings.warnings == ()
+
+
+def test_a_plugin_that_no_profile_of_the_file_enables_is_warned_of(write):
+    path, plugin = write("c.yaml", CONFIG), write("a.py", PLUGIN)
+    (warning,) = load_settings(parse_flags(["--config", path, "--plugin", plugin])).warnings
+    assert warning == f"{path}: no profile enables the plugin Mine, so it does nothing"
+
+
+@pytest.mark.parametrize(
+    ("flags", "asks"),
+    [
+        pytest.param(["--authentication-kubeconfig", "FILE"], True, id="the file that is given"),
+        pytest.param(["--kubeconfig", "FILE"], True, id="the cluster that is scheduled for"),
+        pytest.param(["--kubeconfig", "FILE", "--authentication-kubeconfig="], False, id="nobody, if the flag says so"),
+        pytest.param([], False, id="nobody, where there is no cluster"),
+    ],
+)
+def test_whom_to_ask_about_visitors(write, monkeypatch, flags, asks):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path = write("kubeconfig", kubeconfig)
+    settings = load_settings(parse_flags([path if flag == "FILE" else flag for flag in flags]))
+    assert (settings.review_config("authentication-kubeconfig") is not None) is asks
+
+
 def test_flags_of_leader_election_overrule_the_file_only_when_given(write):
     path = write("c.yaml", {**CONFIG, "leaderElection": {"leaseDuration": "30s", "resourceName": "mine"}})
     election = load_settings(parse_flags(["--config", path, "--leader-elect-renew-deadline=20s"])).leader_election
@@ -76,8 +127,8 @@ class NotAPlugin:
 
 
 def test_plugins_of_a_file_join_those_that_come_with_mooring(write):
-    registry, problems = load_registry([write("a.py", PLUGIN)])
-    assert "Mine" in registry
+    registry, own, problems = load_registry([write("a.py", PLUGIN)])
+    assert "Mine" in registry and own == ["Mine"]
     assert "NodeName" in registry
     assert "NotAPlugin" not in registry
     assert problems == []

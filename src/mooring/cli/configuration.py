@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -58,47 +58,16 @@ def load_configuration(path: str | None, own: Sequence[str] = ()) -> KubeSchedul
     Warnings go to standard error: what changed since an old version, extenders, plugins that no profile enables.
     """
     from mooring.config.load import config_from_dict, load_config_file
+    from mooring.config.own_plugins import enabling, unused
 
     if path is None:
         return config_from_dict(enabling(None, own))
     loaded = load_config_file(path)
-    warnings = list(loaded.warnings)
-    enabled = set(_enabled(loaded.config))
-    warnings += [
-        f"{path}: no profile enables the plugin {name}, so it does nothing" for name in own if name not in enabled
-    ]
+    warnings = [*loaded.warnings, *unused(loaded.config, own, path)]
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     warn_of_extenders((extender.shown_url for extender in loaded.config.extenders), path)
     return loaded.config
-
-
-def enabling(document: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """The configuration with these plugins enabled in every profile, wherever they can run."""
-    found = dict(document or {})
-    if names:
-        found["profiles"] = [_with_plugins(profile, names) for profile in found.get("profiles") or [{}]]
-    return found
-
-
-def _with_plugins(profile: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    plugins = dict(profile.get("plugins") or {})
-    there = {each.get("name") for chosen in plugins.values() for each in (chosen or {}).get("enabled") or ()}
-    everywhere = dict(plugins.get("multiPoint") or {})
-    everywhere["enabled"] = [
-        *(everywhere.get("enabled") or ()),
-        *({"name": name} for name in names if name not in there),
-    ]
-    return {**profile, "plugins": {**plugins, "multiPoint": everywhere}}
-
-
-def _enabled(config: KubeSchedulerConfiguration) -> Iterator[str]:
-    from mooring.config.types import EXTENSION_POINTS, plugin_set
-
-    for profile in config.profiles:
-        if profile.plugins is not None:
-            for point in (*EXTENSION_POINTS, "multiPoint"):
-                yield from (plugin.name for plugin in plugin_set(profile.plugins, point).enabled)
 
 
 def warn_of_extenders(urls: Iterable[str], where: str) -> None:

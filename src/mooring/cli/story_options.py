@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.cli.configuration import config_option, enabling, load_configuration, load_registry, plugin_option
+from mooring.cli.configuration import config_option, load_configuration, load_registry, plugin_option
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def scheduler_options(command: F) -> F:
 
 def with_scheduler(scenario: Scenario, config_path: str | None, plugins: tuple[str, ...]) -> Scenario:
     """The story with the user's own plugins, and with another configuration if one is given."""
+    from mooring.config.own_plugins import enabling
     from mooring.config.wire import to_wire
 
     _, own = load_registry(plugins)

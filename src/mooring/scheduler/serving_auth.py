@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from mooring.client.errors import NotFound
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
 from mooring.observe.logs import get_logger
@@ -22,6 +23,7 @@ log = get_logger("mooring.scheduler.serving")
 
 ALWAYS_ALLOW = ("/healthz", "/readyz", "/livez")
 MASTERS = "system:masters"
+NOBODY_TO_ASK = "there is no cluster to ask: give --authentication-kubeconfig and --authorization-kubeconfig"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class DelegatedAuth:
         if self.is_open(path) or MASTERS in user.groups:
             return True, ""
         if self._authorization is None:
-            return False, ""
+            return False, NOBODY_TO_ASK
         key = (user.name, user.groups, user.uid, verb, path)
         known = self._decisions.get(key)
         if known is None:
@@ -221,6 +223,8 @@ async def client_ca_of_cluster(client: Any) -> bytes | None:
     try:
         answer = await client.get(path)
         data = msgspec.json.decode(answer.body).get("data") or {}
+    except NotFound:
+        return None  # this cluster publishes none
     except (ApiError, msgspec.DecodeError, AttributeError) as error:
         log.warning("Error looking up in-cluster authentication configuration", err=str(error))
         return None

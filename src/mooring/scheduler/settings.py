@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from mooring.client.kubeconfig import ClientConfig, in_cluster_config, load_kubeconfig, scheduler_config
 from mooring.config.features import Features, check_supported, parse_feature_gates
-from mooring.config.load import default_config, load_config_file
+from mooring.config.load import config_from_dict, load_config_file
+from mooring.config.own_plugins import enabling, unused
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
 from mooring.engine.in_tree import in_tree_registry
@@ -53,14 +54,20 @@ class Settings:
         return scheduler_config(self.config.client_connection.kubeconfig, master=self.flags.text("master"))
 
     def review_config(self, flag: str) -> ClientConfig | None:
-        """Whom to ask about visitors of our endpoints: the file given, or the cluster we run in, or nobody."""
+        """Whom to ask about visitors of our endpoints: the file given, or the cluster we run in or schedule for.
+
+        Upstream asks nobody about visitors where it runs outside of a cluster and no file is given. An empty flag says
+        that here.
+        """
         path = self.flags.text(flag)
         if path:
             return load_kubeconfig([path])
+        if flag in self.flags.given:
+            return None
         try:
             return in_cluster_config()
         except UsageError:
-            return None
+            return self.client_config() if self.config.client_connection.kubeconfig else None
 
     def tls_files(self) -> TlsFiles:
         flags = self.flags
@@ -80,36 +87,59 @@ def load_settings(flags: Flags) -> Settings:
     """Read the configuration file, or take the flags that stand for one."""
     features = parse_feature_gates([flags.text("feature-gates")])
     check_supported(features)
-    config, warnings = load_configuration(flags, features)
-    registry, problems = load_registry(flags.words("plugin"))
+    registry, own, problems = load_registry(flags.words("plugin"))
+    config, warnings = load_configuration(flags, features, own)
     settings = Settings(flags, features, config, registry, (*warnings, *problems))
     _ = settings.leader_election  # durations that do not fit together are refused here
     return settings
 
 
-def load_registry(references: Iterable[str]) -> tuple[Registry, list[str]]:
-    """The plugins that come with mooring, those named, and the installed ones with what is wrong with some of them."""
+def load_registry(references: Iterable[str]) -> tuple[Registry, list[str], list[str]]:
+    """All plugins: mooring's, those named, and the installed ones; the names of those named; and what is wrong."""
     registry = in_tree_registry()
     try:
-        load_plugins(references, registry)
+        own = load_plugins(references, registry)
     except PluginError as error:
         raise UsageError(f"--plugin: {error}") from None
-    return registry, load_installed(registry)
+    return registry, own, load_installed(registry)
 
 
-def load_configuration(flags: Flags, features: Features) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
-    """The configuration and what its author should know. Also called to read a changed file again."""
+def load_configuration(
+    flags: Flags, features: Features, own: Sequence[str] = ()
+) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
+    """The configuration and what its author should know. Also called to read a changed file again.
+
+    Plugins of the user's ``own`` are enabled where no file says which plugins are.
+    """
     path = flags.text("config")
+    warnings: tuple[str, ...] = ()
     if path:
         loaded = load_config_file(path, features)
-        config, warnings = loaded.config, loaded.warnings
+        config = loaded.config
+        warnings = (*loaded.warnings, *unused(config, own, path), *_overruled(config, flags))
+        config = _connected(config, flags)
     else:
-        config, warnings = _of_flags(default_config(features), flags), ()
+        config = _of_flags(config_from_dict(enabling(None, own), features), flags)
     config = replace(config, leader_election=_elect(config.leader_election, flags))
     problems = validate(config, features)
     if problems:
         raise ConfigError(*problems)
     return config, warnings
+
+
+def _overruled(config: KubeSchedulerConfiguration, flags: Flags) -> list[str]:
+    in_file, given = config.client_connection.kubeconfig, flags.text("kubeconfig")
+    if not given or not in_file or given == in_file:
+        return []
+    return [f"--kubeconfig={given} is ignored: the configuration file names {in_file} in clientConnection.kubeconfig"]
+
+
+def _connected(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedulerConfiguration:
+    """A file that names no kubeconfig leaves that to the flag; upstream ignores the flag, and looks for a cluster."""
+    connection = config.client_connection
+    if connection.kubeconfig or not flags.text("kubeconfig"):
+        return config
+    return replace(config, client_connection=replace(connection, kubeconfig=flags.text("kubeconfig")))
 
 
 def _of_flags(config: KubeSchedulerConfiguration, flags: Flags) -> KubeSchedulerConfiguration:
