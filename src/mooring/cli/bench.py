@@ -141,5 +141,5 @@ def extender(nodes: int, calls: int, clients: int, output: str) -> None:
 
 
 def _capped(workload: str, pods: int) -> int:
-    """A preempting decision looks at hundreds of nodes: fewer of them say as much."""
+    """Preempting decisions are slow, and 200 of them are enough to measure."""
     return min(pods, 200) if workload == "preemption" else pods

@@ -263,7 +263,7 @@ def _one(definitions: Definitions, name: str) -> Workload:
 
 
 def _check_writable(path: Path) -> None:
-    """A long run should not find out at its end that there is no such folder."""
+    """Refuse a path whose folder does not exist, before a long run begins."""
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: no such directory")
 

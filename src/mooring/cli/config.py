@@ -115,7 +115,7 @@ def _source(file: str) -> str:
 
 
 def _read_document(text: bytes, source: str) -> dict[str, Any]:
-    """The document of a text. What is wrong with it is listed by the caller; what is no document at all is raised."""
+    """Parse a text. The caller lists mistakes in the document; a text that is no document raises InputError."""
     try:
         return read_document(text)
     except ConfigError:
@@ -131,7 +131,7 @@ def _points(have: Registry) -> dict[str, frozenset[str]]:
 
 
 def _problems_of_plugins(loaded: KubeSchedulerConfiguration, have: Registry) -> list[str]:
-    """What the user's own plugins say to their arguments; only they know, so they are made once."""
+    """Create the plugins once: only the user's own ones can check their arguments."""
     from mooring.engine.build import build
     from mooring.state.cluster import Cluster
 

@@ -1,4 +1,4 @@
-"""The options ``--config`` and ``--plugin``: a scheduler configured as the user's own is."""
+"""The options ``--config`` and ``--plugin``: how the scheduler of a command is configured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plugin_option(command: F) -> F:
 
 
 def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
-    """The plugins that come with mooring, the installed ones and these; and the names of these."""
+    """Load these plugins beside the in-tree and the installed ones; return all of them, and the names of these."""
     from mooring.engine.in_tree import in_tree_registry
     from mooring.loading.plugins import load_installed, load_plugins
 

@@ -1,4 +1,4 @@
-"""Where the kubeconfig of a cluster that lives as long as its command is written, and that it is gone afterwards."""
+"""The kubeconfig file of a cluster that lives only as long as its command."""
 
 from __future__ import annotations
 

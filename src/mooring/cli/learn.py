@@ -1,4 +1,4 @@
-"""``mooring learn``: seven small schedulers to run, read, change and be checked on."""
+"""``mooring learn``: seven small schedulers to run, read, change and check."""
 
 from __future__ import annotations
 

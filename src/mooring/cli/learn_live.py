@@ -1,4 +1,4 @@
-"""A lesson's scheduler at work in real time, until Ctrl-C: in a sandbox, or for a cluster of the learner's."""
+"""A lesson's scheduler in real time, until Ctrl-C: in a sandbox, or for a cluster of the learner."""
 
 from __future__ import annotations
 

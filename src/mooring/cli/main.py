@@ -173,7 +173,7 @@ def completion(shell: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Be the process: run the command line and leave with its exit code."""
+    """Run the command line as a process of its own; the process ends with its exit code."""
     open_missing_streams()
     termination = Termination()
     code = run(argv)

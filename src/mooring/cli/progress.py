@@ -14,7 +14,7 @@ from mooring.cli.output import console
 
 
 class Show(Protocol):
-    """Told often: what is measured now, how much of it is done, and a word for what it does."""
+    """Called often: which part is measured now, how much of it is done, and a word for the present stage."""
 
     def __call__(self, part: str, done: int, total: int, stage: str = "") -> None: ...
 
@@ -44,7 +44,7 @@ def progress(unit: str) -> Iterator[Show]:
 
 
 class _Lines:
-    """A log wants one line per part, not one per step."""
+    """Prints one line per part: a log needs no line per step."""
 
     def __init__(self) -> None:
         self._part = ""

@@ -1,4 +1,4 @@
-"""Where ``mooring queue`` finds a scheduler, and what it shows to be let in."""
+"""Where ``mooring queue`` finds a scheduler, and which credentials it sends."""
 
 from __future__ import annotations
 

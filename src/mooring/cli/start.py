@@ -113,7 +113,7 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
 
 
 class _Shown:
-    """What is told about the cluster itself; programs that read JSON are spared it."""
+    """Prints how to reach the cluster and how the story ended; prints nothing where the output is JSON."""
 
     def __init__(self, kubeconfig: Path, stays: bool, is_text: bool, is_embedded: bool) -> None:
         self.stays = stays
@@ -150,11 +150,11 @@ class _Shown:
 
 
 async def _nothing(cluster: ScenarioCluster) -> None:
-    """The story of a cluster that only is there."""
+    """A story without steps, for ``--nodes``."""
 
 
 async def _run(world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown) -> int:
-    """Play, stay if wanted, and take everything down, also when a signal comes in between."""
+    """Play the story, stay if asked to, and shut everything down, also after a signal."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

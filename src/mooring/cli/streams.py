@@ -73,7 +73,7 @@ class Output:
         return otherwise
 
     def _discard(self) -> None:
-        """Let what is still buffered go nowhere; Python writes it at exit and would complain once more."""
+        """Send buffered output to /dev/null; otherwise Python reports the failed write again at exit."""
         with contextlib.suppress(OSError, AttributeError, ValueError):
             assert self._stream is not None
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())

@@ -52,7 +52,7 @@ class InProcessClient(RestClient):
         timeout_s: float | None = None,
         limited: bool = True,
     ) -> Answer:
-        await asyncio.sleep(0)  # as with a socket, nobody gets an answer within their own turn
+        await asyncio.sleep(0)  # as with a socket, an answer never comes in the same turn of the loop
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
         reply = await self._plane.handlers.answer(Request(method, path, headers, body))
         assert isinstance(reply, Reply)

@@ -104,7 +104,7 @@ class Narrator:
             self._write(f"{'':17} {line}".rstrip())
 
     def finish(self) -> None:
-        """Tell what is still untold."""
+        """Print the arrivals that are still held back."""
         self._tell_arrivals()
 
     # ---- the scenario ------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def describe(decision: Decision, profile: Profile) -> dict[str, Any]:
 
 
 def nomination_after(decision: Decision) -> str:
-    """The node that the pod is promised after a refusal: what the decision says, or else what it was."""
+    """The node that the pod is nominated to after a refusal: the decision's, or else the one before."""
     if decision.nominated_node is not None:
         return decision.nominated_node
     return decision.pod.pod.status.nominated_node_name

@@ -1,4 +1,4 @@
-"""Kubelets and controllers on somebody else's API server: a local copy to read, and writes that go over the network.
+"""Kubelets and controllers on another API server: a local copy to read, and writes that go over the network.
 
 The copy is a store like the embedded one's, kept up to date by watches. A write is sent in the background, and its
 answer is put into the copy at once; until then the controller does not look at the same key again, so that it never

@@ -58,7 +58,7 @@ class Replay:
             self.cluster.put(obj)
 
     def step(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Decide a pod step and then make the cluster what it was after it."""
+        """Decide about the pod of a step, then bring the cluster to its recorded state."""
         if "pod" not in step:
             raise InputError(f"expected a step with a pod, found one with {', '.join(sorted(step))}")
         self.clock.advance(self._pause_s)
@@ -77,7 +77,7 @@ class Replay:
         decision = self.built.engine.decide(info, profile)
         result = describe(decision, profile)
         for other in self.nominations.nominated_pods(decision.nominated_node or ""):
-            if other.priority < info.priority:  # who preempts takes the node from whom it was promised to
+            if other.priority < info.priority:  # a preemptor takes the node from less important nominated pods
                 self.nominations.withdraw(other.uid)
         if "then" in step:
             result["then"] = self._second_attempt(step, pod, decision, profile)
@@ -87,7 +87,7 @@ class Replay:
     def _second_attempt(
         self, step: Mapping[str, Any], pod: Pod, decision: Decision, profile: Profile
     ) -> dict[str, Any]:
-        """The preemptor comes again, its victims gone and its node promised."""
+        """Decide again about a preemptor: its victims are gone, and it is nominated to its node."""
         self._evict(step, decision.victims)
         again = copy(pod)
         again.status = copy(pod.status)
@@ -118,7 +118,7 @@ class Replay:
 
 
 def _check_form(case: Mapping[str, Any]) -> None:
-    """Refuse, in one line, what is not a list of objects; what is inside the objects is the codec's business."""
+    """Refuse a case that is not made of lists of objects. The codec checks the objects themselves."""
     for field in ("objects", "steps"):
         values = case.get(field, [])
         if not isinstance(values, list):
@@ -135,7 +135,7 @@ def _check_form(case: Mapping[str, Any]) -> None:
 def start_replay(
     case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
 ) -> Replay | QueueReplay:
-    """Set the stage for a case; its steps are the caller's to take."""
+    """Prepare a case; the caller takes its steps."""
     _check_form(case)
     needs_queue = any("action" in step or "await" in step for step in case.get("steps", ()))
     kind = QueueReplay if needs_queue else Replay

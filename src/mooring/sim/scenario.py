@@ -132,7 +132,7 @@ class ScenarioCluster:
 
     @staticmethod
     async def _told(result: T) -> T:
-        """Let the news of a write go round first, so that a story is told in its order."""
+        """Let other tasks see a write before the story goes on, so that lines come in the right order."""
         for _ in range(5):
             await asyncio.sleep(0)
         return result

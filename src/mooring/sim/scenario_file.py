@@ -85,7 +85,7 @@ def _config(value: Any, folder: Path) -> dict[str, Any] | None:
 
 
 def _plugin_path(folder: Path, text: str) -> str:
-    """A plugin's file is meant from the scenario's folder."""
+    """The path of a plugin; a file is looked up in the scenario's folder."""
     file, colon, rest = text.partition(":")
     return f"{folder / file}{colon}{rest}" if file.endswith(".py") else text
 

@@ -71,7 +71,7 @@ def plain_event(event: ClusterEvent, old: Node, new: Node) -> str:
 
 
 def refusal_rows(decision: Decision) -> list[str]:
-    """Which filter refused how many nodes, and in whose words: the most frequent first."""
+    """Rows of a table: how many nodes each filter refused, and why; the most frequent first."""
     if decision.statuses is None:
         return []
     rows = []
@@ -84,7 +84,7 @@ def refusal_rows(decision: Decision) -> list[str]:
 
 
 def _refused_by(status: Status) -> str:
-    """The plugin. Only extenders have none, and PreFilter plugins that leave a node out, whom the message names."""
+    """The plugin's name. Without one, it is an extender, or PreFilter plugins that the message names."""
     return status.plugin or ("PreFilter" if "didn't satisfy plugin(s)" in status.message else EXTENDER_PLUGIN)
 
 
