@@ -1,9 +1,62 @@
 """mooring: a Kubernetes scheduler in Python.
 
-One engine that makes kube-scheduler's decisions and says why. Plugin and
-extender authors import :mod:`mooring.sdk`; tests import :mod:`mooring.testing`.
+    import mooring
+
+    cluster = mooring.load("dump.json")
+    decision = mooring.Scheduler(cluster).decide("shop/web-7")
+    print(decision.node, decision.message)
+
+The names in ``__all__`` are the front door; they are stable. Plugin and extender authors import :mod:`mooring.sdk`;
+tests import :mod:`mooring.testing`. Nothing is imported before it is used.
 """
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-__all__ = ["__version__"]
+from mooring.version import __version__
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing typing takes
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mooring.errors import MooringError
+    from mooring.explanation.decision import Decision
+    from mooring.explanation.why import Explanation
+    from mooring.surface.cluster import Cluster
+    from mooring.surface.reading import connect, load
+    from mooring.surface.scheduler import Scheduler, explain
+
+__all__ = [
+    "Cluster",
+    "Decision",
+    "Explanation",
+    "MooringError",
+    "Scheduler",
+    "__version__",
+    "connect",
+    "explain",
+    "load",
+]
+
+_MODULES = {
+    "Cluster": "mooring.surface.cluster",
+    "Decision": "mooring.explanation.decision",
+    "Explanation": "mooring.explanation.why",
+    "MooringError": "mooring.errors",
+    "Scheduler": "mooring.surface.scheduler",
+    "connect": "mooring.surface.reading",
+    "explain": "mooring.surface.scheduler",
+    "load": "mooring.surface.reading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'mooring' has no attribute {name!r}; it offers {', '.join(sorted(__all__))}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

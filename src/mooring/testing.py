@@ -31,23 +31,21 @@ from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.clock import VirtualClock
-from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.engine.build import Built, build
+from mooring.engine.build import Built
 from mooring.engine.decision import Decision, Outcome
-from mooring.engine.in_tree import in_tree_registry
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.node_view import NodeView, NodeViews
-from mooring.framework.registry import Registry
 from mooring.framework.remedies import Change
 from mooring.framework.resolved import ResolvedPlugin, resolve
 from mooring.framework.runtime import Profile
 from mooring.framework.status import SUCCESS, Status
-from mooring.sim.nominations import Nominations
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
+from mooring.surface import cluster as surface_cluster
+from mooring.surface import scheduler as surface_scheduler
 
 __all__ = [
     "DEFAULT_SCHEDULER",
@@ -216,7 +214,7 @@ def make_handle(cluster: Cluster, **fields: Any) -> Handle:
 
 
 class Scheduler:
-    """An engine with its cluster and a clock that stands still; nothing is ever sent anywhere."""
+    """A :class:`mooring.Scheduler` whose clock stands at noon, for tests that look at the engine's own decisions."""
 
     def __init__(
         self,
@@ -226,21 +224,13 @@ class Scheduler:
         uses_cache: bool = True,
     ) -> None:
         """``config`` is a KubeSchedulerConfiguration (apiVersion and kind may be left out); ``plugins`` are classes
-        beside the in-tree ones, which a profile in ``config`` then enables by their names."""
-        registry: Registry = in_tree_registry()
-        for plugin in plugins:
-            registry.register(plugin)
+        beside the in-tree ones. A profile in ``config`` enables them by name; without ``config`` they are enabled."""
+        cluster = surface_cluster.Cluster().take_over(objects)
         self.clock = VirtualClock(NOON)
-        self.nominations = Nominations()
-        self.cluster = make_cluster(*objects)
-        self.built: Built = build(
-            config if isinstance(config, KubeSchedulerConfiguration) else config_from_dict(config),
-            self.cluster,
-            clock=self.clock,
-            nominator=self.nominations,
-            registry=registry,
-        )
+        self.built: Built = surface_scheduler.Scheduler(cluster, config, plugins, clock=self.clock).built
         self.built.engine.uses_cache = uses_cache
+        self.cluster = cluster.state
+        self.nominations = cluster.nominations
 
     @property
     def profiles(self) -> dict[str, Profile]:
@@ -252,7 +242,7 @@ class Scheduler:
             self.cluster.put(obj)
 
     def nominate(self, pod: Pod, node: str) -> None:
-        """Promise a node to a waiting pod."""
+        """Nominate a waiting pod to a node."""
         self.nominations.nominate(self.cluster.info(pod), node)
 
     def decide(self, pod: Pod) -> Decision:

@@ -237,19 +237,19 @@ TWO_NODES = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
         pytest.param(
             "",
             ["--cluster", "cluster.yaml", "--pod", "shop/runing"],
-            "--pod shop/runing: no such file, and no such pod among the 1 of the cluster; did you mean shop/running?",
+            "shop/runing: no such file, and no such pod among the 1 of the cluster; did you mean shop/running?",
             id="a pod that is not there",
         ),
         pytest.param(
             "",
             ["--cluster", "cluster.yaml", "--pod", "running"],
-            "--pod running: no such file, and no such pod among the 1 of the cluster; did you mean shop/running?",
+            "running: no such file, and no such pod among the 1 of the cluster; did you mean shop/running?",
             id="a pod of another namespace",
         ),
         pytest.param(
             "",
             ["--cluster", "cluster.yaml", "--pod", "shop/foo"],
-            "--pod shop/foo: no such file, and no such pod among the 1 of the cluster; "
+            "shop/foo: no such file, and no such pod among the 1 of the cluster; "
             "expected a manifest file, or namespace/name of a pod of the cluster",
             id="a pod like no other",
         ),

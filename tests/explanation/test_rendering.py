@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 from mooring.engine.decision import Outcome
+from mooring.explanation.decision import Victim
 from mooring.explanation.rendering import draw
 from mooring.explanation.suggestion import Suggestion
-from mooring.explanation.why import Explanation, NodeShare, Refusal, Victim
+from mooring.explanation.tables import NodeShare, Refusal
+from mooring.explanation.why import Explanation
 
 
 def explanation(outcome: Outcome = Outcome.UNSCHEDULABLE, **fields: Any) -> Explanation:
+    """What is drawn, with values of our own instead of those of a decision."""
     found = {
         "pod": "shop/web",
-        "scheduler_name": "default-scheduler",
         "outcome": outcome,
+        "is_scheduled": outcome is Outcome.SCHEDULED,
         "node": None,
-        "reason": "",
         "message": "0/2 nodes are available: 2 Insufficient cpu.",
         "num_nodes": 2,
-        "evaluated_nodes": 2,
         "feasible_nodes": 0,
+        "scores": [],
+        "ties": 0,
+        "refusals": [],
+        "suggestions": [],
+        "nominated_node": "",
+        "victims": [],
+        "notes": [],
     }
-    return Explanation(**{**found, **fields})
+    return cast(Explanation, SimpleNamespace(**{**found, **fields}))
 
 
 def drawn(found: Explanation, *, width: int = 0, top: int = 5, **options: Any) -> list[str]:

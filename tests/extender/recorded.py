@@ -24,7 +24,7 @@ from mooring.engine.decision import Decision, Outcome
 from mooring.extender.ask_together import AskTogether
 from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
-from mooring.sim.nominations import Nominations
+from mooring.framework.nominator import Nominations
 from mooring.sim.recording import bound, describe, latest_time, load_object
 from mooring.state.cluster import Cluster
 

@@ -12,7 +12,7 @@ from mooring.devices.cluster_devices import ClusterDevices
 from mooring.engine.preemption.evaluator import Evaluator
 from mooring.framework.devices import Devices, NoDevices
 from mooring.framework.handle import Handle, Preemptions, Writer
-from mooring.framework.nominator import Nominator, NoNominations
+from mooring.framework.nominator import Nominations, Nominator, NoNominations
 from mooring.framework.observer import CycleObserver
 from mooring.framework.plugin_meters import NobodyCounts, PluginMeters
 from mooring.framework.preemption import Preemption
@@ -22,7 +22,6 @@ from mooring.scheduler import waiting_pods
 from mooring.scheduler.meters import ProfileMeters
 from mooring.scheduler.preemption_executor import PreemptionExecutor
 from mooring.scheduler.writer import ApiWriter
-from mooring.sim.nominations import Nominations
 from mooring.testing import Scheduler, make_cluster, make_node, make_pod
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from mooring import __version__
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
 from mooring.cli.help import Group
 from mooring.cli.output import emit, output_option, print_table
 from mooring.cli.progress import progress
+from mooring.version import __version__
 
 WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
 

@@ -11,11 +11,7 @@ from mooring.cli.output import emit, output_option
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.api.core import Pod
     from mooring.api.manifests import Manifests
-    from mooring.config.types import KubeSchedulerConfiguration
-    from mooring.engine.build import Built
-    from mooring.framework.registry import Registry
 
 
 @click.command()
@@ -64,24 +60,32 @@ def explain(
       mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
     """
     from mooring.api.manifests import load_manifests
-    from mooring.cli.pod_argument import find_pod, warn_unknown
+    from mooring.engine.build import build
     from mooring.explanation.rendering import draw
     from mooring.explanation.why import explain_pod
+    from mooring.surface.asked_pod import find_pod
+    from mooring.surface.cluster import Cluster
 
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):
         raise UsageError("expected one POD: a manifest, or namespace/name of a pod of the cluster")
     if dumps and (kubeconfig or context):
         raise UsageError("--cluster explains a dump and --kubeconfig a live cluster; expected one of them")
-    manifests = load_manifests(dumps) if dumps else live_objects(kubeconfig, context)
+    manifests = load_manifests(dumps) if dumps else _live(kubeconfig, context)
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
-    warn_unknown(manifests)
-    asked = find_pod(pod_name, manifests)
+    cluster = Cluster().take_over(manifests.objects)
+    asked = find_pod(pod_name, cluster)
     pod = asked.pod
-    manifests.objects += asked.others
+    for warning in (*manifests.unknown_notes, *asked.warnings):
+        click.echo(f"warning: {warning}", err=True)
+    running = cluster.find_pod(pod.key)
+    if running is not None:
+        cluster.remove(running)
+    cluster.take_over(asked.others)
     registry, own = load_registry(plugins)
-    built = build_cluster(manifests, pod, load_configuration(config_path, own), registry)
+    config = load_configuration(config_path, own)
+    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry)
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
         theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
         click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)
@@ -89,49 +93,13 @@ def explain(
     found = explain_pod(built, pod)
     found.notes += asked.notes
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
-    return 0 if found.is_schedulable else 1
+    return 0 if found.is_scheduled else 1
 
 
-def live_objects(kubeconfig: str, context: str) -> Manifests:
-    """Everything that a scheduler would see of a live cluster now; nothing is written or watched."""
+def _live(kubeconfig: str, context: str) -> Manifests:
     import asyncio
 
     from mooring.api.manifests import Manifests
-    from mooring.client.kubeconfig import find_config
-    from mooring.client.rest import RestClient, user_agent
-    from mooring.scheduler.informers import load_objects
+    from mooring.surface.reading import read_live
 
-    config = find_config(kubeconfig, context=context)
-
-    async def load() -> Manifests:
-        client = RestClient(config, agent=user_agent("mooring", "explain"))
-        try:
-            return Manifests(objects=await load_objects(client))
-        finally:
-            await client.close()
-
-    return asyncio.run(load())
-
-
-def build_cluster(
-    manifests: Manifests, pod: Pod, config: KubeSchedulerConfiguration, registry: Registry | None = None
-) -> Built:
-    """A cluster of these objects without the pod that is asked about, and an engine for it."""
-    from mooring.api.core import Pod
-    from mooring.engine.build import build
-    from mooring.sim.nominations import Nominations
-    from mooring.state.cluster import Cluster
-
-    cluster, nominations = Cluster(), Nominations()
-    built = build(config, cluster, nominator=nominations, registry=registry)
-    for obj in manifests.objects:
-        if not isinstance(obj, Pod):
-            cluster.put(obj)
-            continue
-        if obj.key == pod.key:
-            continue
-        cluster.put(obj)
-        nominated = obj.status.nominated_node_name
-        if nominated and not obj.spec.node_name and not obj.is_finished:
-            nominations.nominate(cluster.info(obj), nominated)
-    return built
+    return Manifests(objects=asyncio.run(read_live(kubeconfig, context, "explain")))

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, NoReturn
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from mooring import __version__
 from mooring.cli.help import examples
 from mooring.cli.interruption import Termination
 from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
 from mooring.observe.logs import PlainFormatter
+from mooring.version import __version__
 
 OK, NO, BAD_USAGE = 0, 1, 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells say it

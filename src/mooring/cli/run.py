@@ -6,8 +6,8 @@ import os
 
 import click
 
-from mooring import __version__
 from mooring.errors import UsageError
+from mooring.version import __version__
 
 EXAMPLE = """\
 Example:

@@ -75,6 +75,8 @@ def with_scheduler(scenario: Scenario, config_path: str | None, plugins: tuple[s
     if config_path is not None:
         config = to_wire(load_configuration(config_path, own))
     else:
+        from mooring.config.own_plugins import enabling
+
         config = enabling(scenario.config, own)
     return replace(scenario, config=config, plugin_files=(*scenario.plugin_files, *plugins))
 

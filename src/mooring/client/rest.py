@@ -22,12 +22,12 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 import yarl
 
-from mooring import __version__
 from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable, error_of_answer, parse_retry_after
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import Answer, ConnectionPool
 from mooring.errors import InputError
+from mooring.version import __version__
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"

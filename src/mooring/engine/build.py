@@ -41,11 +41,11 @@ class Built:
     engine: Engine
     profiles: dict[str, Profile]
     handle: Handle
-    _on: Callable[[Cluster], Built]
+    _on: Callable[[Cluster, Nominator], Built]
 
-    def on(self, cluster: Cluster) -> Built:
+    def on(self, cluster: Cluster, nominator: Nominator | None = None) -> Built:
         """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
-        return self._on(cluster)
+        return self._on(cluster, nominator or self.handle.nominator)
 
     def decide(self, pod: Pod) -> Decision:
         """Decide about a pod that is new, with the profile that it asks for."""
@@ -80,11 +80,11 @@ def build(
     only ``ignoredByScheduler`` is heeded.
     """
     registry = registry or in_tree_registry()
-    nominator, clock = nominator or NoNominations(), clock or SystemClock()
+    clock = clock or SystemClock()
     config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)
 
-    def on(cluster: Cluster) -> Built:
+    def on(cluster: Cluster, nominator: Nominator) -> Built:
         handle = Handle(cluster, clock, nominator, features)
         handle.extenders = tuple(extenders)
         if prepare is not None:
@@ -106,7 +106,7 @@ def build(
         }
         return Built(engine, profiles, handle, on)
 
-    return on(cluster)
+    return on(cluster, nominator or NoNominations())
 
 
 def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:

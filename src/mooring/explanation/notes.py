@@ -1,4 +1,4 @@
-"""What else is worth knowing: facts behind refusals, the pod's claims and volumes, budgets that stand in the way."""
+"""What else is worth knowing: the facts behind refusals, and the pod's claims and volumes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mooring.api.core import Pod
-from mooring.api.selectors import compile_selector
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.api.wording import expression_text
-from mooring.api.workloads import PodDisruptionBudget
 from mooring.engine.decision import Decision
-from mooring.errors import ParseError
 from mooring.explanation.refusers import signers
 from mooring.framework.runtime import Profile
 from mooring.state.cluster import Cluster
@@ -38,17 +34,6 @@ def facts(decision: Decision, profile: Profile, cluster: Cluster) -> list[str]:
         except Exception as error:  # a user's plugin must not cost the whole explanation
             found.append(f"plugin {name} could not state facts: {type(error).__name__}: {error}")
     return list(dict.fromkeys(found))
-
-
-def broken_budgets(pod: Pod, cluster: Cluster) -> Iterator[str]:
-    """The budgets that do not allow this pod to be evicted."""
-    for budget in cluster.objects.in_namespace(PodDisruptionBudget, pod.namespace):
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except ParseError:
-            continue
-        if budget.status.disruptions_allowed <= 0 and not selector.is_empty and selector.matches(pod.labels):
-            yield budget.key
 
 
 def volume_notes(pod: PodInfo, cluster: Cluster) -> Iterator[str]:

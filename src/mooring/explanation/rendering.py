@@ -1,28 +1,38 @@
-"""How an explanation looks on a terminal."""
+"""How an explanation looks on a terminal, and as text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from io import StringIO
 
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
 from mooring.explanation.suggestion import Suggestion
-from mooring.explanation.why import Explanation, NodeShare, Refusal
+from mooring.explanation.tables import NodeShare, Refusal
+from mooring.explanation.why import Explanation
 from mooring.text_tables import print_table
 
 MAX_NAMES = 6
+_UNBOUNDED = 1_000_000  # text is not wrapped
 
 
 def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> None:
     """Print the decision for a person: the outcome, then its reasons, then what would help."""
-    if found.is_schedulable:
+    if found.is_scheduled:
         _draw_placement(to, found, top)
         _draw_notes(to, found)
     else:
         _draw_refusal(to, found, suggestions)
+
+
+def text(found: Explanation) -> str:
+    """The same without colours."""
+    page = StringIO()
+    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True), found, top=5)
+    return page.getvalue().rstrip()
 
 
 def _draw_notes(to: Console, found: Explanation) -> None:

@@ -17,7 +17,6 @@ import time
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
-from mooring import __version__
 from mooring.extender.go_errors import NO_BODY, NO_HEADERS, errno_text, tls_text
 from mooring.extender.payload import Payload
 from mooring.framework.extender import ExtenderError
@@ -32,6 +31,7 @@ from mooring.http1 import (
     inflate,
 )
 from mooring.urls import without_password
+from mooring.version import __version__
 
 MAX_IDLE = 8
 IDLE_S = 60.0

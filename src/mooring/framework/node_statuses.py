@@ -91,6 +91,10 @@ class NodeStatuses:
                 return verdict.status_of(number).by(name)
         return SUCCESS
 
+    def names(self, rows: NDArray[np.int64]) -> tuple[str, ...]:
+        """The names of the nodes in these rows, also after rows have moved."""
+        return tuple(self._infos[row].name for row in rows.tolist())
+
     def get(self, node_name: str) -> Status:
         info = self._table.nodes.get(node_name)
         return self.absent if info is None or info.row < 0 else self.at(info.row)

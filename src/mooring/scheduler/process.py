@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any
 
-from mooring import __version__
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.features import GATES
@@ -28,6 +27,7 @@ from mooring.scheduler.log_entry import LoggedDecisions
 from mooring.scheduler.reload import ConfigReloader
 from mooring.scheduler.serving import EndpointServer
 from mooring.scheduler.settings import Settings, load_configuration
+from mooring.version import __version__
 
 log = get_logger("mooring.scheduler")
 

@@ -19,9 +19,9 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision
 from mooring.errors import InputError
+from mooring.framework.nominator import Nominations
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile, run_pre_enqueue
-from mooring.sim.nominations import Nominations
 from mooring.sim.queue_replay import QueueReplay
 from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object, nomination_after
 from mooring.state.cluster import Cluster

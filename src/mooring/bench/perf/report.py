@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mooring import __version__
 from mooring.bench.documents import read_document
 from mooring.bench.perf.collect import Collector, Latencies, percentile, windows
 from mooring.bench.perf.definitions import Workload
 from mooring.errors import InputError
+from mooring.version import __version__
 
 FORMAT = "mooring-bench-perf/1"
 _PACKAGES = ("numpy", "msgspec", "aiohttp", "uvloop")

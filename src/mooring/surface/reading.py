@@ -1,0 +1,52 @@
+"""Clusters from files, and from a live API server."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mooring.surface.cluster import Cluster
+from mooring.surface.manifests import Source, read_manifests, warn
+
+
+def load(*sources: Source) -> Cluster:
+    """A cluster of the objects in these files, directories or patterns, in manifests or in what kubectl prints.
+
+    ``kubectl get nodes,pods,pvc,pv,sc,pdb,pc -A -o json > dump.json`` writes a file that has what scheduling reads.
+    Bytes are taken as the text of a manifest, a dict as a manifest. Objects of other kinds are passed over.
+    """
+    found = read_manifests(sources)
+    warn(found.unknown_notes)
+    return Cluster().take_over(found.objects)
+
+
+def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
+    """A live cluster as it is now. It is read once; nothing is written, and nothing is watched.
+
+    Without arguments it is the cluster that kubectl would talk to.
+    """
+    return Cluster().take_over(_run(read_live(kubeconfig, context, "python")))
+
+
+async def read_live(kubeconfig: str, context: str, command: str) -> list[Any]:
+    """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us."""
+    from mooring.client.kubeconfig import find_config
+    from mooring.client.rest import RestClient, user_agent
+    from mooring.scheduler.informers import load_objects
+
+    client = RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", command))
+    try:
+        return await load_objects(client)
+    finally:
+        await client.close()
+
+
+def _run(reading: Any) -> Any:
+    """Run to the end, also in a notebook, where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(reading)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, reading).result()

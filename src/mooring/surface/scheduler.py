@@ -1,0 +1,167 @@
+"""A scheduler for questions: kube-scheduler's decisions about pods of a cluster, without a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from mooring.api.core import Pod
+from mooring.clock import Clock, VirtualClock
+from mooring.config.load import config_from_dict, load_config_file
+from mooring.config.own_plugins import enabling, unused
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.engine.build import Built, build
+from mooring.engine.in_tree import in_tree_registry
+from mooring.errors import InputError
+from mooring.explanation.decision import Decision
+from mooring.explanation.why import Explanation, explain_pod
+from mooring.framework.registry import Registry
+from mooring.loading.plugins import load_installed, load_plugins
+from mooring.surface.asked_pod import Askable, AskedPod, find_pod
+from mooring.surface.cluster import Cluster, as_cluster
+from mooring.surface.manifests import warn
+
+Configuration: TypeAlias = str | Path | Mapping[str, Any] | KubeSchedulerConfiguration | None
+"""The path of a KubeSchedulerConfiguration, the same as a dict or as an object; None is the default one."""
+PluginReference: TypeAlias = type | str | Path
+"""A plugin class, ``file.py``, ``file.py:Class``, ``module:Class`` or the name of an entry point."""
+
+
+class Scheduler:
+    """Decides where pods of a cluster go. Time stands still for it: the same question gets the same answer."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: Configuration = None,
+        plugins: Iterable[PluginReference] = (),
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled."""
+        self.cluster = as_cluster(cluster)
+        registry, own = _registry(plugins)
+        self._built = build(
+            _configuration(config, own),
+            cluster.state,
+            clock=clock or VirtualClock(time.time()),
+            nominator=cluster.nominations,
+            registry=registry,
+        )
+
+    @property
+    def built(self) -> Built:
+        """The engine and its profiles, for parts of mooring that ask more than this class does."""
+        return self._built
+
+    @property
+    def profiles(self) -> list[str]:
+        """The scheduler names for which there is a profile."""
+        return list(self._built.profiles)
+
+    def on(self, cluster: Cluster) -> Scheduler:
+        """The same scheduler for another cluster, such as a fork."""
+        other = object.__new__(Scheduler)
+        other.cluster = as_cluster(cluster)
+        other._built = self._built.on(cluster.state, cluster.nominations)
+        return other
+
+    def decide(self, pod: Askable) -> Decision:
+        """Decide about a pod, and change nothing.
+
+        A pod that runs already is decided about as if it were to be placed anew.
+        """
+        built, asked = self._question(pod)
+        return _decided(built, asked.pod)
+
+    def explain(self, pod: Askable) -> Explanation:
+        """Decide about a pod, say why, and what would help; change nothing."""
+        built, asked = self._question(pod)
+        found = explain_pod(built, asked.pod)
+        found.notes += asked.notes
+        return found
+
+    def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
+        """Decide about one pod after another, in the order given, and count in each that has a node.
+
+        A pod that has none waits: it is in ``cluster.pending``. Victims of preemption stay where they are.
+        """
+        for each in [pods] if isinstance(pods, str | Path | Mapping | Pod) else pods:
+            asked = find_pod(each, self.cluster)
+            warn(asked.warnings)
+            running = self.cluster.find_pod(asked.pod.key)
+            if running is not None and running.spec.node_name:
+                raise InputError(
+                    f"pod {asked.pod.key} is on {running.spec.node_name} already; "
+                    "cluster.add(pod, copies=N) makes others like it"
+                )
+            self.cluster.take_over(asked.others)
+            decision = _decided(self._built, asked.pod)
+            if decision.node is not None:
+                self.cluster.bind(asked.pod, decision.node)
+            elif running is None:
+                self.cluster.take_over([asked.pod])
+            yield decision
+
+    def _question(self, pod: Askable) -> tuple[Built, AskedPod]:
+        """The pod that is meant, and an engine for the cluster without it and with what its manifest brings."""
+        asked = find_pod(pod, self.cluster)
+        warn(asked.warnings)
+        there = self.cluster.find_pod(asked.pod.key)
+        if not asked.others and (there is None or not there.spec.node_name):
+            return self._built, asked
+        fork = self.cluster.fork().take_over(asked.others)
+        if there is not None:
+            fork.remove(there)
+        return self._built.on(fork.state, fork.nominations), asked
+
+    def __repr__(self) -> str:
+        return f"<Scheduler: {', '.join(self.profiles)}; {repr(self.cluster)[1:-1]}>"
+
+
+def explain(
+    cluster: Cluster, pod: Askable, config: Configuration = None, plugins: Iterable[PluginReference] = ()
+) -> Explanation:
+    """Say why a pod goes where it goes, or nowhere, and what would help. The cluster stays as it is."""
+    return Scheduler(cluster, config, plugins).explain(pod)
+
+
+def _decided(built: Built, pod: Pod) -> Decision:
+    profile = built.profile_of(pod)
+    return Decision(built.decide(pod), profile.scheduler_name, built.handle.cluster)
+
+
+def _registry(plugins: Iterable[PluginReference]) -> tuple[Registry, list[str]]:
+    """The plugins that come with mooring, these, and the installed ones; and the names of these."""
+    registry = in_tree_registry()
+    own: list[str] = []
+    for plugin in plugins:
+        if isinstance(plugin, type):
+            own.append(registry.register(plugin))
+        else:
+            own += load_plugins([str(plugin)], registry)
+    warn(load_installed(registry))
+    return registry, own
+
+
+def _configuration(config: Configuration, own: Sequence[str]) -> KubeSchedulerConfiguration:
+    match config:
+        case None:
+            return config_from_dict(enabling(None, own))
+        case str() | Path():
+            loaded = load_config_file(config)
+            where, notes, found = str(config), list(loaded.warnings), loaded.config
+        case Mapping():
+            where, notes, found = "config", [], config_from_dict(config)
+        case KubeSchedulerConfiguration():
+            where, notes, found = "config", [], config
+        case _:
+            raise InputError(f"config: found {config!r}; expected a path, a dict or a KubeSchedulerConfiguration")
+    notes += unused(found, own, where)
+    if found.extenders:
+        urls = ", ".join(extender.shown_url for extender in found.extenders)
+        notes.append(f"{where}: extenders are not called here, their verdicts are missing: {urls}")
+    warn(notes)
+    return found
