@@ -155,6 +155,24 @@ class _CoreV1:
         return {"count": event.count, "lastTimestamp": format_time(event.last_at)}
 
 
+class Recorder(Protocol):
+    """Takes note of events; what becomes of them is its own business."""
+
+    observers: Sequence[Callable[[ObjectReference, str, str], None]]  # told each reason and note
+
+    def record(
+        self,
+        regarding: ObjectReference,
+        *,
+        type: str,
+        reason: str,
+        action: str,
+        note: str,
+        controller: str = "default-scheduler",
+        related: ObjectReference | None = None,
+    ) -> None: ...
+
+
 class EventRecorder:
     """Notes events and writes them later. One recorder serves all profiles of a process."""
 

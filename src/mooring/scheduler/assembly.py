@@ -23,7 +23,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.handle import Writer as BindWriter
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
-from mooring.observe.events import EventRecorder
+from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.observer import Observers, SchedulerObserver
@@ -85,7 +85,7 @@ class Scheduler:
         self,
         config: KubeSchedulerConfiguration,
         make_writer: Callable[[dict[str, Pod]], Writer],
-        recorder: EventRecorder,
+        recorder: Recorder,
         options: Options | None = None,
     ) -> None:
         self.options = options = options or Options()

@@ -9,7 +9,7 @@ from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.observe.events import EventRecorder
+from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
 from mooring.scheduler import plugin_calls
@@ -34,7 +34,7 @@ class BindingCycle:
         waiting_pods: WaitingPods,
         patches: StatusPatches,
         pods: Mapping[str, Pod],
-        recorder: EventRecorder,
+        recorder: Recorder,
         observers: Observers,
         clock: Clock,
         pre_binding: dict[str, PreBinding],

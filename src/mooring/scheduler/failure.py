@@ -20,7 +20,7 @@ from mooring.engine.decision import NO_NODES, Decision
 from mooring.errors import ApiError
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
-from mooring.observe.events import EventRecorder
+from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
 from mooring.queue.events import ASSIGNED_POD_DELETE
@@ -49,7 +49,7 @@ class Failures:
         pods: Mapping[str, Pod],
         patches: StatusPatches,
         preemptions: PreemptionExecutor,
-        recorder: EventRecorder,
+        recorder: Recorder,
         observers: Observers,
         tasks: Tasks,
         turnstile: Turnstile,

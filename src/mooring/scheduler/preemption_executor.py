@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.errors import ApiError
-from mooring.observe.events import EventRecorder
+from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
 from mooring.scheduler.pre_binding import PreBinding
@@ -48,7 +48,7 @@ class PreemptionExecutor:
     def __init__(
         self,
         writer: PodWriter,
-        recorder: EventRecorder,
+        recorder: Recorder,
         waiting_pods: WaitingPods,
         pre_binding: Mapping[str, PreBinding],
         pods: Mapping[str, Pod],

@@ -26,7 +26,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError, Unreachable
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.errors import ApiError, InputError
-from mooring.observe.events import EventRecorder, ObjectReference
+from mooring.observe.events import ObjectReference, Recorder
 from mooring.observe.logs import get_logger
 from mooring.state.pod_info import PodInfo
 
@@ -64,7 +64,7 @@ class ApiWriter:
     def __init__(
         self,
         client: RestClient,
-        recorder: EventRecorder,
+        recorder: Recorder,
         pods: Mapping[str, Pod],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
