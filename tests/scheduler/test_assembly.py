@@ -135,3 +135,24 @@ async def test_a_pod_that_somebody_else_bound_counts_on_its_node(make_stage):
     stage.put(make_node("a", cpu="1"), bound(make_pod("theirs", cpu="1"), "a"), make_pod("ours", cpu="1"))
     await stage.go()
     assert stage.where("ours") == "unschedulable"
+
+
+async def test_a_pod_with_claims_is_told_that_the_api_server_has_none(make_stage):
+    is_served = True
+    stage = make_stage(claims_are_served=lambda: is_served)
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    stage.put(make_node("a"), make_pod("web", spec={"resourceClaims": claims}))
+    await stage.go()
+    assert stage.where("web") == "gated" and stage.recorder.events == [], "the claim may come"
+    is_served = False
+    stage.scheduler.reconsider()
+    await stage.go()
+    ((name, reason, note),) = stage.recorder.events
+    assert (name, reason) == ("web", "FailedScheduling")
+    assert "the API server does not serve resource.k8s.io/v1: there are no resource claims" in note
+    assert stage.writer.patches, "its condition says so, too"
+    claim = make_object("ResourceClaim", "gpu", "default", spec={})
+    is_served = True
+    stage.clock.advance(60.0)
+    stage.put(claim)
+    assert stage.where("web") == "active", "the claim has come after all"

@@ -48,6 +48,7 @@ class Handle:
     features: Mapping[str, bool] = field(default_factory=dict)
     writer: Writer | None = None
     devices: Devices = field(default_factory=NoDevices)
+    claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     preemption: Preemption | None = None  # of the profile that the plugin belongs to
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)

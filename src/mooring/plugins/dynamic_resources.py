@@ -61,6 +61,7 @@ from mooring.state.pod_info import PodInfo
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
+NOT_SERVED = Status.unresolvable("the API server does not serve resource.k8s.io/v1: there are no resource claims")
 STALE_EXTENDED_CLAIM = Status.unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 NOTHING_TO_DO = Attempt()  # of a pod without claims; never changed
@@ -102,6 +103,8 @@ class DynamicResources:
         try:
             pod_claims(pod, self._devices.claim)
         except ClaimProblem as problem:
+            if not self._handle.claims_are_served():
+                return SUCCESS  # waiting for the claim would take for ever: an attempt tells people why
             return Status.unresolvable(str(problem))
         return SUCCESS
 
@@ -166,7 +169,7 @@ class DynamicResources:
         try:
             attempt.claims = pod_claims(pod.pod, self._devices.claim)
         except ClaimProblem as problem:
-            return Status.unresolvable(str(problem))
+            return Status.unresolvable(str(problem)) if self._handle.claims_are_served() else NOT_SERVED
         self._add_extended_claim(attempt, pod)
         if not attempt.claims:
             return SKIP

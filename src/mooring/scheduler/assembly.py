@@ -27,6 +27,7 @@ from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.observer import Observers, SchedulerObserver
+from mooring.queue.events import CONFIGURATION_CHANGE
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.profile import QueueProfile, from_runtime
 from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
@@ -66,6 +67,7 @@ class Options:
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
     limits: TimeLimits = field(default_factory=TimeLimits)
+    claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
     is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether the lease is somebody else's
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
@@ -263,6 +265,10 @@ class Scheduler:
         self.config = config
         self._turnstile(self._take_over, built, True)
 
+    def reconsider(self) -> None:
+        """Give every waiting pod another chance: something has changed that is no event."""
+        self._turnstile(self.queue.move_all, CONFIGURATION_CHANGE)
+
     def _start_afresh(self) -> None:
         """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""
         try:
@@ -285,6 +291,7 @@ class Scheduler:
             handle.preemptions = self.preemptions
             handle.waiting_pods = self.waiting_pods
             handle.pods = self.pods
+            handle.claims_are_served = self.options.claims_are_served
             handle.meters = self.meters.profile
             handle.pick = self.options.rng.randrange
             if before is not None:

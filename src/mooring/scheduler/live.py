@@ -7,6 +7,7 @@ import gc
 import socket
 
 from mooring.client.informer import InformerSet
+from mooring.client.kinds import RESOURCE_CLAIMS
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.client import build_extenders
@@ -43,6 +44,7 @@ class LiveScheduler:
         raw = RawObjects() if config.extenders else None
         calls = extender_calls(options.metrics) if config.extenders else None
         options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)
+        options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
         options.condition_turn = Leftovers(self.client.limiter).turn
         self.scheduler = Scheduler(
             config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
@@ -61,7 +63,10 @@ class LiveScheduler:
 
     async def synced(self, timeout_s: float | None = None) -> bool:
         """Wait until all that is there is known; nothing is decided before that."""
-        return await self.informers.wait_for_sync(timeout_s)
+        is_synced = await self.informers.wait_for_sync(timeout_s)
+        if is_synced and self.informers.not_served():
+            self.scheduler.reconsider()  # pods came before it was known that their claims never will
+        return is_synced
 
     async def stop(self, *, drain_s: float = 0.0) -> bool:
         """Let bindings under way finish, then stop watching and writing; false if bindings had to be given up."""
