@@ -178,17 +178,18 @@ class Registry:
         self._disabled: set[str] = set()
 
     def counter(self, name: str, help_text: str, label_names: Sequence[str] = ()) -> Counter:
-        return self._add(Counter(name, help_text, label_names))
+        return self.add(Counter(name, help_text, label_names))
 
     def gauge(self, name: str, help_text: str, label_names: Sequence[str] = ()) -> Gauge:
-        return self._add(Gauge(name, help_text, label_names))
+        return self.add(Gauge(name, help_text, label_names))
 
     def histogram(
         self, name: str, help_text: str, label_names: Sequence[str] = (), *, buckets: Sequence[float]
     ) -> Histogram:
-        return self._add(Histogram(name, help_text, label_names, buckets=buckets))
+        return self.add(Histogram(name, help_text, label_names, buckets=buckets))
 
-    def _add(self, family: AnyFamily) -> AnyFamily:
+    def add(self, family: AnyFamily) -> AnyFamily:
+        """Show a family; its name must be new."""
         if family.name in self._families:
             raise ValueError(f"metric {family.name} is registered twice")
         self._families[family.name] = family

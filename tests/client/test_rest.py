@@ -478,17 +478,26 @@ async def test_the_observer_hears_of_every_request(serve):
     async def handler(_: web.Request) -> web.Response:
         return status(404, "NotFound")
 
-    heard = []
+    class Heard:
+        def __init__(self):
+            self.requests, self.waits = [], []
+
+        def requested(self, host, method, code, duration_s, sent, received):
+            self.requests.append((method, code, sent, received > 0))
+
+        def held_back(self, host, method, seconds):
+            self.waits.append((method, seconds))
+
+    heard = Heard()
     url = await serve(handler)
-    async with client_for(url, observer=lambda host, method, code, duration_s: heard.append((method, code))) as client:
+    async with client_for(url, observer=heard) as client:
         with pytest.raises(NotFound):
             await client.get(PODS)
-    async with client_for(
-        f"http://127.0.0.1:{free_port()}", observer=lambda host, method, code, _: heard.append((method, code))
-    ) as client:
+    async with client_for(f"http://127.0.0.1:{free_port()}", observer=heard) as client:
         with pytest.raises(ConnectionFailed):
             await client.create(PODS, b"{}")
-    assert heard == [("GET", "404"), ("POST", "<error>")]
+    assert heard.requests == [("GET", "404", 0, True), ("POST", "<error>", 2, False)]
+    assert heard.waits == [("GET", 0.0), ("POST", 0.0)]
 
 
 async def test_a_name_may_have_letters_beyond_latin(serve):

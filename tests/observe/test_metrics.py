@@ -36,7 +36,9 @@ def families(text: str) -> dict[str, dict]:
 
 
 WANTED = {
-    name: family for name, family in families(RECORDED).items() if name.startswith(("scheduler_", "rest_client_"))
+    name: family
+    for name, family in families(RECORDED).items()
+    if name.startswith(("scheduler_", "rest_client_", "version_info"))
 }
 
 
@@ -101,11 +103,32 @@ def test_families_without_children_are_not_shown():
 def test_reset_forgets_only_the_schedulers_counts():
     metrics = SchedulerMetrics()
     metrics.schedule_attempts.labels("error", "p").inc()
-    metrics.observe_request("host", "GET", "200", 0.1)
+    metrics.requested("host", "GET", "200", 0.1, 0, 300)
     metrics.reset()
     text = metrics.render().decode()
     assert "scheduler_schedule_attempts_total" not in text
     assert 'rest_client_requests_total{code="200",host="host",method="GET"} 1' in text
+
+
+def test_requests_are_counted_timed_and_measured():
+    metrics = SchedulerMetrics()
+    metrics.held_back("host", "POST", 0.2)
+    metrics.requested("host", "POST", "201", 0.1, 70, 300)
+    metrics.requested("host", "POST", "<error>", 0.1, 70, 0)
+    text = metrics.render().decode()
+    for line in (
+        'rest_client_rate_limiter_duration_seconds_bucket{host="host",verb="POST",le="0.25"} 1',
+        'rest_client_request_size_bytes_bucket{host="host",verb="POST",le="256"} 2',
+        'rest_client_response_size_bytes_count{host="host",verb="POST"} 1',
+        'rest_client_requests_total{code="<error>",host="host",method="POST"} 1',
+    ):
+        assert f"{line}\n" in text
+
+
+def test_versions_are_those_of_the_kubernetes_we_decide_as():
+    text = SchedulerMetrics(version="0.9", kubernetes_version="1.36.4").render().decode()
+    assert 'version_info{binary="1.36",component="kube",emulation="1.36",min_compat="1.35"} 1\n' in text
+    assert 'git_version="v1.36.4+mooring0.9"' in text
 
 
 def test_gauges_can_be_brought_up_to_date_when_shown():

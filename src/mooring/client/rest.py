@@ -42,9 +42,13 @@ _READS = frozenset(("GET", "HEAD"))
 
 
 class RequestObserver(Protocol):
-    """Called after every request, for metrics: the host, the method, the code, how long it took."""
+    """Hears of requests, for metrics."""
 
-    def __call__(self, host: str, method: str, code: str, duration_s: float) -> None: ...
+    def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
+        """A request has ended; ``sent`` and ``received`` are the sizes of its body and of the answer's."""
+
+    def held_back(self, host: str, method: str, seconds: float) -> None:
+        """The client's own rate limit holds a request back so long, often not at all."""
 
 
 def user_agent(component: str = "mooring", suffix: str = "") -> str:
@@ -255,6 +259,8 @@ class RestClient:
         for attempt in range(MAX_RETRIES + 1):
             if limited or attempt:
                 delay_s = self.limiter.reserve()
+                if self._observer is not None:
+                    self._observer.held_back(self.transport.host, method, delay_s)
                 if delay_s > 0:
                     await self._sleep(delay_s)
             try:
@@ -284,18 +290,19 @@ class RestClient:
     async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
         await self._refresh_credentials()
         started = time.monotonic()
-        code = "<error>"
+        code, received = "<error>", 0
         try:
             pool = self.transport.pool
             if pool is not None and method not in _READS:
                 answer = await pool.send(method, self._head(method, path, len(body), content_type), body, timeout_s)
             else:
                 answer = await self._read(method, path, body, content_type, timeout_s)
-            code = str(answer.status)
+            code, received = str(answer.status), len(answer.body)
             return answer
         finally:
             if self._observer is not None:
-                self._observer(self.transport.host, method, code, time.monotonic() - started)
+                took_s = time.monotonic() - started
+                self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
 
     async def _refresh_credentials(self) -> None:
         credentials = self.config.credentials

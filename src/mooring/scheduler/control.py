@@ -121,7 +121,7 @@ class Control:
             agent=user_agent(COMPONENT, "leader-election"),
             qps=connection.qps,
             burst=connection.burst,
-            observer=self._metrics.observe_request,
+            observer=self._metrics,
         )
         # Events about leases go to the core API, as upstream's do.
         self._lease_events = EventRecorder(client, hostname=socket.gethostname(), legacy=True, workers=1)

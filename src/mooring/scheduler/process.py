@@ -263,7 +263,7 @@ class SchedulerProcess:
             agent=user_agent(COMPONENT, "scheduler"),
             qps=connection.qps,
             burst=connection.burst,
-            observer=metrics.observe_request,
+            observer=metrics,
         )
 
     def _decision_log(self) -> DecisionLog | None:
