@@ -74,7 +74,7 @@ def test_the_first_start_says_that_it_takes_a_while_and_the_second_does_not_inst
     first = clone.make()
     assert first.returncode == 0, first.stderr
     assert first.stdout.splitlines() == ["Installing into .venv (about 30 s, once)…"]
-    assert clone.asked() == ["venv", "pip .[dra,fast]", "mooring --version", "mooring start"]
+    assert clone.asked() == ["venv", "pip .[fast]", "mooring --version", "mooring start"]
     second = clone.make()
     assert (second.returncode, second.stdout) == (0, "")
     assert clone.asked() == ["mooring start"]
@@ -83,8 +83,8 @@ def test_the_first_start_says_that_it_takes_a_while_and_the_second_does_not_inst
 @pytest.mark.parametrize(
     ("step", "then"),
     [
-        pytest.param("venv", ["venv", "pip .[dra,fast]"], id="while the environment is made: it has no pip yet"),
-        pytest.param("pip", ["pip .[dra,fast]"], id="while packages are installed"),
+        pytest.param("venv", ["venv", "pip .[fast]"], id="while the environment is made: it has no pip yet"),
+        pytest.param("pip", ["pip .[fast]"], id="while packages are installed"),
     ],
 )
 def test_an_interrupted_start_heals_itself(clone: Clone, step: str, then: list[str]) -> None:
