@@ -40,7 +40,7 @@ class ControlPlane:
     """An API server in this process.
 
     ``api`` creates, reads and changes objects without HTTP, ``store`` can be subscribed to, ``url`` and
-    ``kubeconfig_path`` are for everybody else. Usable as ``async with ControlPlane() as cp``.
+    ``kubeconfig_path`` are for other clients. Usable as ``async with ControlPlane() as cp``.
 
     TLS is on by default because kubectl sends no token without it. ``also_plain`` opens a second, loopback-only
     listener without TLS (``plain_url``, same tokens) for clients that do, such as a scheduler on this machine.
@@ -111,7 +111,7 @@ class ControlPlane:
         return self._certificate
 
     def _bootstrap(self) -> None:
-        """What a new cluster has before anybody creates anything."""
+        """Create what every new cluster has."""
         for name in SYSTEM_NAMESPACES:
             if self.store.get(NAMESPACES, "", name) is None:
                 self.api.create(NAMESPACES, "", _named("v1", "Namespace", name))

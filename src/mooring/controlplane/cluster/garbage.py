@@ -1,7 +1,7 @@
 """Garbage collection: objects whose owners are gone, foreground and orphan deletion, emptied namespaces.
 
 Events only note down what to look at; the work happens later, in steps, so that a write stays cheap and a big
-deletion does not hold everybody up.
+deletion does not delay other tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class GarbageCollector:
             self._queued.discard(item)
             entry = self._store.entry(*item)
             if entry is not None:
-                with contextlib.suppress(StatusError):  # somebody was faster; the next event brings it back
+                with contextlib.suppress(StatusError):  # another writer was faster: its event brings the object back
                     self._process(entry)
         return bool(self._queue)
 

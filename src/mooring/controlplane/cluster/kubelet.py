@@ -136,7 +136,7 @@ class Kubelets:
             item = self._queue.popleft()
             self._queued.discard(item)
             is_node, key = item
-            with contextlib.suppress(StatusError):  # somebody was faster: the event of that brings the key back
+            with contextlib.suppress(StatusError):  # another writer was faster: its event brings the key back
                 self._look_at_node(key) if is_node else self._look_at_pod(key)
         if self._queue:
             self._turn = self.timers.call_soon(self._work)
@@ -164,7 +164,7 @@ class Kubelets:
                 self._enqueue(False, pod.key)
 
     def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> None:
-        """Fill in what a kubelet reports of its node, where nobody else has."""
+        """Fill in what a kubelet reports of its node, where the manifest does not say it."""
         name = entry.name
         labels = node["metadata"].setdefault("labels", {})
         wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -328,7 +328,7 @@ def _lease(name: str, node_uid: str, now: str) -> Object:
 
 
 def _report_ready(status: Object, is_ready: bool, now: str) -> None:
-    """Say Ready or not. What somebody else has said stays, unless it is that nobody had heard from the node."""
+    """Set the Ready condition; one that a user set stays, one that the node controller set to Unknown does not."""
     conditions: list[Object] = status.setdefault("conditions", [])
     known = next((each for each in conditions if each.get("type") == "Ready"), None)
     ours = known is None or known.get("status") == "Unknown" or known.get("reason", "").startswith("Kubelet")

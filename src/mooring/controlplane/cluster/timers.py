@@ -1,4 +1,4 @@
-"""Timers for whoever works in the background: an asyncio loop in real or virtual time, or a plain list for tests."""
+"""Timers for background work: an asyncio loop in real or virtual time, or a plain list for tests."""
 
 from __future__ import annotations
 

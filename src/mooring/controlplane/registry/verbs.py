@@ -1,7 +1,7 @@
 """Create, read, update, patch and delete, without HTTP: what a request means for the store.
 
-Everything here is synchronous, so that a write is one step for everybody else in the event loop. In-process
-controllers use it directly; ``http`` only translates.
+Everything here is synchronous, so that no other task in the event loop runs during a write. In-process controllers use
+it directly; ``serving`` only translates.
 """
 
 from __future__ import annotations

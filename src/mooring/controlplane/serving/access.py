@@ -70,7 +70,7 @@ def _digest(token: str) -> bytes:
 
 @dataclass(slots=True)
 class Access:
-    """Tokens and the decision who may do what; without an authoriser everybody who is known may do everything."""
+    """Knows the tokens and decides who may do what. Without an authoriser every known user may do everything."""
 
     admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     tokens: dict[str, User] = field(default_factory=dict, repr=False)
@@ -82,7 +82,7 @@ class Access:
         self.tokens[self.admin_token] = User("kubernetes-admin", groups=(MASTERS, "system:authenticated"))
 
     def authenticate(self, header: str) -> User:
-        """The user of an Authorization header; 401 when it names nobody."""
+        """The user of an Authorization header; 401 when it names no known user."""
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()

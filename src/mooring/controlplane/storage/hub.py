@@ -40,7 +40,7 @@ class Match:
 
 
 def translate(event: Event, match: Match) -> str:
-    """What an event is to somebody who sees only what matches: an object that comes into view is ADDED."""
+    """The type of an event for a watcher that sees only what matches: an object that begins to match is ADDED."""
     now = event.type != DELETED and match(event.entry)
     before = event.previous is not None and match(event.previous)
     if now:
@@ -165,7 +165,7 @@ class Hub:
     ) -> Watcher:
         """Start a watch: after version ``since`` (negative: from now on), or with the present state when it is None.
 
-        Watchers of one ``view`` share their lines; None is for lines that are nobody else's.
+        Watchers with the same ``view`` share their lines; a watcher with None shares them with no other.
         Nothing can be missed between the state and the first event, because writes do not interleave with this.
         """
         watcher = Watcher(kind, match, render, view, limit)

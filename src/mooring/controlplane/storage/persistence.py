@@ -115,7 +115,7 @@ class SqliteJournal:
                     log.error("%s: cannot write: %s", self._path, error)
                     self._pending = batch + self._pending  # the next commit takes it along
                     self._in_flight.set_exception(_not_kept())
-                    self._in_flight.exception()  # nobody may be waiting
+                    self._in_flight.exception()  # marks it as seen, in case no writer waits
                     return
                 self._in_flight.set_result(None)
         finally:

@@ -1,8 +1,8 @@
 """The objects, in memory: one global resourceVersion, a bounded history, indexes, optimistic concurrency.
 
 The truth about an object is its serialised JSON. Lists and watch events send those bytes, made once per
-version however many read them; whoever wants a dict decodes a private one and may change it freely.
-Writes are synchronous and atomic: whoever runs in the same event loop sees either before or after.
+version however many readers there are. A caller that wants a dict gets a private one and may change it freely.
+Writes are synchronous and atomic: other code in the same event loop sees the state before or after, never between.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ class Store:
                 self._by_owner.setdefault(uid, set()).add(place)
 
     def load(self, kind: Kind, raw: bytes) -> None:
-        """Put back an object that was stored before a restart; nobody is told."""
+        """Put back an object that was stored before a restart; subscribers are not told."""
         obj: Object = _decode(raw)
         metadata = obj["metadata"]
         key = key_of(metadata.get("namespace", ""), metadata["name"])

@@ -1,7 +1,6 @@
 """Server-side apply: who owns which field, what a new intent changes, and where two managers disagree.
 
-Ownership is recorded from an object's first apply on; before that nobody has said what they own, and objects that
-are never applied (most pods) pay nothing for it.
+Ownership is recorded from an object's first apply on. Objects that are never applied (most pods) cost nothing extra.
 
 | | kube-apiserver | here |
 |---|---|---|

@@ -26,8 +26,8 @@ FIRST_RETRY_S, LAST_RETRY_S = 0.05, 10.0
 class Controller(ABC):
     """A level-triggered loop. ``reconcile`` gets a key, compares what is with what should be, and may write.
 
-    Events arrive within somebody else's write: they only note down keys. A refused write (a conflict, a namespace
-    that is going) is tried again later, less and less often.
+    Events arrive within the write that causes them, so they only note down keys. A refused write (a conflict, a
+    namespace that is going) is tried again later, less and less often.
     """
 
     watches: ClassVar[tuple[str, ...]]

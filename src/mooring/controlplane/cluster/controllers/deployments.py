@@ -57,7 +57,7 @@ class DeploymentController(Controller):
         return (event.entry.key,)
 
     def _waiting_for(self, pod: Entry) -> list[str]:
-        """Whoever recreates its pods waits for the last old one to be gone."""
+        """With the strategy Recreate, the first new pod waits until the last old one is gone."""
         sets = [self.store.by_uid(uid) for uid in pod.owners]
         owners = [self.store.by_uid(uid) for rs in sets if rs is not None for uid in rs.owners]
         return [owner.key for owner in owners if owner is not None and owner.kind is DEPLOYMENTS]
@@ -196,7 +196,7 @@ class DeploymentController(Controller):
         least = wanted - min(unavailable, wanted)
         total = replicas(newest) + sum(map(replicas, active))
         spare = total - least - (replicas(newest) - available(newest))
-        for rs in active:  # whoever does not work anyway goes first
+        for rs in active:  # pods that are not available go first
             sick = min(max(0, replicas(rs) - available(rs)), max(0, spare))
             if sick:
                 self._resize(rs, replicas(rs) - sick)

@@ -78,7 +78,7 @@ class NodeLifecycleController(Controller):
         missed_s = now - self._looked - MONITOR_PERIOD_S
         self._looked = now
         if missed_s > MONITOR_PERIOD_S:
-            # This process did not run, and nodes were not heard because nobody listened: they get that time back.
+            # This process did not run, so it could not hear the nodes: they get that time back.
             self._heard = {name: min(heard + missed_s, now) for name, heard in self._heard.items()}
         for name in self._heard:
             if self._is_silent(name):
@@ -127,13 +127,13 @@ class NodeLifecycleController(Controller):
 
 
 def _has_spoken(before: Entry, after: Entry) -> bool:
-    """Whether a kubelet has posted a status of its own, after it was said that nobody had heard from it."""
+    """Whether a kubelet has posted a status after this controller had marked the node as unknown."""
     was = (condition(before.object(), "Ready") or {}).get("status")
     return was == "Unknown" and (condition(after.object(), "Ready") or {}).get("status") != "Unknown"
 
 
 def _mark_unknown(status: Object, now: str) -> bool:
-    """Say that nobody knows; true if that is news."""
+    """Set the kubelet's conditions to Unknown; true if that changes any."""
     conditions: list[Object] = status.setdefault("conditions", [])
     if not any(each.get("type") == "Ready" for each in conditions):
         conditions.append({"type": "Ready", "status": "", "lastHeartbeatTime": now, "lastTransitionTime": now})

@@ -46,7 +46,7 @@ def ready_in(pod: Object, min_ready_s: int, now: float) -> float | None:
 
 
 def first_to_go(pod: Object) -> tuple[Any, ...]:
-    """Orders pods for scaling down, as upstream ranks them: whoever does least comes first."""
+    """Orders pods for scaling down, as upstream ranks them: the least useful pod comes first."""
     metadata, started = pod["metadata"], (condition(pod, "Ready") or {}).get("lastTransitionTime", "")
     cost = (metadata.get("annotations") or {}).get("controller.kubernetes.io/pod-deletion-cost", "0")
     return (
@@ -137,7 +137,7 @@ class ReplicaSetController(Controller):
         return selectors.from_object((owner.get("spec") or {}).get("selector"))
 
     def _adopt(self, owner: Object) -> None:
-        """Take over pods that fit and belong to nobody, once, when the owner is new."""
+        """Take over pods that fit and have no owner, once, when the new owner is created."""
         selector = self._selector(owner)
         if selector is None:
             return

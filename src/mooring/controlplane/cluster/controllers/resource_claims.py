@@ -1,4 +1,4 @@
-"""Resource claims: made from templates for pods, and given back when nobody uses them any more."""
+"""Resource claims: made from templates for pods, and given back when no pod uses them any more."""
 
 from __future__ import annotations
 

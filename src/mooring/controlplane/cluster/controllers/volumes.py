@@ -161,7 +161,7 @@ class VolumeController(Controller):
         return min(found, key=lambda each: (each[0], each[1]))[2] if found else None
 
     def _bind(self, claim: Object, volume: Object) -> None:
-        """Write both sides; whoever looks in between sees a promise."""
+        """Write both sides. Between the two writes the volume is reserved for the claim."""
         meta, name = claim["metadata"], volume["metadata"]["name"]
         reference = {
             "kind": "PersistentVolumeClaim",
