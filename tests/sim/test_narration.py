@@ -413,6 +413,19 @@ def test_json_has_the_facts_as_fields() -> None:
     assert json.loads(line) == {"seconds": 1.5, "type": "+", "text": "pod p", "kind": "pod", "names": ["p"]}
 
 
+def test_a_narrow_terminal_gets_whole_words_below_each_other() -> None:
+    lines: list[str] = []
+    narrator = Narrator(VirtualClock(0), lines.append, columns=40)
+    narrator.said("a node falls silent; its pods are replaced elsewhere")
+    narrator.said("")
+    assert lines == [
+        "   0.00s  say     a node falls silent;",
+        "                  its pods are replaced",
+        "                  elsewhere",
+        "   0.00s  say",
+    ]
+
+
 def test_colours_are_around_the_word_only() -> None:
     (line,) = told(lambda narrator: narrator.said("hello"), colored=True)
     assert line == "   1.50s  \x1b[1msay    \x1b[0m hello"

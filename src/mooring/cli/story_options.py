@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -94,8 +95,14 @@ class Telling:
         from mooring.sim.runner import Settings
 
         level = QUIET if self.quiet else VERBOSE if self.verbose else NORMAL
-        colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and self.output == "text"
-        return Settings(level=level, as_json=self.output == "json", colored=colored, write=print_line)
+        is_terminal = sys.stdout.isatty() and self.output == "text"
+        return Settings(
+            level=level,
+            as_json=self.output == "json",
+            colored=is_terminal and not os.environ.get("NO_COLOR"),
+            columns=shutil.get_terminal_size().columns if is_terminal else 0,
+            write=print_line,
+        )
 
 
 def telling_options(command: F) -> F:

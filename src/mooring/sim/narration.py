@@ -7,6 +7,7 @@ decides anything: it only says what the scheduler's own values say.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +69,7 @@ class Narrator:
         level: int = NORMAL,
         as_json: bool = False,
         colored: bool = False,
+        columns: int = 0,
     ) -> None:
         self._clock = clock
         self._start = clock.monotonic()
@@ -75,6 +77,7 @@ class Narrator:
         self._level = level
         self._as_json = as_json
         self._colored = colored
+        self._columns = columns
         self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are told as one
         self._arrived_at = 0.0
         self.failed_expectations = 0
@@ -99,9 +102,17 @@ class Narrator:
         kind = f"{note.kind:<7}"
         if self._colored and note.kind in _COLORS:
             kind = f"\x1b[{_COLORS[note.kind]}m{kind}\x1b[0m"
-        self._write(f"{note.at_s:7.2f}s  {kind} {note.text}".rstrip())
+        first, *rest = self._wrapped(note.text)
+        self._write(f"{note.at_s:7.2f}s  {kind} {first}".rstrip())
+        for line in rest:
+            self._write(f"{'':17} {line}")
         for line in note.table:
             self._write(f"{'':17} {line}".rstrip())
+
+    def _wrapped(self, text: str) -> list[str]:
+        """The text in lines that fit beside the time and the word; a terminal would break it inside words."""
+        room = self._columns - 18
+        return (textwrap.wrap(text, room, break_on_hyphens=False) if room >= 20 else []) or [text]
 
     def finish(self) -> None:
         """Print the arrivals that are still held back."""

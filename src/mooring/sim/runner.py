@@ -48,6 +48,7 @@ class Settings:
     level: int = NORMAL
     as_json: bool = False
     colored: bool = False
+    columns: int = 0  # of the terminal; 0 leaves lines as long as they are
     write: Callable[[str], None] = print
     seed: int = 0
 
@@ -101,7 +102,12 @@ class World(ABC):
         self.is_virtual = isinstance(loop, VirtualTimeLoop)
         self.clock: Clock = LoopClock(loop)
         self.narrator = Narrator(
-            self.clock, settings.write, level=settings.level, as_json=settings.as_json, colored=settings.colored
+            self.clock,
+            settings.write,
+            level=settings.level,
+            as_json=settings.as_json,
+            colored=settings.colored,
+            columns=settings.columns,
         )
 
     @abstractmethod
