@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mooring.api.times import format_micro_time, format_time, parse_time
+from mooring.api.times import format_micro_time, format_time, human_duration, parse_time
 from mooring.errors import ParseError
 
 
@@ -49,3 +49,15 @@ def test_format() -> None:
 def test_microseconds_are_rounded_as_the_standard_library_does(seconds: float) -> None:
     want = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     assert format_micro_time(seconds) == want
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        (-5, "<invalid>"), (0, "0s"), (119, "119s"), (120, "2m"), (183, "3m3s"), (600, "10m"), (10799, "179m"),
+        (10800, "3h"), (12000, "3h20m"), (28800, "8h"), (172799, "47h"), (172800, "2d"), (190000, "2d4h"),
+        (691200, "8d"), (63072000, "2y"), (66960000, "2y45d"), (252288000, "8y"),
+    ],
+)  # fmt: skip
+def test_ages_read_as_kubectl_prints_them(seconds: float, want: str) -> None:
+    assert human_duration(seconds) == want

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mooring.controlplane.registry.groups import events as events_group
 from mooring.controlplane.registry.groups.apps import DEPLOYMENTS
 from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.core import CONFIG_MAPS, EVENTS
-from mooring.controlplane.registry.verbs import Api, Options
+from mooring.controlplane.registry.verbs import Api, Options, _random_uid
 from mooring.controlplane.storage.store import Store
 from mooring.controlplane.types import patch
 from mooring.controlplane.types.objects import Object
@@ -440,3 +441,17 @@ def test_work_is_done_when_it_returns(api: Api) -> None:
     done: list[int] = []
     assert api.carry_out(lambda: done.append(1)) is None
     assert done == [1]
+
+
+def test_uids_are_random_uuids() -> None:
+    uids = {uuid.UUID(_random_uid()) for _ in range(100)}
+    assert len(uids) == 100
+    assert all(uid.version == 4 and uid.variant == uuid.RFC_4122 for uid in uids)
+
+
+def test_objects_made_in_the_process_need_no_type_and_stay_the_servers(api: Api) -> None:
+    labels = {"a": "b"}
+    made = api.create(CONFIG_MAPS, "default", {"metadata": {"name": "c", "labels": labels}})
+    labels["a"] = "changed"
+    assert (made.object()["kind"], made.object()["apiVersion"], dict(made.labels)) == ("ConfigMap", "v1", {"a": "b"})
+    assert [obj["metadata"]["name"] for obj in api.objects(CONFIG_MAPS, labels="a=b")] == ["c"]

@@ -263,17 +263,17 @@ async def test_reviews_ask_the_authoriser(kind: str, spec: Any, want: bool) -> N
 
 
 async def test_a_local_review_is_about_its_namespace() -> None:
-    seen: list[str] = []
+    seen: list[tuple[str, str]] = []
 
     def authorizer(asked: Any) -> bool:
-        seen.append(asked.namespace)
+        seen.append((asked.namespace, asked.verb))
         return True
 
     desk = Desk(authorizer=lambda api: authorizer)
     target = "/apis/authorization.k8s.io/v1/namespaces/team/localsubjectaccessreviews"
     spec = {"user": "ann", "resourceAttributes": {"verb": "get", "resource": "pods"}}
     assert (await desk.ask("POST", target, {"spec": spec}))[1]["status"]["allowed"] is True
-    assert seen == ["team"]
+    assert seen == [("team", "get")]
 
 
 async def test_rules_are_said_to_be_incomplete_where_there_is_an_authoriser() -> None:

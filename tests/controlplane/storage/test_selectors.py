@@ -41,6 +41,31 @@ def test_label_values(value: str, fits: bool) -> None:
     assert selectors.is_label_value(value) is fits
 
 
+LABELS = {"app": "web", "tier": "front", "count": "5"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "want"),
+    [
+        ("app=web", True), ("app==web", True), ("app!=web", False), ("app", True), ("!app", False), ("!zone", True),
+        ("app in (web,db)", True), ("app notin (web)", False), ("zone notin (a)", True), ("zone!=a", True),
+        ("app=web,tier=front", True), ("app=web,tier=back", False), ("count>4", True), ("count<5", False),
+        ("", True), (" app = web , tier ", True), ("app in ()", False), ("app=", False),
+    ],
+)  # fmt: skip
+def test_label_selectors(selector: str, want: bool) -> None:
+    assert selectors.parse_labels(selector).matches(LABELS) is want
+
+
+@pytest.mark.parametrize(
+    "selector", ["app in web", "=web", "a b", "app in (a", "a=b=c", "count>x", "a,,b", "a=b,", "/x", "a=é"]
+)
+def test_selectors_that_make_no_sense(selector: str) -> None:
+    with pytest.raises(StatusError) as refused:
+        selectors.parse_labels(selector)
+    assert refused.value.code == 400
+
+
 @pytest.mark.parametrize(
     ("labels", "want"),
     [

@@ -93,6 +93,11 @@ def test_decoding(obj: Any, want: Any, unknown: list[str]) -> None:
             id="a number that is too large",
         ),
         pytest.param(
+            {"spec": {"priority": True}},
+            "cannot unmarshal bool into Go struct field spec.priority of type int32",
+            id="a boolean for a small number",
+        ),
+        pytest.param(
             {"spec": {"priority": 1.5}},
             "cannot unmarshal number into Go struct field spec.priority of type int32",
             id="a fraction",
@@ -205,3 +210,21 @@ def test_list_keys_are_fields_of_the_elements() -> None:
                 assert set(known.list_keys) <= types[known.element].fields.keys(), (described.name, known.name)
             if known.merge_key:
                 assert known.merge_key in types[known.element].fields, (described.name, known.name)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"metadata": {"name": None, "labels": {"a": None}}, "spec": None}, id="fields and map values"),
+        pytest.param({"spec": {"containers": [None, {"name": "c", "args": [None, "x"]}]}}, id="items of lists"),
+        pytest.param({"spec": {"containers": [{"resources": {"limits": {"cpu": None}}}]}}, id="a quantity"),
+        pytest.param({"metadata": {"managedFields": [{"fieldsV1": {"f:a": None}}]}}, id="free form is left alone"),
+        pytest.param({"metadata": {"annotations": {"a": "null"}}}, id="only a word"),
+    ],
+)
+def test_nulls_are_dropped_as_the_long_way_drops_them(body: dict[str, Any]) -> None:
+    encoded = json.dumps(body).encode()
+    quick, unknown = schema.decode(POD, encoded, "Pod", "v1")
+    slow = json.loads(encoded)
+    assert unknown == schema.normalize(POD, slow, "Pod", "v1") == []
+    assert quick == slow
