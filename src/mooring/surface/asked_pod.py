@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -43,9 +42,9 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
     """The pod that is meant, or InputError with the one that was probably meant."""
     match asked:
         case Pod():
-            pod = deepcopy(asked)
+            pod = as_new(asked)
             set_default_meta(pod)
-            return AskedPod(as_new(pod))
+            return AskedPod(pod)
         case Mapping() | Path():
             return _of_manifest(asked, cluster)
         case str() if asked.endswith(_SUFFIXES) or os.path.exists(asked):
