@@ -152,7 +152,7 @@ class DryRun:
 
     def _try(self, rows: Rows) -> None:
         """Find out what would happen on these nodes."""
-        attempt, columns = self._attempt, self.columns
+        attempt = self._attempt
         infos, priority = attempt.nodes.table.infos, attempt.pod.priority
         trials = [
             Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]) for row in rows.tolist()
@@ -173,19 +173,25 @@ class DryRun:
             for trial in trials:  # one of them breaks a plugin: the others need not suffer for it
                 self._try(np.array([trial.row]))
             return
+        fitting = self._fitting(trials, outcome)
+        del outcome  # its verdicts may hold a fork of the fork, which would have to be copied before it is written
+        if fitting:
+            self._reprieve(state, fitting)
+            for trial in fitting:
+                self._conclude(trial)
+
+    def _fitting(self, trials: list[Trial], outcome: FilterOutcome) -> list[Trial]:
+        """The trials where the pod fits without the less important pods; of the others, note why not."""
         fitting = []
         for i, trial in enumerate(trials):
             if outcome.feasible[i]:
                 fitting.append(trial)
                 continue
             status = outcome.status_at(i)
-            columns.refuse(trial.row, status)
+            self.columns.refuse(trial.row, status)
             if trial.fullness is not None:
-                columns.refused.put(trial.fullness, status)
-        if fitting:
-            self._reprieve(state, fitting)
-            for trial in fitting:
-                self._conclude(trial)
+                self.columns.refused.put(trial.fullness, status)
+        return fitting
 
     def _pass_node_filters(self, trials: list[Trial]) -> bool:
         """Report whether filters that depend only on the Node object are known to pass on all these nodes."""
