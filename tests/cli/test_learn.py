@@ -22,7 +22,8 @@ from mooring.cli.learn_live import schedule_for, serve_sandbox
 from mooring.cli.main import run
 from mooring.client.kubeconfig import find_config
 from mooring.client.rest import RestClient
-from mooring.lessons.course import LESSONS, lesson
+from mooring.lessons import progress
+from mooring.lessons.course import CHAPTERS, LESSONS, Chapter, lesson
 
 Start = Callable[..., "subprocess.Popen[str]"]
 ReadUntil = Callable[["subprocess.Popen[str]", str], str]
@@ -31,17 +32,58 @@ ReadUntil = Callable[["subprocess.Popen[str]", str], str]
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("LC_ALL", "C")
 
 
 def test_the_list_has_lessons_and_chapters(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn"]) == 0
     out = capsys.readouterr().out
-    for one in LESSONS:
-        assert f"{one.number}        {one.title}" in out
-    repository = Path(__file__).parents[2]
-    chapters = re.findall(r"docs/learn/\S+\.md", out)
-    assert chapters
-    assert [chapter for chapter in chapters if not (repository / chapter).is_file()] == []
+    for one in (*LESSONS, *CHAPTERS):
+        assert re.search(rf"^{one.number} +{re.escape(one.title)}", out, re.MULTILINE)
+    assert "Next: mooring learn 1\n" in out
+
+
+def test_the_list_remembers_what_was_solved(capsys: pytest.CaptureFixture[str]) -> None:
+    progress.remember(1)
+    progress.remember(3)
+    assert run(["learn"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^1 +✓ +any node", out, re.MULTILINE)
+    assert re.search(r"^2 +filter plugins", out, re.MULTILINE)
+    assert "Next: mooring learn 2\n" in out
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"solved": 3}', '{"solved": ["x"]}'])
+def test_a_broken_memory_counts_for_nothing(content: str) -> None:
+    progress.place().parent.mkdir(parents=True)
+    progress.place().write_text(content)
+    assert progress.solved() == set()
+    progress.remember(2)
+    assert progress.solved() == {2}
+
+
+def test_after_the_last_exercise_the_chapters_are_next(capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(1, 8):
+        progress.remember(number)
+    assert run(["learn"]) == 0
+    assert "All exercises are solved. Next: mooring learn 8\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda one: f"chapter {one.number}")
+def test_a_chapter_is_printed(chapter: Chapter, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", str(chapter.number)]) == 0
+    assert capsys.readouterr().out.strip() == chapter.text().read_text(encoding="utf-8").strip()
+
+
+def test_a_text_is_rendered_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert run(["learn", "1", "--text"]) == 0
+    out = capsys.readouterr().out
+    assert "## " not in out
+    assert "What is new" in out
 
 
 @pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
@@ -59,17 +101,18 @@ def test_the_way_of_a_learner(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "1", "--edit"]) == 0
     copy = Path("lesson1/my_scheduler.py")
     assert copy.read_text(encoding="utf-8") == lesson(1).source.read_text(encoding="utf-8")
-    assert Path("lesson1/README.md").read_text(encoding="utf-8") == lesson(1).text.read_text(encoding="utf-8")
+    assert Path("lesson1/README.md").read_text(encoding="utf-8") == lesson(1).text().read_text(encoding="utf-8")
     assert run(["learn", "1", "--check", str(copy)]) == 1
     out = capsys.readouterr().out
-    assert "✗ a pod with a nodeSelector goes to the node that has the label\n  seen: fast1 asks for disk=ssd" in out
-    assert "\n  hint: write a predicate" in out
-    assert "1 of 4 so far" in out
+    assert "✗ a pod with a nodeSelector goes to the node that has the label\n  seen: pod-0 asks for disk=ssd" in out
+    assert "\n  hint: a predicate is a function" in out
+    assert "· every label of the nodeSelector counts" in out
+    assert "0 of 5 so far.\nOne more hint: add --hint 2" in out
     copy.write_text((lesson(1).folder / "solution.py").read_text(encoding="utf-8"))
     assert run(["learn", "1", "--check", str(copy)]) == 0
-    assert "All 4 of 4: the exercise of lesson 1 is solved." in capsys.readouterr().out
+    assert "All 5 checks passed: the exercise of lesson 1 is solved.\nNext: mooring learn 2" in capsys.readouterr().out
     assert run(["learn", "1", "--file", str(copy)]) == 0
-    assert "pod1 is on node" in capsys.readouterr().out
+    assert "pod1       1/1     Running" in capsys.readouterr().out
 
 
 def test_a_copy_is_never_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +150,7 @@ def test_the_difference_is_coloured_on_a_terminal(
 
 def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["learn", "3", "--text"]) == 0
-    assert capsys.readouterr().out.strip() == lesson(3).text.read_text(encoding="utf-8").strip()
+    assert capsys.readouterr().out.strip() == lesson(3).text().read_text(encoding="utf-8").strip()
     assert run(["learn", "3", "--solution"]) == 0
     assert "+class LeastPods(Plugin):" in capsys.readouterr().out
 
@@ -115,16 +158,26 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param(["8"], "lesson 8: there are lessons 1 to 7", id="a lesson that is not there"),
+        pytest.param(["13"], "lesson 13: there are lessons 1 to 7", id="a lesson that is not there"),
         pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
-        pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 7, or diff', id="a word"),
+        pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 12, or diff', id="a word"),
         pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),
         pytest.param(["diff", "2", "9"], "lesson 9: there are", id="a difference to a lesson that is not there"),
-        pytest.param(["3", "--check", "no.py"], "no.py: there is nothing; the name of your copy", id="no such file"),
+        pytest.param(
+            ["3", "--check", "no.py"], "no.py: there is no such file; give the name of your copy", id="no such file"
+        ),
         pytest.param(["3", "--file", "no.py"], "no.py: there is no such file", id="no such file to play"),
         pytest.param(
             ["3", "--check", "a.py", "--text"], "--check and --text exclude each other", id="two things at once"
         ),
+        pytest.param(["3", "--with", "9"], "lesson 9: there are lessons 1 to 7", id="with a lesson that is not there"),
+        pytest.param(
+            ["3", "--with", "2", "--file", "a.py"], "--file and --with exclude each other", id="two schedulers"
+        ),
+        pytest.param(["3", "--scenario", "no.py"], "no.py: there is no such file", id="no such scenario"),
+        pytest.param(["3", "--check", "."], ". is a folder; give the file", id="a folder to check"),
+        pytest.param(["3", "--lang", "de"], "--lang de: the course is written in en, ja, zh", id="another language"),
+        pytest.param(["diff", "2", "4", "--explain"], "lessons 2 and 4 are no neighbours", id="too far apart"),
         pytest.param(["3", "--kubeconfig", "no.yaml"], "no.yaml", id="a kubeconfig that is not there"),
     ],
 )
@@ -151,6 +204,81 @@ def test_playing_a_broken_file_is_one_line(source: str, want: str, capsys: pytes
     assert err.startswith("mooring: mine.py: ")
     assert want in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("step", range(1, 6), ids=lambda n: f"step {n}")
+def test_the_first_scheduler_comes_in_steps(step: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """What each step adds is seen in the log, in the pod's status and in its events."""
+    assert run(["learn", "1", "--step", str(step)]) == 0
+    out = capsys.readouterr().out
+    assert f"Step {step} of 5" in out
+    assert ("new node: node0" in out) == (step == 2)
+    assert ("is chosen for default/nginx" in out) == (step >= 3)
+    assert ("nginx   1/1     Running" in out) == (step >= 4)
+    assert ("nginx   0/1     Pending" in out) == (step < 4)
+    assert ("Successfully assigned default/nginx" in out) == (step == 5)
+    assert ("Events:  <none>" in out) == (step < 5)
+
+
+@pytest.mark.parametrize("number", range(2, 8), ids=lambda n: f"lesson {n} with scheduler {n - 1}")
+def test_a_play_with_the_scheduler_before_shows_another_result(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Notes are computed from what happened, so each scheduler gets some that the other does not get."""
+
+    def notes(*arguments: str) -> list[str]:
+        assert run(["learn", str(number), *arguments, "-o", "json"]) == 0
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [line["text"] for line in lines if line["who"] == "note"]
+
+    own, before = notes(), notes("--with", str(number - 1))
+    assert set(own) - set(before)
+    assert set(before) - set(own)
+
+
+def test_a_scenario_of_ones_own_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["learn", "2", "--edit"]) == 0
+    capsys.readouterr()
+    copy = Path("lesson2/my_scenario.py")
+    assert copy.read_text(encoding="utf-8") == lesson(2).scenario.read_text(encoding="utf-8")
+    assert run(["learn", "2", "--scenario", str(copy)]) == 0
+    played = capsys.readouterr().out
+    assert run(["learn", "2"]) == 0
+    assert played == capsys.readouterr().out
+    copy.write_text(copy.read_text(encoding="utf-8").replace("pod1 arrives", "somebody comes"))
+    assert run(["learn", "2", "--scenario", str(copy)]) == 0
+    assert "scenario   somebody comes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        pytest.param("", "there is no `async def scenario(room)` in it", id="an empty file"),
+        pytest.param("def scenario(room): ...\n", "there is no `async def scenario(room)` in it", id="not async"),
+        pytest.param(
+            "async def scenario(room):\n    room.nod('a')\n", "line 2, in scenario: `room.nod('a')`", id="a typo"
+        ),
+        pytest.param(
+            "async def scenario(room):\n    room.kubectl('top')\n", 'room.kubectl("top"): it knows', id="kubectl"
+        ),
+    ],
+)
+def test_a_broken_scenario_is_one_line(source: str, want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(source)
+    assert run(["learn", "2", "--scenario", "mine.py"]) in (1, 2)
+    err = capsys.readouterr().err
+    assert want in err
+    assert err.count("\n") == 1
+
+
+def test_hints_come_in_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(lesson(5).source)
+    assert run(["learn", "5", "--check", file]) == 1
+    first = capsys.readouterr().out
+    assert first.count("  hint: ") == 1
+    assert "add --hint 2" in first
+    assert run(["learn", "5", "--check", file, "--hint", "3"]) == 1
+    all_of_them = capsys.readouterr().out
+    assert all_of_them.count("  hint: ") == 3
+    assert "If you are stuck: mooring learn 5 --solution" in all_of_them
 
 
 def test_an_exception_while_playing_names_the_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,13 +339,34 @@ async def create_pod(kubeconfig: str, name: str) -> None:
         await client.create("/api/v1/namespaces/default/pods", body)
 
 
+async def phase(kubeconfig: str, name: str) -> str:
+    """The phase of a pod that has a node: fake kubelets run it at once."""
+    async with RestClient(find_config(kubeconfig)) as client:
+        while True:
+            answer = await client.get(f"/api/v1/namespaces/default/pods/{name}")
+            found = str(json.loads(answer.body)["status"]["phase"])
+            if found != "Pending":
+                return found
+            await asyncio.sleep(0.01)
+
+
 async def test_a_sandbox_schedules_the_learners_pods() -> None:
     heard = Heard()
     async with running(serve_sandbox(heard.console, heard.tell, 1, lesson(1).module("scheduler"))):
-        kubeconfig = (await heard.until("export KUBECONFIG=")).partition("=")[2]
+        kubeconfig = (await heard.until("kubectl --kubeconfig")).split()[2]
         await heard.until("Ctrl-C ends it")
         await create_pod(kubeconfig, "mine")
         await heard.until("Scheduled: Successfully assigned default/mine to node")
+        assert await phase(kubeconfig, "mine") == "Running"
+
+
+async def test_every_command_of_a_sandbox_names_its_kubeconfig() -> None:
+    """So that none of them, pasted alone, can reach the learner's own cluster."""
+    heard = Heard()
+    async with running(serve_sandbox(heard.console, heard.tell, 1, lesson(1).module("scheduler"))):
+        await heard.until("Ctrl-C ends it")
+        commands = [line for line in heard.lines if "kubectl" in line]
+        assert commands and all(line.startswith("  kubectl --kubeconfig /") for line in commands)
 
 
 async def test_a_sandbox_serves_and_another_lesson_can_schedule_for_it() -> None:
@@ -234,7 +383,7 @@ async def test_a_sandbox_serves_and_another_lesson_can_schedule_for_it() -> None
     asleep.Scheduler = Sleeper  # type: ignore[attr-defined]
     sandbox, visitor = Heard(), Heard()
     async with running(serve_sandbox(sandbox.console, sandbox.tell, 1, asleep)):
-        kubeconfig = (await sandbox.until("export KUBECONFIG=")).partition("=")[2]
+        kubeconfig = (await sandbox.until("kubectl --kubeconfig")).split()[2]
         await sandbox.until("Ctrl-C ends it")
         async with running(schedule_for(visitor.console, visitor.tell, lesson(3).module("scheduler"), kubeconfig)):
             await visitor.until("The cluster answers (200)")

@@ -171,6 +171,15 @@ def test_the_text_beside_the_code_and_the_one_in_the_documentation_are_the_same(
     assert copy.read_text(encoding="utf-8") == original.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    "copy", sorted(STAGES.glob("chapters/*/*.md")), ids=lambda path: f"{path.parent.name} {path.name}"
+)
+def test_the_chapters_that_are_shipped_are_those_of_the_documentation(copy: Path) -> None:
+    language = copy.parent.name
+    original = (LEARN if language == "en" else LEARN / language) / copy.name
+    assert copy.read_text(encoding="utf-8") == original.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("language", ["ja", "zh"])
 @pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
 def test_a_translation_has_the_same_commands_and_sections(language: str, number: int) -> None:

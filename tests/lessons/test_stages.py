@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mooring.lessons.classroom import Classroom, open_classroom
-from mooring.lessons.course import LESSONS, Lesson, lesson, listening, play
+from mooring.lessons.classroom import Classroom, listening, open_classroom
+from mooring.lessons.course import LESSONS, Lesson, lesson, play
 from mooring.sim.virtual_time import run_virtual
 
 STAGES = [pytest.param(one, id=f"lesson {one.number}") for one in LESSONS]

@@ -6,15 +6,15 @@ import contextlib
 import faulthandler
 import importlib.util
 import logging
-import resource
 import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
 
-from mooring.lessons.checking import Report, Result, describe, write
+from mooring.lessons.checking import Check, Report, Result, describe, write
 from mooring.lessons.classroom import Missing, look_over, open_classroom
 from mooring.lessons.course import Lesson, lesson
+from mooring.lessons.words import Words
 from mooring.sim.virtual_time import run_virtual
 
 MAX_OUTPUT_BYTES = 16 << 20
@@ -33,17 +33,19 @@ class _HandlerFailures(logging.Handler):
             self.first = record.exc_info[1]
 
 
-def load(path: Path) -> types.ModuleType:
+def load(path: Path, name: str = "my_scheduler") -> types.ModuleType:
     """Import a file under a name of its own."""
-    spec = importlib.util.spec_from_file_location("my_scheduler", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["my_scheduler"] = module  # dataclasses look there
+    sys.modules[name] = module  # dataclasses look there
     spec.loader.exec_module(module)
     return module
 
 
-def check_here(which: Lesson, path: Path, known: Callable[[Report], None] = lambda report: None) -> Report:
+def check_here(
+    which: Lesson, path: Path, known: Callable[[Report], None] = lambda report: None, *, words: Words | None = None
+) -> Report:
     """Load a file and run check after check in this process; the first exception of the file's own ends it.
 
     ``known`` hears what is known so far, after each step.
@@ -63,7 +65,7 @@ def check_here(which: Lesson, path: Path, known: Callable[[Report], None] = lamb
     informer_log = logging.getLogger("mooring.client.informer")
     informer_log.addHandler(failures)
     try:
-        _check_module(which, module, path, report, failures, known)
+        _check_module(which, module, path, report, failures, known, words or Words())
     finally:
         informer_log.removeHandler(failures)
     return report
@@ -76,38 +78,55 @@ def _check_module(
     report: Report,
     failures: _HandlerFailures,
     known: Callable[[Report], None],
+    words: Words,
 ) -> None:
-    for check in which.module("check").CHECKS:
+    checks: tuple[Check, ...] = which.module("check").CHECKS
+    for check in checks:
 
-        async def attend(check: object = check) -> None:
+        async def attend(check: Check = check) -> None:
             async with open_classroom(module) as room:
-                await check.run(room)  # type: ignore[attr-defined]
+                await check.run(room)
 
         missing = ""
         try:
             run_virtual(attend(), has_sockets=True)
         except Missing as error:
-            missing = str(error)
+            missing = words(error.text, **error.values)
         except Exception as error:
             report.problem = describe(error, path)
         if failures.first is not None:
             report.problem = describe(failures.first, path)
         if report.problem:
-            report.problem += f". That was while checking: {check.says}"
+            report.problem += words(" (while checking: {says})", says=words(check.says))
             known(report)
             return
-        report.results.append(Result(check.says, missing, check.hint if missing else ""))
+        hints = tuple(words(hint) for hint in check.hints) if missing else ()
+        report.results.append(Result(words(check.says), missing, hints))
+        if missing and check is checks[0]:
+            report.results += [Result(words(later.says), was_run=False) for later in checks[1:]]
+            known(report)
+            return
         known(report)
 
 
-def main(number: str, file: str, folder: str, time_limit_s: str) -> None:
-    """Check one file and write the report into a folder."""
-    with contextlib.suppress(ValueError, OSError):
+def _limit_resources() -> None:
+    """Limit what a file may write and use, where the system can; Windows has no such limits."""
+    try:
+        import resource
+    except ImportError:
+        return
+    with contextlib.suppress(ValueError, OSError):  # macOS has no limit of the address space
         resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES))
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+
+
+def main(number: str, file: str, folder: str, time_limit_s: str, language: str) -> None:
+    """Check one file and write the report into a folder."""
+    _limit_resources()
     with (Path(folder) / "stack").open("w") as stack:
         faulthandler.dump_traceback_later(float(time_limit_s), exit=True, file=stack)
-        check_here(lesson(int(number)), Path(file), lambda report: write(report, Path(folder) / "report"))
+        words = Words(language)
+        check_here(lesson(int(number)), Path(file), lambda report: write(report, Path(folder) / "report"), words=words)
         faulthandler.cancel_dump_traceback_later()
 
 

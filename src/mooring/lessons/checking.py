@@ -26,24 +26,31 @@ from mooring.lessons.course import Lesson
 TIME_LIMIT_S = 60.0
 MAX_SOURCE_BYTES = 1_000_000
 OUTPUT_LINES = 10
+COPY = "my_scheduler.py"
+"""The name of a learner's copy of a lesson's scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing the exercise asks for: what it is, how it is found out, and what to tell whose file lacks it."""
+    """One thing the exercise asks for: what it is, how it is found out, and hints, each saying more than the last.
+
+    The first check of an exercise fails for the untouched file. Until it passes, the others are not run: some of
+    them say that what worked before still works, which is no merit of a file that changes nothing.
+    """
 
     says: str
     run: Callable[[Classroom], Awaitable[None]]
-    hint: str
+    hints: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one check; ``missing`` is empty if all is well."""
+    """What came of one check; ``missing`` is empty if all is well, or if it was not run yet."""
 
     says: str
     missing: str = ""
-    hint: str = ""
+    hints: tuple[str, ...] = ()
+    was_run: bool = True
 
 
 @dataclass(slots=True)
@@ -57,20 +64,30 @@ class Report:
 
     @property
     def is_solved(self) -> bool:
-        return not self.problem and bool(self.results) and not any(result.missing for result in self.results)
+        return not self.problem and bool(self.results) and self.passed == len(self.results)
+
+    @property
+    def passed(self) -> int:
+        return sum(result.was_run and not result.missing for result in self.results)
 
 
-def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S) -> Report:
-    """Run the checks of a lesson's exercise on a file, within a time limit."""
+def require_file(path: Path) -> None:
+    """Refuse what cannot be a learner's file."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the file, for example {path / COPY}")
     if not path.is_file():
-        found = "a folder" if path.is_dir() else "nothing"
-        raise InputError(f"{path}: there is {found}; the name of your copy of scheduler.py would be right")
+        raise InputError(f"{path}: there is no such file; give the name of your copy, for example lesson2/{COPY}")
     if path.stat().st_size > MAX_SOURCE_BYTES:
-        raise InputError(f"{path}: larger than a megabyte; a scheduler of a few hundred lines would be right")
+        raise InputError(f"{path} is larger than a megabyte; a scheduler has a few hundred lines")
+
+
+def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S, language: str = "en") -> Report:
+    """Run the checks of a lesson's exercise on a file, within a time limit."""
+    require_file(path)
     with tempfile.TemporaryDirectory(prefix="mooring-check-") as folder:
         report_path, stack_path, output_path = (Path(folder) / name for name in ("report", "stack", "output"))
         command = [sys.executable, "-m", "mooring.lessons.check_process"]
-        command += [str(which.number), str(path.resolve()), folder, str(time_limit_s)]
+        command += [str(which.number), str(path.resolve()), folder, str(time_limit_s), language]
         with output_path.open("wb") as output:
             # A session of its own: what the file starts ends with it, and Ctrl-C here ends both.
             child = subprocess.Popen(
@@ -81,9 +98,7 @@ def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S)
             except subprocess.TimeoutExpired:
                 pass
             finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, 9)
-                child.wait()
+                _end(child)
         report = _read(report_path)
         stack = stack_path.read_text(errors="replace") if stack_path.exists() else ""
         if stack:
@@ -94,11 +109,23 @@ def check_file(which: Lesson, path: Path, *, time_limit_s: float = TIME_LIMIT_S)
         return report
 
 
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a process and what it has started; Windows has no process groups, there only the process itself."""
+    with contextlib.suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, 9)
+        else:
+            child.kill()
+    child.wait()
+
+
 def _read(path: Path) -> Report:
     if not path.exists():
         return Report()
     found = json.loads(path.read_text())
-    return Report(found["problem"], [Result(**result) for result in found["results"]])
+    return Report(
+        found["problem"], [Result(**{**result, "hints": tuple(result["hints"])}) for result in found["results"]]
+    )
 
 
 def write(report: Report, path: Path) -> None:
@@ -122,7 +149,7 @@ def _endless(stack: str, path: Path, time_limit_s: float) -> str:
             source = linecache.getline(file, int(line)).strip()
             return (
                 f"after {time_limit_s:g} seconds it was still busy in line {line}, in {function}: `{source}`. "
-                f"Is there a loop that never ends? While it runs, nobody else gets a turn"
+                f"Is there a loop that never ends? While it runs, nothing else gets a turn"
             )
     return (
         f"it was not done after {time_limit_s:g} seconds. Is there a loop that never waits for anything? "
@@ -146,12 +173,38 @@ def describe(error: BaseException, path: Path) -> str:
 
 
 def _advice(error: BaseException, what: str) -> str:
-    if isinstance(error, TypeError) and re.search(r"positional argument|unexpected keyword", what):
-        return ". Compare the arguments of the method with those in class Plugin, and with the call"
-    if isinstance(error, AttributeError | TypeError) and "'NoneType' object" in what:
-        return ". A field that is not set is None: ask first, or write `(value or {})`"
-    if isinstance(error, AttributeError):
-        return ". Objects have the API's names in Python's spelling: spec.nodeName is pod.spec.node_name"
-    if isinstance(error, NameError):
-        return ". Is it misspelt, or is an import missing?"
-    return ""
+    """Say what usually helps, or nothing."""
+    return next(
+        (f". {advice}" for kind, pattern, advice in _ADVICE if isinstance(error, kind) and re.search(pattern, what)), ""
+    )
+
+
+_ADVICE: tuple[tuple[type[BaseException], str, str], ...] = (
+    (
+        AttributeError,
+        r"object has no attribute '(pods|nodes|queue|waiting_pods)'",
+        "A plugin does not know the scheduler's informers and queue: hand them to the plugin's __init__",
+    ),
+    (
+        TypeError,
+        r"positional argument|unexpected keyword",
+        "Compare the arguments of the method with those in class Plugin, and with the call",
+    ),
+    (TypeError, r"object is not subscriptable", "API objects have attributes, not keys: write taint.effect"),
+    (
+        TypeError,
+        r"'<' not supported between",
+        "heapq compares what it holds: give it (number, counter, info), where no two counters are equal",
+    ),
+    (
+        Exception,
+        r"'NoneType' object",
+        "A field that is not set is None, and so is the result of a method without return",
+    ),
+    (
+        AttributeError,
+        r"",
+        "Objects have the API's names in Python's spelling: spec.nodeName is pod.spec.node_name",
+    ),
+    (NameError, r"", "Is it misspelt, or is an import missing"),
+)

@@ -11,17 +11,20 @@ import inspect
 import logging
 import random
 import types
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mooring.client.credentials import bearer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
+from mooring.controlplane.cluster.kubelet import Kubelets
 from mooring.controlplane.registry.catalog import by_resource
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.controlplane.storage.store import Event
+from mooring.lessons import kubectl_view
+from mooring.lessons.words import Words
 from mooring.sim.virtual_time import LoopClock
 
 SCHEDULER_NAME = "mooring-lesson"
@@ -30,11 +33,15 @@ _PODS, _NODES, _EVENTS = by_resource("pods"), by_resource("nodes"), by_resource(
 _PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
 
 Say = Callable[[str, str], None]
-"""Who speaks (``scenario``, ``scheduler``, ``note``) and what."""
+"""Who speaks (``scenario``, ``scheduler``, ``kubectl``, ``note``) and what."""
 
 
 class Missing(Exception):
     """What a check expected did not happen; the text says what was seen instead."""
+
+    def __init__(self, text: str, /, **values: object) -> None:
+        super().__init__(text.format(**values) if values else text)
+        self.text, self.values = text, values
 
 
 class Classroom:
@@ -43,7 +50,18 @@ class Classroom:
     Usable inside ``open_classroom``. Names are those of the default namespace.
     """
 
-    def __init__(self, plane: ControlPlane, client: RestClient, module: types.ModuleType, say: Say, faults: Faults):
+    def __init__(
+        self,
+        plane: ControlPlane,
+        client: RestClient,
+        module: types.ModuleType,
+        say: Say,
+        faults: Faults,
+        words: Words,
+    ) -> None:
+        self.words = words
+        self.log: list[str] = []
+        """What the scheduler has logged so far."""
         self.plane = plane
         self.client = client
         self.module = module
@@ -84,25 +102,58 @@ class Classroom:
 
     # What a scenario says
 
-    def say(self, text: str) -> None:
-        """Tell what happens now in the cluster."""
-        self._say("scenario", text)
+    def say(self, text: str, /, **values: object) -> None:
+        """Tell what happens now in the cluster; ``{names}`` in the text are filled in."""
+        self._say("scenario", self.words(text, **values))
 
-    def note(self, text: str) -> None:
-        """Point at what has just been seen."""
-        self._say("note", text)
+    def note(self, text: str, /, **values: object) -> None:
+        """Explain what has just been seen."""
+        self._say("note", self.words(text, **values))
+
+    def kubectl(self, command: str) -> None:
+        """Show what kubectl would show now: ``get pods``, ``get pod NAME``, ``describe pod NAME`` (its events)."""
+        self._say("kubectl", f"$ kubectl {command}")
+        for line in kubectl_view.answer(self.plane, command):
+            self._say("kubectl", line)
+
+    def heard(self, who: str, text: str) -> None:
+        """Keep and pass on a line of the scheduler's log."""
+        self.log.append(text)
+        self._say(who, text)
 
     # What a scenario does
 
+    def make(self) -> Any:
+        """Make the scheduler without starting it, so that something can be handed in; ``start`` starts it."""
+        if self.scheduler is None:
+            random.seed(SEED)
+            self.scheduler = self.module.Scheduler(self.client)
+        return self.scheduler
+
+    def plugin(self, plugin_name: str, /, **members: Any) -> Any:
+        """Hand a plugin of your own to the scheduler, before all others; its methods are given by name."""
+        base = getattr(self.module, "Plugin", None)
+        plugins = getattr(self.make(), "plugins", None)
+        if base is None or not isinstance(plugins, list):
+            raise Missing(
+                "keep the class Plugin and the list self.plugins of the Scheduler: a plugin is handed in there"
+            )
+        made = type(plugin_name, (base,), {"name": plugin_name, **members})()
+        plugins.insert(0, made)
+        return made
+
     async def start(self) -> None:
         """Start the scheduler and wait until it has seen the cluster."""
-        random.seed(SEED)
-        self.scheduler = self.module.Scheduler(self.client)
-        self._task = asyncio.create_task(self.scheduler.run(), name="the lesson's scheduler")
+        self._task = asyncio.create_task(self.make().run(), name="the lesson's scheduler")
         await self.settle()
 
+    async def quit(self) -> None:
+        """Stop the scheduler; the cluster goes on without one."""
+        await self.stop()
+        self._task = None
+
     async def settle(self) -> None:
-        """Let everybody finish what can be finished without time passing."""
+        """Let all that can finish without time passing finish."""
         await self.pass_time(0.001)
 
     async def pass_time(self, seconds: float) -> None:
@@ -113,7 +164,7 @@ class Classroom:
         done, _ = await asyncio.wait((self._task,), timeout=seconds)
         if done:
             self._task.result()
-            raise Missing("Scheduler.run() came to an end; it should go on until it is cancelled")
+            raise Missing("Scheduler.run() has ended; it should go on until it is cancelled")
 
     def node(
         self, name: str, *, unschedulable: bool = False, labels: dict[str, str] | None = None, **spec: Any
@@ -144,14 +195,20 @@ class Classroom:
         }
         self.plane.api.create(_PODS, "default", body)
 
+    def delete_node(self, name: str) -> None:
+        """Take a node away; what runs there is not looked after."""
+        self.plane.api.delete(_NODES, "", name)
+
     def cordon(self, name: str, *, unschedulable: bool = True) -> None:
-        """Do what ``kubectl cordon`` does."""
+        """Close a node to new pods, as ``kubectl cordon`` does."""
         self.plane.api.modify(_NODES, "", name, lambda node: node["spec"].__setitem__("unschedulable", unschedulable))
 
     def uncordon(self, name: str) -> None:
+        """Open a node to new pods again."""
         self.cordon(name, unschedulable=False)
 
     def label_node(self, name: str, key: str, value: str) -> None:
+        """Give a node a label."""
         self.plane.api.modify(_NODES, "", name, lambda node: node["metadata"]["labels"].__setitem__(key, value))
 
     def tolerate(self, name: str, key: str) -> None:
@@ -162,19 +219,42 @@ class Classroom:
         )
 
     def delete_pod(self, name: str) -> None:
+        """Delete a pod at once."""
         self.plane.api.delete(_PODS, "default", name, {"gracePeriodSeconds": 0})
 
     def priority_class(self, name: str, value: int) -> None:
+        """Create a PriorityClass; a pod asks for it with ``priorityClassName``."""
         body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         self.plane.api.create(_PRIORITIES, "", {**body, "value": value})
 
     def fail_next_binding(self) -> None:
         """Let the API server answer the next binding with an error, once."""
-        self._faults.add(Rule("error", method="POST", path="/binding$", code=500))
+        self._faults.add(
+            Rule("error", method="POST", path="/binding$", code=500, message="etcdserver: request timed out")
+        )
+
+    def slow_next_binding(self, seconds: float) -> None:
+        """Let the API server take this long for the next binding."""
+        self._faults.add(Rule("delay", method="POST", path="/binding$", seconds=seconds))
 
     # What a scenario sees
 
+    def logged(self, text: str) -> int:
+        """How many lines of the scheduler's log contain this text."""
+        return sum(text in line for line in self.log)
+
+    def in_queue(self, name: str) -> str:
+        """The part of the queue in which a pod is: active, backoff or unschedulable; empty if it is in none."""
+        queue = getattr(self.scheduler, "queue", None)
+        for part in ("active", "backoff", "unschedulable"):
+            infos = getattr(queue, part, ())
+            infos = infos.values() if isinstance(infos, dict) else infos
+            if any(getattr(info, "pod", None) is not None and info.pod.metadata.name == name for info in infos):
+                return part
+        return ""
+
     def pod_names(self) -> list[str]:
+        """The names of all pods."""
         return [pod["metadata"]["name"] for pod in self.plane.api.objects(_PODS, "default")]
 
     def where(self, name: str) -> str:
@@ -183,6 +263,10 @@ class Classroom:
             if pod["metadata"]["name"] == name:
                 return str(pod["spec"].get("nodeName", ""))
         return ""
+
+    def shown(self, name: str) -> str:
+        """The node of a pod, or ``<none>`` as kubectl shows it."""
+        return self.where(name) or "<none>"
 
     def events(self, name: str, reason: str) -> list[str]:
         """The messages of a pod's events with this reason, oldest first."""
@@ -232,7 +316,7 @@ class Classroom:
 
 @contextlib.asynccontextmanager
 async def open_classroom(
-    module: types.ModuleType, say: Say | None = None, *, kubeconfig: Path | None = None
+    module: types.ModuleType, say: Say | None = None, *, kubeconfig: Path | None = None, words: Words | None = None
 ) -> AsyncIterator[Classroom]:
     """Start a control plane and prepare a lesson's scheduler; both end with the block.
 
@@ -252,11 +336,15 @@ async def open_classroom(
     async with plane:
         config = ClientConfig(server=plane.plain_url, credentials=bearer(plane.token))
         async with RestClient(config, qps=-1) as client:
-            room = Classroom(plane, client, module, say or (lambda who, text: None), faults)
+            kubelets = Kubelets(plane.api, asyncio.get_running_loop())
+            kubelets.start()
+            room = Classroom(plane, client, module, say or (lambda who, text: None), faults, words or Words())
             try:
-                yield room
+                with listening(room.heard):
+                    yield room
             finally:
                 await room.stop()
+                kubelets.stop()
 
 
 def look_over(module: types.ModuleType) -> str:
@@ -282,8 +370,25 @@ def look_over(module: types.ModuleType) -> str:
     return ""
 
 
+@contextlib.contextmanager
+def listening(say: Say) -> Iterator[None]:
+    """Hand the log lines of lessons' schedulers to ``say``, and to nothing else."""
+    log = logging.getLogger("lesson")
+    handler = SchedulerLog(say)
+    before = (log.level, log.propagate)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]
+
+
 class SchedulerLog(logging.Handler):
-    """Hands what a lesson's scheduler logs to whoever tells the story."""
+    """Hands over what a lesson's scheduler logs."""
 
     def __init__(self, say: Say) -> None:
         super().__init__(logging.INFO)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
-import logging
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.errors import UsageError
-from mooring.lessons.classroom import Say, SchedulerLog, open_classroom
+from mooring.lessons.classroom import Classroom, open_classroom
+from mooring.lessons.words import Words
 from mooring.sim.virtual_time import run_virtual
 
 HERE = Path(__file__).parent
@@ -36,8 +35,22 @@ class Lesson:
         return self.folder / "scheduler.py"
 
     @property
-    def text(self) -> Path:
-        return self.folder / "README.md"
+    def scenario(self) -> Path:
+        return self.folder / "scenario.py"
+
+    def text(self, language: str = "en") -> Path:
+        return self.folder / ("README.md" if language == "en" else f"README.{language}.md")
+
+    @property
+    def page(self) -> str:
+        """The name of its text in docs/learn."""
+        return f"{self.number}-{self.slug}.md"
+
+    @property
+    def steps(self) -> list[Path]:
+        """Schedulers that lead to this one, each complete; the lesson's own is the last."""
+        found = sorted(self.folder.glob("step[0-9].py"))
+        return [*found, self.source] if found else []
 
     def module(self, name: str) -> types.ModuleType:
         """Import one of the lesson's modules: scheduler, scenario, check or solution."""
@@ -46,12 +59,40 @@ class Lesson:
 
 LESSONS: tuple[Lesson, ...] = (
     Lesson(1, "random", "any node will do", "watch, choose by dice, bind, emit the event"),
-    Lesson(2, "filter", "filter plugins", "NodeUnschedulable says no, and the pod is told why"),
+    Lesson(2, "filter", "filter plugins", "NodeUnschedulable refuses nodes, and the event says why"),
     Lesson(3, "score", "score plugins", "NodeNumber: pod8 prefers node8"),
     Lesson(4, "prescore", "pre-score plugins", "work that is done once per pod, not once per node"),
     Lesson(5, "permit", "permit plugins", "pods wait for permission and are bound in the background"),
     Lesson(6, "queue", "a scheduling queue", "active, backoff, unschedulable: no pod is lost"),
-    Lesson(7, "events", "event handlers", "what happens in the cluster wakes the pods it can help"),
+    Lesson(7, "events", "event handlers", "events in the cluster wake the pods that they can help"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A text after the lessons, about the real engine."""
+
+    number: int
+    slug: str
+    title: str
+
+    @property
+    def page(self) -> str:
+        """The name of its text in docs/learn."""
+        return f"{self.number}-{self.slug}.md"
+
+    def text(self, language: str = "en") -> Path:
+        """Its text in a language, or in English where there is no translation."""
+        translated = HERE / "chapters" / language / self.page
+        return translated if translated.exists() else HERE / "chapters" / "en" / self.page
+
+
+CHAPTERS: tuple[Chapter, ...] = (
+    Chapter(8, "first-plugin", "your first plugin"),
+    Chapter(9, "first-extender", "your first extender"),
+    Chapter(10, "read-the-real-one", "read the real one, from main to leader election"),
+    Chapter(11, "preemption", "preemption: make room for a more important pod"),
+    Chapter(12, "why-is-my-pod-pending", "why is my pod pending?"),
 )
 
 
@@ -62,25 +103,10 @@ def lesson(number: int) -> Lesson:
     return LESSONS[number - 1]
 
 
-@contextlib.contextmanager
-def listening(say: Say) -> Iterator[None]:
-    """Hand the log lines of lessons' schedulers to ``say``, and to nobody else."""
-    log = logging.getLogger("lesson")
-    handler = SchedulerLog(say)
-    before = (log.level, log.propagate)
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(before[0])
-        log.propagate = before[1]
-
-
 Tell = Callable[[float, str, str], None]
 """When (seconds since the beginning), who, and what."""
+
+Scenario = Callable[[Classroom], Awaitable[None]]
 
 
 def play(
@@ -88,9 +114,11 @@ def play(
     tell: Tell,
     *,
     module: types.ModuleType | None = None,
+    scenario: Scenario | None = None,
     real_time: bool = False,
+    words: Words | None = None,
 ) -> None:
-    """Play a lesson's scenario on an embedded control plane, with its own scheduler or another; in virtual time."""
+    """Play a scenario in a classroom, in virtual time; without others, scheduler and scenario are the lesson's."""
 
     async def main() -> None:
         began = asyncio.get_running_loop().time()
@@ -98,9 +126,8 @@ def play(
         def say(who: str, text: str) -> None:
             tell(asyncio.get_running_loop().time() - began, who, text)
 
-        with listening(say):
-            async with open_classroom(module or which.module("scheduler"), say) as room:
-                await which.module("scenario").scenario(room)
+        async with open_classroom(module or which.module("scheduler"), say, words=words) as room:
+            await (scenario or which.module("scenario").scenario)(room)
 
     if real_time:
         asyncio.run(main())

@@ -18,8 +18,9 @@ ACTIONS = ("drop", "delay", "error", "gone", "duplicate", "throttle")
 class Rule:
     """What to do to the next ``times`` matching requests (or watch chunks), after letting ``skip`` of them pass.
 
-    ``drop`` cuts the connection, ``delay`` waits ``seconds``, ``error`` answers ``code``, ``gone`` answers 410 (on a
-    watch: sends an ERROR event and ends it), ``throttle`` answers 429, ``duplicate`` sends watch events twice.
+    ``drop`` cuts the connection, ``delay`` waits ``seconds``, ``error`` answers ``code`` with ``message``, ``gone``
+    answers 410 (on a watch: sends an ERROR event and ends it), ``throttle`` answers 429, ``duplicate`` sends watch
+    events twice.
     """
 
     action: str
@@ -29,6 +30,7 @@ class Rule:
     skip: int = 0
     seconds: float = 0.0
     code: int = 500
+    message: str = "fault injected"
     on_watch: bool = False
 
     def __post_init__(self) -> None:
@@ -77,7 +79,7 @@ class Faults:
             case "throttle":
                 raise too_many_requests("fault injected", rule.seconds or 1)
             case "error":
-                raise StatusError(rule.code, "InternalError" if rule.code >= 500 else "Conflict", "fault injected")
+                raise StatusError(rule.code, "InternalError" if rule.code >= 500 else "Conflict", rule.message)
 
     async def on_watch(self, kind: Kind, lines: bytes) -> tuple[bytes, bool]:
         """Called before watch lines are sent: what to send instead, and whether the watch ends with that."""

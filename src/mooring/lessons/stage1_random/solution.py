@@ -58,7 +58,7 @@ class Scheduler:
         self.pods.add_handler(on_add=self.pod_added)
 
     def pod_added(self, pod: Pod) -> None:
-        """Queue a pod that has no node yet and asks for this scheduler; all others are none of our business."""
+        """Queue a pod that has no node yet and asks for this scheduler; all others belong to other schedulers."""
         if not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER_NAME:
             self.queue.put_nowait(pod)
 
@@ -79,6 +79,7 @@ class Scheduler:
         log.info("found a pod to schedule: %s", full_name(pod))
         try:
             node = self.find_node(pod)
+            log.info("%s is chosen for %s", node, full_name(pod))
             await self.bind(pod, node)
         except (FitError, ApiError) as error:
             log.info("cannot schedule %s: %s", full_name(pod), error)
@@ -90,12 +91,14 @@ class Scheduler:
         feasible = [node for node in self.nodes if all(may(pod, node) for may in self.predicates)]
         if not feasible:
             raise FitError(f"none of {len(self.nodes)} nodes may take it")
+        if len(feasible) == 1:
+            return feasible[0].metadata.name  # nothing to compare: no priority is asked for a score
         totals = {node.metadata.name: sum(how(pod, node) for how in self.priorities) for node in feasible}
         return self.select_host(totals)
 
     def select_host(self, totals: dict[str, int]) -> str:
-        """Return a node with the highest total; among equals chance decides, or the first would get everything."""
-        log.info("scores: %s", totals)
+        """Return a node with the highest total; among equals one is picked at random, or the first would get all."""
+        log.info("scores: %s", " ".join(f"{name}={total}" for name, total in totals.items()))
         best = max(totals.values())
         return random.choice([name for name, total in totals.items() if total == best])
 

@@ -43,7 +43,7 @@ SUCCESS = Status()
 
 
 class Plugin:
-    """The extension points. A plugin overrides those it has something to say about."""
+    """The extension points. A plugin overrides those that it needs."""
 
     name = ""
 
@@ -53,7 +53,7 @@ class Plugin:
 
 
 class NodeUnschedulable(Plugin):
-    """Keep pods off nodes that somebody has cordoned."""
+    """Keep pods off cordoned nodes: those that an administrator has closed to new pods."""
 
     name = "NodeUnschedulable"
 
@@ -92,7 +92,7 @@ class Scheduler:
         self.pods.add_handler(on_add=self.pod_added)
 
     def pod_added(self, pod: Pod) -> None:
-        """Queue a pod that has no node yet and asks for this scheduler; all others are none of our business."""
+        """Queue a pod that has no node yet and asks for this scheduler; all others belong to other schedulers."""
         if not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER_NAME:
             self.queue.put_nowait(pod)
 
@@ -113,6 +113,7 @@ class Scheduler:
         log.info("found a pod to schedule: %s", full_name(pod))
         try:
             node = self.find_node(pod)
+            log.info("%s is chosen for %s", node, full_name(pod))
             await self.bind(pod, node)
         except (FitError, ApiError) as error:
             await self.emit_event(pod, "Warning", "FailedScheduling", str(error))
@@ -122,11 +123,13 @@ class Scheduler:
     def find_node(self, pod: Pod) -> str:
         """Return the name of the best node that may take the pod."""
         feasible = self.run_filter_plugins(pod)
+        if len(feasible) == 1:
+            return feasible[0].metadata.name  # nothing to compare: no priority is asked for a score
         totals = {node.metadata.name: sum(how(pod, node) for how in self.priorities) for node in feasible}
         return self.select_host(totals)
 
     def run_filter_plugins(self, pod: Pod) -> list[Node]:
-        """Return the nodes to which every plugin says yes; the first no is enough to rule a node out."""
+        """Return the nodes that no plugin refuses; after the first refusal the other plugins are not asked."""
         feasible, refusals = [], {}
         for node in self.nodes:
             answers = ((plugin.name, plugin.filter(pod, node)) for plugin in self.plugins)
@@ -140,8 +143,8 @@ class Scheduler:
         return feasible
 
     def select_host(self, totals: dict[str, int]) -> str:
-        """Return a node with the highest total; among equals chance decides, or the first would get everything."""
-        log.info("scores: %s", totals)
+        """Return a node with the highest total; among equals one is picked at random, or the first would get all."""
+        log.info("scores: %s", " ".join(f"{name}={total}" for name, total in totals.items()))
         best = max(totals.values())
         return random.choice([name for name, total in totals.items() if total == best])
 

@@ -1,4 +1,4 @@
-"""Lesson 3's scenario: ten nodes, and pods with favourite numbers."""
+"""Lesson 3's scenario: ten nodes, and pods that prefer a number."""
 
 from __future__ import annotations
 
@@ -6,18 +6,27 @@ from mooring.lessons.classroom import Classroom
 
 
 async def scenario(room: Classroom) -> None:
-    room.say("node0 to node9, all open but node5")
+    room.say("node0 to node9; node5 is cordoned")
     for i in range(10):
         room.node(f"node{i}", unschedulable=i == 5)
     await room.start()
     room.say("pod8 arrives")
     room.pod("pod8")
-    await room.wait_bound("pod8")
-    room.note("node8 got 10 points, all others 0: pod8 is where it wants to be.")
-    room.note(
-        "Count the lines `NodeNumber reads the digit of pod8`: one per node, the same answer each time. See lesson 4."
-    )
-    room.say("pod5 arrives, whose favourite is cordoned")
+    node = await room.wait_bound("pod8")
+    reads = room.logged("NodeNumber reads the digit of pod8")
+    if reads and node == "node8":
+        room.note("NodeNumber gives node8 10 points and all others 0: pod8 is on node8.")
+    else:
+        room.note("pod8 is on {node}: nothing in this scheduler makes it prefer node8.", node=room.shown("pod8"))
+    if reads > 1:
+        room.note(
+            "`NodeNumber reads the digit of pod8` was logged {count} times, once per node. See lesson 4.", count=reads
+        )
+    room.say("pod5 arrives; its favourite, node5, is cordoned")
     room.pod("pod5")
-    await room.wait_bound("pod5")
-    room.note("Filters come first: node5 was never asked for a score. All others tie at 0, and chance decided.")
+    node = await room.wait_bound("pod5")
+    if node and node != "node5":
+        room.note(
+            "Filters come first: node5 was not scored. The others tie, and {node} was picked at random.", node=node
+        )
+    room.kubectl("get pods -o wide")

@@ -1,4 +1,4 @@
-"""Lesson 4's scenario: the same nodes as in lesson 3, and much less reading."""
+"""Lesson 4's scenario: ten open nodes, a pod with a digit and one without."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ async def scenario(room: Classroom) -> None:
     room.say("pod8 arrives")
     room.pod("pod8")
     await room.wait_bound("pod8")
-    room.note("`NodeNumber reads the digit of pod8` stands there once. Lesson 3 had it once per node.")
-    room.note("With 5,000 nodes and a rule that reads all other pods, this is the difference between slow and fine.")
+    reads = room.logged("NodeNumber reads the digit of pod8")
+    if reads == 1:
+        room.note(
+            "`NodeNumber reads the digit of pod8` was logged once, for ten nodes. Lesson 3 logs it once per node."
+        )
+        room.note("With 5,000 nodes and a rule that reads all other pods, that is minutes against milliseconds.")
+    else:
+        room.note("`NodeNumber reads the digit of pod8` was logged {count} times for ten nodes.", count=reads)
     room.say("web arrives, a pod without a digit")
     room.pod("web")
     await room.wait_bound("web")
-    room.note("pre_score found no digit, and yet score was asked for every node, ten times, for nothing: the exercise.")
+    if room.logged("scores: "):
+        room.note("web has no digit. Was score called for it all the same, ten times? Avoiding that is the exercise.")
+    room.kubectl("get pods -o wide")

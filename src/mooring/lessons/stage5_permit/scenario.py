@@ -1,4 +1,4 @@
-"""Lesson 5's scenario: a slow pod first, a quick one after it."""
+"""Lesson 5's scenario: a binding that takes long, then pods that wait for permission."""
 
 from __future__ import annotations
 
@@ -6,15 +6,42 @@ from mooring.lessons.classroom import Classroom
 
 
 async def scenario(room: Classroom) -> None:
-    room.say("node0 to node9, all open")
+    room.say("one node, named plain; the API server takes 3 seconds for the binding of slow")
+    room.node("plain")
+    await room.start()
+    room.slow_next_binding(3)
+    room.say("slow arrives, and right after it quick")
+    room.pod("slow")
+    room.pod("quick")
+    await room.wait_bound("slow")
+    await room.wait_bound("quick")
+    waited = room.bound_at["quick"]
+    if waited >= 3:
+        room.note(
+            "quick was bound after {seconds:.0f} s: the scheduler waited for the binding of slow.", seconds=waited
+        )
+    else:
+        room.note(
+            "quick was bound after {seconds:.0f} s: the binding of slow was written in the background.", seconds=waited
+        )
+    room.say("node0 to node9 join; then pod7, pod2 and pod0 arrive")
     for i in range(10):
         room.node(f"node{i}")
-    await room.start()
-    room.say("pod7 arrives, then pod2, then pod0")
-    for name in ("pod7", "pod2", "pod0"):
+    await room.settle()
+    arrived = room.elapsed_s
+    pods = ("pod7", "pod2", "pod0")
+    for name in pods:
         room.pod(name)
     await room.wait_bound("pod7")
-    room.note("All three had a node at once. pod0 was bound at once, pod2 after 2 seconds, pod7 after 7.")
-    room.note("pod2 came after pod7 and was bound before it: waiting happens in the background, each pod by itself.")
-    for name, seconds in room.bound_at.items():
-        room.say(f"{name} was bound to {room.where(name)} {seconds:.0f} s after it came")
+    for name in sorted(pods, key=lambda name: room.bound_at.get(name, 0.0)):
+        room.say(
+            "{pod} was bound to {node} {seconds:.0f} s after it arrived",
+            pod=name,
+            node=room.shown(name),
+            seconds=room.bound_at.get(name, 0.0) - arrived,
+        )
+    if room.bound_at["pod2"] < room.bound_at["pod7"]:
+        room.note("pod7 arrived first and was bound last. It waited for permission, and no other pod waited with it.")
+    elif not room.logged("waits for"):
+        room.note("No pod waited: this scheduler has no extension point that could ask a pod to wait.")
+    room.kubectl("get pods -o wide")

@@ -44,7 +44,7 @@ CycleState = dict[str, object]
 
 
 class Plugin:
-    """The extension points. A plugin overrides those it has something to say about."""
+    """The extension points. A plugin overrides those that it needs."""
 
     name = ""
     weight = 1
@@ -83,7 +83,7 @@ class WaitingPod:
 
 
 class NodeUnschedulable(Plugin):
-    """Keep pods off nodes that somebody has cordoned."""
+    """Keep pods off cordoned nodes: those that an administrator has closed to new pods."""
 
     name = "NodeUnschedulable"
 
@@ -150,7 +150,7 @@ class Scheduler:
         self.pods.add_handler(on_add=self.pod_added)
 
     def pod_added(self, pod: Pod) -> None:
-        """Queue a pod that has no node yet and asks for this scheduler; all others are none of our business."""
+        """Queue a pod that has no node yet and asks for this scheduler; all others belong to other schedulers."""
         if not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER_NAME:
             self.queue.put_nowait(pod)
 
@@ -172,6 +172,7 @@ class Scheduler:
         state: CycleState = {}
         try:
             node = self.find_node(state, pod)
+            log.info("%s is chosen for %s", node, full_name(pod))
             self.run_permit_plugins(state, pod, node)
         except FitError as error:
             await self.handle_failure(pod, error)
@@ -195,12 +196,14 @@ class Scheduler:
     def find_node(self, state: CycleState, pod: Pod) -> str:
         """Return the name of the best node that may take the pod."""
         feasible = self.run_filter_plugins(state, pod)
+        if len(feasible) == 1:
+            return feasible[0].metadata.name  # nothing to compare: no plugin is asked for a score
         for plugin in self.plugins:
             plugin.pre_score(state, pod, feasible)
         return self.select_host(self.run_score_plugins(state, pod, feasible))
 
     def run_filter_plugins(self, state: CycleState, pod: Pod) -> list[Node]:
-        """Return the nodes to which every plugin says yes; the first no is enough to rule a node out."""
+        """Return the nodes that no plugin refuses; after the first refusal the other plugins are not asked."""
         feasible, refusals = [], {}
         for node in self.nodes:
             answers = ((plugin.name, plugin.filter(state, pod, node)) for plugin in self.plugins)
@@ -221,7 +224,7 @@ class Scheduler:
         }
 
     def run_permit_plugins(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Ask every plugin; one no is a no, and if any says wait, the pod becomes a waiting pod."""
+        """Ask every plugin: one refusal is enough, and if any answers Wait, the pod becomes a waiting pod."""
         pending = set()
         for plugin in self.plugins:
             status = plugin.permit(state, pod, node)
@@ -244,8 +247,8 @@ class Scheduler:
             del self.waiting_pods[pod.metadata.uid]
 
     def select_host(self, totals: dict[str, int]) -> str:
-        """Return a node with the highest total; among equals chance decides, or the first would get everything."""
-        log.info("scores: %s", totals)
+        """Return a node with the highest total; among equals one is picked at random, or the first would get all."""
+        log.info("scores: %s", " ".join(f"{name}={total}" for name, total in totals.items()))
         best = max(totals.values())
         return random.choice([name for name, total in totals.items() if total == best])
 

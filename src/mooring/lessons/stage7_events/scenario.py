@@ -1,4 +1,4 @@
-"""Lesson 7's scenario: the cluster of lesson 6, and nobody waits for five minutes."""
+"""Lesson 7's scenario: the cluster of lesson 6, and events that wake pods."""
 
 from __future__ import annotations
 
@@ -14,19 +14,32 @@ async def scenario(room: Classroom) -> None:
     room.pod("pod1")
     room.pod("pod2")
     await room.wait_event("pod2", "FailedScheduling")
-    room.note("Both are in the unschedulable part, refused by NodeUnschedulable.")
+    if room.in_queue("pod1") == room.in_queue("pod2") == "unschedulable":
+        room.note("Both are in the unschedulable part of the queue, refused by NodeUnschedulable.")
     await room.pass_time(5)
-    room.say("node10 joins, open to all")
+    room.say("node10 joins, and it is open")
     room.node("node10")
-    await room.wait_bound("pod1")
-    await room.wait_bound("pod2")
-    room.note("NodeUnschedulable had registered NodeAdd, so both pods were tried at once. Lesson 6 took five minutes.")
-    room.say("node10 is cordoned again, pod3 arrives, and half a second later somebody uncordons node3")
+    joined = room.elapsed_s
+    for name in ("pod1", "pod2"):
+        await room.wait_bound(name, within_s=600)
+    if room.logged("NodeAdd wakes"):
+        room.note("NodeUnschedulable has registered NodeAdd, so both pods were tried at once.")
+    elif room.where("pod1"):
+        room.note("pod1 was bound {seconds:.0f} s after node10 had joined.", seconds=room.bound_at["pod1"] - joined)
+    room.say("node10 is cordoned, and pod3 arrives; half a second later node3 is uncordoned")
     room.cordon("node10")
     await room.settle()
     room.pod("pod3")
     await room.pass_time(0.5)
     room.uncordon("node3")
-    await room.wait_bound("pod3")
-    room.note("pod3 had failed a moment ago: the event moved it to backoff, the end of its pause to active.")
-    room.note("Then it waited 3 seconds for node3, as lesson 5 wants it.")
+    uncordoned = room.elapsed_s
+    await room.settle()
+    if room.in_queue("pod3") == "backoff":
+        room.note("pod3 failed half a second ago: NodeUpdate moved it to backoff, not to active.")
+    if await room.wait_bound("pod3", within_s=600):
+        room.note("pod3 was bound {seconds:.1f} s after the uncordon.", seconds=room.bound_at["pod3"] - uncordoned)
+    if room.logged("default/pod3 waits for NodeNumber"):
+        room.note("That is: backoff until the next look (once a second), then 3 s of permit for node3.")
+    room.kubectl("get pods -o wide")
+    if room.where("pod1"):
+        room.kubectl("describe pod pod1")

@@ -41,11 +41,11 @@ CycleState = dict[str, object]
 
 
 class Plugin:
-    """The extension points. A plugin overrides those it has something to say about."""
+    """The extension points. A plugin overrides those that it needs."""
 
     name = ""
     weight = 1
-    events: tuple[str, ...] = ()  # what might turn this plugin's no into a yes: NodeAdd, NodeUpdate
+    events: tuple[str, ...] = ()  # which might make this plugin accept: NodeAdd, NodeUpdate
 
     def queueing_hint(self, pod: Pod, old: Node | None, new: Node) -> bool:
         """Could this change of a node turn this plugin's no to the pod into a yes?"""
@@ -85,7 +85,7 @@ class WaitingPod:
 
 
 class NodeUnschedulable(Plugin):
-    """Keep pods off nodes that somebody has cordoned."""
+    """Keep pods off cordoned nodes: those that an administrator has closed to new pods."""
 
     name = "NodeUnschedulable"
     events = ("NodeAdd", "NodeUpdate")
@@ -150,7 +150,7 @@ class QueuedPodInfo:
     pod: Pod
     attempts: int = 0
     failed_at: float = 0.0
-    refused_by: frozenset[str] = frozenset()  # plugins that said no at the last attempt
+    refused_by: frozenset[str] = frozenset()  # plugins that refused a node at the last attempt
 
     def backoff_until(self) -> float:
         """Every failure doubles the pause: 1, 2, 4, 8 and from then on 10 seconds."""
@@ -181,7 +181,7 @@ class SchedulingQueue:
         return info
 
     def add_unschedulable(self, info: QueuedPodInfo) -> None:
-        """Take back a pod whose attempt failed: after an accident it is tried again, a plugin's no stays a no."""
+        """Take back a pod whose attempt failed: into backoff after an error, else into unschedulable."""
         info.failed_at = now()
         part = self.unschedulable if info.refused_by else self.backoff
         part[info.pod.metadata.uid] = info
@@ -216,7 +216,7 @@ class SchedulingQueue:
         self.unschedulable.pop(uid, None)
 
     async def flush(self) -> None:
-        """Look once a second whose pause is over, and who was not looked at for minutes."""
+        """Look once a second which pods have waited long enough: in backoff, and in unschedulable."""
         while True:
             await asyncio.sleep(1.0)
             for uid, info in list(self.backoff.items()):
@@ -242,7 +242,7 @@ class Scheduler:
         self.nodes.add_handler(on_add=self.node_added, on_update=self.node_updated)
 
     def pod_added(self, pod: Pod) -> None:
-        """Queue a pod that has no node yet and asks for this scheduler; all others are none of our business."""
+        """Queue a pod that has no node yet and asks for this scheduler; all others belong to other schedulers."""
         if not pod.spec.node_name and pod.spec.scheduler_name == SCHEDULER_NAME:
             self.queue.add(QueuedPodInfo(pod))
 
@@ -288,6 +288,7 @@ class Scheduler:
         state: CycleState = {}
         try:
             node = self.find_node(state, pod)
+            log.info("%s is chosen for %s", node, full_name(pod))
             self.run_permit_plugins(state, pod, node)
         except FitError as error:
             await self.handle_failure(info, error)
@@ -318,12 +319,14 @@ class Scheduler:
     def find_node(self, state: CycleState, pod: Pod) -> str:
         """Return the name of the best node that may take the pod."""
         feasible = self.run_filter_plugins(state, pod)
+        if len(feasible) == 1:
+            return feasible[0].metadata.name  # nothing to compare: no plugin is asked for a score
         for plugin in self.plugins:
             plugin.pre_score(state, pod, feasible)
         return self.select_host(self.run_score_plugins(state, pod, feasible))
 
     def run_filter_plugins(self, state: CycleState, pod: Pod) -> list[Node]:
-        """Return the nodes to which every plugin says yes; the first no is enough to rule a node out."""
+        """Return the nodes that no plugin refuses; after the first refusal the other plugins are not asked."""
         feasible, refusals = [], {}
         for node in self.nodes:
             answers = ((plugin.name, plugin.filter(state, pod, node)) for plugin in self.plugins)
@@ -344,7 +347,7 @@ class Scheduler:
         }
 
     def run_permit_plugins(self, state: CycleState, pod: Pod, node: str) -> None:
-        """Ask every plugin; one no is a no, and if any says wait, the pod becomes a waiting pod."""
+        """Ask every plugin: one refusal is enough, and if any answers Wait, the pod becomes a waiting pod."""
         pending = set()
         for plugin in self.plugins:
             status = plugin.permit(state, pod, node)
@@ -367,8 +370,8 @@ class Scheduler:
             del self.waiting_pods[pod.metadata.uid]
 
     def select_host(self, totals: dict[str, int]) -> str:
-        """Return a node with the highest total; among equals chance decides, or the first would get everything."""
-        log.info("scores: %s", totals)
+        """Return a node with the highest total; among equals one is picked at random, or the first would get all."""
+        log.info("scores: %s", " ".join(f"{name}={total}" for name, total in totals.items()))
         best = max(totals.values())
         return random.choice([name for name, total in totals.items() if total == best])
 

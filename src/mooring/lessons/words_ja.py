@@ -1,0 +1,3 @@
+"""The course in Japanese."""
+
+WORDS: dict[str, str] = {}

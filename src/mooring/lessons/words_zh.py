@@ -1,0 +1,3 @@
+"""The course in Chinese."""
+
+WORDS: dict[str, str] = {}
