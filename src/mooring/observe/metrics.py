@@ -222,6 +222,22 @@ class SchedulerMetrics:
         "was cut off because it took too long.",
         ("what",),
     )
+    extender_calls = counter(
+        "mooring_extender_calls_total",
+        "[ALPHA] Calls to extenders by verb and result: ok or error.",
+        ("extender", "verb", "result"),
+    )
+    extender_call_duration = histogram(
+        "mooring_extender_call_duration_seconds",
+        "[ALPHA] How long calls to extenders took.",
+        ("extender", "verb"),
+        buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    )
+    extender_breaker_open = gauge(
+        "mooring_extender_breaker_open",
+        "[ALPHA] 1 while an extender that does not answer is left alone.",
+        ("extender",),
+    )
     rest_client_requests = counter(
         "rest_client_requests_total",
         "[ALPHA] Number of HTTP requests, partitioned by status code, method, and host.",

@@ -14,7 +14,7 @@ from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.observe.events import EventRecorder
 from mooring.scheduler.assembly import Options, Scheduler
-from mooring.scheduler.extender_calls import extender_calls
+from mooring.scheduler.extender_calls import ExtenderCalls
 from mooring.scheduler.informers import connect
 from mooring.scheduler.leftovers import Leftovers
 from mooring.scheduler.writer import ApiWriter
@@ -42,7 +42,7 @@ class LiveScheduler:
         self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
         options = options or Options()
         raw = RawObjects() if config.extenders else None
-        calls = extender_calls(options.metrics) if config.extenders else None
+        calls = ExtenderCalls(options.metrics) if config.extenders else None
         options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
         options.condition_turn = Leftovers(self.client.limiter).turn
