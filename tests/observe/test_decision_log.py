@@ -114,3 +114,74 @@ def test_nobody_else_can_read_it_not_even_after_a_rotation(tmp_path):
         "decisions.jsonl.1": 0o600,
         "decisions.jsonl.2": 0o600,
     }
+
+
+class FullDisk:
+    """A file on a disk that is full for a while."""
+
+    def __init__(self, file):
+        self.file, self.is_full = file, True
+
+    def tell(self):
+        return self.file.tell()
+
+    def write(self, data):
+        if self.is_full:
+            raise OSError(28, "No space left on device")
+        return self.file.write(data)
+
+    def flush(self):
+        self.file.flush()
+
+    def close(self):
+        self.file.close()
+
+
+async def test_a_full_disk_costs_entries_and_is_said_once(tmp_path, caplog):
+    path = tmp_path / "decisions.jsonl"
+    log = DecisionLog(str(path))
+    disk = log._file = FullDisk(log._file)
+    for number in range(3):
+        log.record({"n": number})
+        log.flush()
+    disk.is_full = False
+    log.record({"n": 3})
+    await log.close()
+    assert (log.dropped, log.written) == (3, 1)
+    assert path.read_text() == '{"n":3}\n'
+    (record,) = caplog.records
+    assert record.getMessage() == "Decisions are left out of the log"
+    assert record.values == {"err": "No space left on device", "path": str(path)}
+
+
+async def test_what_is_recorded_after_closing_is_dropped(tmp_path):
+    log = DecisionLog(str(tmp_path / "decisions.jsonl"))
+    await log.close()
+    log.record({"n": 1})
+    log.flush()
+    assert (log.dropped, log.written) == (1, 0)
+
+
+async def test_an_existing_log_is_continued(tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    for number in range(2):
+        log = DecisionLog(str(path))
+        log.record({"n": number})
+        await log.close()
+    assert path.read_text() == '{"n":0}\n{"n":1}\n'
+
+
+async def test_an_entry_larger_than_a_file_is_written_all_the_same(tmp_path):
+    path = tmp_path / "decisions.jsonl"
+    log = DecisionLog(str(path), max_bytes=10)
+    log.record({"long": "x" * 50})
+    log.record({"long": "y" * 50})
+    await log.close()
+    assert "y" * 50 in path.read_text() and "x" * 50 in (tmp_path / "decisions.jsonl.1").read_text()
+
+
+@pytest.mark.parametrize(("rate", "is_sampled"), [(1.0, True), (0.0, False)])
+def test_the_dice_are_not_thrown_where_the_answer_is_clear(tmp_path, rate, is_sampled):
+    log = DecisionLog(str(tmp_path / "decisions.jsonl"), sample_rate=rate)
+    assert {log.is_sampled() for _ in range(50)} == {is_sampled}
+    asyncio.run(log.close())

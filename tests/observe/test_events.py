@@ -262,3 +262,100 @@ def test_truncation(note, want_bytes, end):
 def test_an_impossible_name_becomes_a_random_one():
     assert event_name("web", 255) == "web.ff"
     assert len(event_name("x" * 250, 1 << 60)) == 36
+
+
+async def test_whoever_observes_hears_of_every_event_also_of_repeated_ones(bench):
+    heard = []
+    bench.recorder.observers = (lambda regarding, reason, note: heard.append((regarding.name, reason, note)),)
+    bench.fail()
+    bench.fail()
+    assert heard == [("lonely", "FailedScheduling", "0/2 nodes are available.")] * 2
+    await bench.drain()
+
+
+async def test_what_is_remembered_is_bounded():
+    bench = Bench(cache_size=3)
+    await bench.recorder.start()
+    for number in range(10):
+        bench.fail(name=f"pod-{number}")
+    assert bench.recorder.known == 3
+    await bench.drain()
+    bench.fail(name="pod-0")
+    [(method, _, _)] = await bench.drain()
+    assert method == "POST", "it was forgotten, so it is a new event"
+    bench.fail(name="pod-9")
+    assert [row[0] for row in await bench.drain()] == ["PATCH"]
+    await bench.recorder.stop()
+
+
+async def test_an_event_about_an_object_without_a_namespace_is_in_the_default_one(bench):
+    node = ObjectReference(kind="Node", name="a", uid="u", api_version="v1")
+    bench.recorder.record(node, type="Normal", reason="Ready", action="Watching", note="it is up")
+    [(_, path, body)] = await bench.drain()
+    assert path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert body["metadata"]["namespace"] == "default" and "namespace" not in body["regarding"]
+
+
+async def test_a_related_object_is_part_of_what_makes_events_equal(bench):
+    for related in (None, pod("other"), pod("other")):
+        bench.recorder.record(
+            pod(), type="Normal", reason="Scheduled", action="Binding", note="x", controller="mine", related=related
+        )
+    rows = await bench.drain()
+    posts = [body for method, _, body in rows if method == "POST"]
+    assert ["related" in body for body in posts] == [False, True]
+    assert posts[0]["reportingController"] == "mine" and posts[0]["reportingInstance"] == "mine-HOST"
+
+
+async def test_a_conflict_of_a_series_means_that_the_event_is_there(bench):
+    bench.server.gate = asyncio.Event()
+    bench.fail()
+    bench.fail()
+    bench.server.faults = [ApiError("exists", code=409)]
+    bench.server.gate.set()
+    rows = await bench.drain()
+    assert [row[0] for row in rows] == ["POST", "PATCH"]
+    assert bench.recorder.failed == 0
+
+
+async def test_a_mistake_of_our_own_costs_one_event(bench, caplog):
+    bench.server.faults = [TypeError("odd")]
+    bench.fail("1")
+    bench.fail("2")
+    await bench.drain()
+    assert (bench.recorder.failed, bench.recorder.written) == (1, 1)
+    (record,) = caplog.records
+    assert record.getMessage() == "An event could not be written" and record.values["reason"] == "FailedScheduling"
+
+
+async def test_draining_ends_after_its_time(bench):
+    bench.server.gate = asyncio.Event()
+    bench.fail()
+    assert not await bench.recorder.drain(0.0)
+    assert bench.recorder.pending == 1
+    bench.server.gate.set()
+    assert await bench.recorder.drain(60.0)
+    assert bench.recorder.pending == 0
+
+
+async def test_a_server_that_is_away_at_the_start_gets_the_newer_form():
+    bench = Bench()
+
+    async def away(path: str) -> None:
+        raise ApiError("cannot connect")
+
+    bench.server.get = away
+    await bench.recorder.start()
+    bench.fail()
+    [(_, path, _)] = await bench.drain()
+    assert path.startswith("/apis/events.k8s.io/v1/")
+    await bench.recorder.stop()
+
+
+async def test_leases_are_told_of_in_the_older_form():
+    bench = Bench(legacy=True)
+    await bench.recorder.start()
+    bench.fail()
+    [(_, path, body)] = await bench.drain()
+    assert path == "/api/v1/namespaces/default/events" and body["source"] == {"component": "default-scheduler"}
+    await bench.recorder.stop()

@@ -156,3 +156,59 @@ def test_setting_up_twice_logs_once(lines):
 def test_bad_flags(kwargs, words):
     with pytest.raises(UsageError, match=words):
         logs.set_up(root="mooring_test", **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("plain", '"plain"', id="text is quoted"),
+        pytest.param(True, "true", id="a truth"),
+        pytest.param(None, "<nil>", id="nothing"),
+        pytest.param(7, "7", id="a whole number"),
+        pytest.param(0.5, "0.5", id="a fraction"),
+        pytest.param(["a", 1], '["a",1]', id="a list"),
+        pytest.param({"a": {"b": None}}, '{"a":{"b":null}}', id="an object"),
+        pytest.param("Grüße", '"Grüße"', id="letters beyond ASCII stay"),
+        pytest.param("a\nb", "<\n\ta\n\tb\n >", id="several lines are indented"),
+        pytest.param(ValueError("bad"), '"bad"', id="anything else is its text"),
+    ],
+)
+def test_how_a_value_is_written(value, text):
+    assert logs.value_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("level", "verbosity"), [(logging.INFO, 0), (logging.INFO - 1, 1), (logging.INFO - 10, 10), (logging.ERROR, 0)]
+)
+def test_levels_are_verbosities(level, verbosity):
+    assert logs.verbosity_of(level) == verbosity
+
+
+def test_the_caller_is_the_line_that_logs(lines):
+    stream = lines()
+    LOGGER.info("here")
+    LOGGER.warning("and here")
+    LOGGER.error(None, "and here")
+    callers = [line.split("] ")[0].split()[-1] for line in stream.getvalue().splitlines()]
+    assert [caller.partition(":")[0] for caller in callers] == ["test_logs.py"] * 3
+    numbers = [int(caller.partition(":")[2]) for caller in callers]
+    assert numbers == list(range(numbers[0], numbers[0] + 3))
+
+
+def test_json_lines_are_one_line_whatever_they_hold(lines):
+    stream = lines(logging_format="json")
+    LOGGER.info("a\nb", text="c\nd", other=object())
+    assert stream.getvalue().count("\n") == 1
+    line = json.loads(stream.getvalue())
+    assert (line["msg"], line["text"]) == ("a\nb", "c\nd") and line["other"].startswith("<object object")
+
+
+@pytest.mark.parametrize("logging_format", ["text", "json"])
+def test_a_traceback_follows_in_both_forms(lines, logging_format):
+    stream = lines(logging_format=logging_format, verbosity=2)
+    try:
+        raise ValueError("bad")
+    except ValueError as error:
+        LOGGER.error(error, "went wrong")
+    shown = stream.getvalue() if logging_format == "text" else json.loads(stream.getvalue())["stacktrace"]
+    assert "Traceback" in shown and "ValueError: bad" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,68 @@ def test_buckets_agree_to_the_last_digit():
 @pytest.mark.parametrize(("attempts", "want"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
 def test_attempts_label(attempts, want):
     assert sli_attempts_label(attempts) == want
+
+
+ABSENT = {
+    "workqueue_": "there are no work queues",
+    "go_": "this is not Go",
+    "process_": "written beside the table, by process_metrics",
+    "apiserver_": "about the serving library of Go's components",
+    "authenticated_user_requests": "about the serving library of Go's components",
+    "authentication_": "about the serving library of Go's components",
+    "authorization_": "about the serving library of Go's components",
+    "disabled_metrics_total": "about Go's metrics library",
+    "hidden_metrics_total": "about Go's metrics library",
+    "registered_metrics_total": "about Go's metrics library",
+    "kubernetes_build_info": "its labels are ours",
+    "aggregator_": "about the serving library of Go's components",
+    "cardinality_enforcement_unexpected_categorizations_total": "about Go's metrics library",
+    "hidden_": "about Go's metrics library",
+}
+"""Families of a recorded scrape that are not in the table, by prefix, and why."""
+
+
+def test_what_kube_scheduler_shows_is_shown_here_or_left_out_for_a_reason():
+    ours = set(SchedulerMetrics().registry.names())
+    missing = [name for name in families(RECORDED) if name not in ours and not name.startswith(tuple(ABSENT))]
+    assert missing == []
+
+
+def test_a_metric_of_our_own_says_so_in_its_name():
+    everything = Path(__file__).parents[1] / "parity" / "golden" / "wire" / "metrics.txt"
+    upstream = set(families(everything.read_text()))
+    extra = [name for name in SchedulerMetrics().registry.names() if name not in upstream]
+    unrecorded = {  # upstream's, too, but shown only once there is something to show
+        "leader_election_master_status",
+        "scheduler_dra_bindingconditions_allocations_total",
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        "scheduler_permit_wait_duration_seconds",
+    }
+    assert {name for name in extra if not name.startswith("mooring_")} == unrecorded
+
+
+@pytest.mark.parametrize("name", SchedulerMetrics().registry.names())
+def test_every_help_text_says_how_stable_the_metric_is(name):
+    family = SchedulerMetrics().registry._families[name]
+    assert re.match(r"\[(ALPHA|BETA|STABLE)\] \S", family.help_text), family.help_text
+
+
+def test_a_scrape_in_another_thread_never_breaks():
+    """The endpoint renders while the scheduler counts: children may appear at any moment."""
+    metrics, is_over, scrapes = SchedulerMetrics(), threading.Event(), []
+
+    def scrape() -> None:
+        while not is_over.is_set():
+            scrapes.append(len(metrics.exposition()))
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        for number in range(3000):
+            metrics.schedule_attempts.labels("scheduled", f"profile-{number}").inc()
+            metrics.scheduling_attempt_duration.labels("scheduled", f"profile-{number % 50}").observe(0.1)
+    finally:
+        is_over.set()
+        thread.join()
+    assert scrapes and scrapes == sorted(scrapes)
+    assert metrics.exposition().count(b"scheduler_schedule_attempts_total{") == 3000

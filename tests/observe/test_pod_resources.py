@@ -105,3 +105,29 @@ def test_limits(pod, want):
 )
 def test_units(resource, want):
     assert unit_of(resource) == want
+
+
+def test_labels_are_escaped_and_families_sorted():
+    pods = [make(container({"cpu": "1"}, {"cpu": "2"})), make(container({"example.com/x": "3"}), priority=None)]
+    pods[1].metadata.name = 'odd"name'
+    text = render_pod_resources(pods).decode()
+    assert text.index("kube_pod_resource_limit{") < text.index("kube_pod_resource_request{")
+    assert 'pod="odd\\"name",priority="",resource="example.com/x",scheduler="default-scheduler",unit=""} 3\n' in text
+
+
+def test_one_pod_that_cannot_be_read_does_not_hide_the_others():
+    pods = [make(container({"cpu": "many"})), make(container({"cpu": "1"}))]
+    assert render_pod_resources(pods).count(b"kube_pod_resource_request{") == 1
+
+
+def test_an_init_container_is_a_floor_and_a_sidecar_adds_up():
+    pod = make(
+        container(limits={"cpu": "1"}),
+        initContainers=[
+            container(limits={"cpu": "3"}),
+            container(limits={"cpu": "1"}, restartPolicy="Always"),
+        ],
+    )
+    assert pod_limits(pod) == {"cpu": 3 * NANO}
+    pod = make(container(limits={"cpu": "3"}), initContainers=[container(limits={"cpu": "1"}, restartPolicy="Always")])
+    assert pod_limits(pod) == {"cpu": 4 * NANO}

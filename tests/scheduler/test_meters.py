@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from mooring.clock import VirtualClock
 from mooring.config.features import Features
 from mooring.config.load import default_config
 from mooring.engine.build import build
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS, Code, Status
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.queue.profile import QueueProfile
 from mooring.queue.scheduling_queue import SchedulingQueue
@@ -270,3 +271,109 @@ def test_what_plugins_count_has_upstreams_labels():
     ):
         assert line in rendered
     assert 'allocations_total{driver="nic"' not in rendered
+
+
+# ---- what the scheduler tells ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def told():
+    """Meters with a clock that stands still, and what they show."""
+    clock = VirtualClock(100.0)
+    meters = Meters(SchedulerMetrics(), clock)
+
+    def shows(*lines: str) -> bool:
+        rendered = meters.render().decode()
+        return all(f"{line}\n" in rendered for line in lines)
+
+    return meters, clock, shows
+
+
+PROFILE = SimpleNamespace(scheduler_name="p")
+
+
+def waiting(attempts: int = 1, *, since: float | None = 90.0, was_flushed: bool = False) -> SimpleNamespace:
+    return SimpleNamespace(attempts=attempts, initial_attempt_timestamp=since, was_flushed=was_flushed)
+
+
+def test_a_bound_pod_is_counted_with_all_it_took(told):
+    meters, _, shows = told
+    meters.bound(waiting(3, was_flushed=True), PROFILE, "a", 0.5)
+    assert shows(
+        'scheduler_schedule_attempts_total{profile="p",result="scheduled"} 1',
+        'scheduler_scheduling_attempt_duration_seconds_sum{profile="p",result="scheduled"} 0.5',
+        "scheduler_pod_scheduling_attempts_sum 3",
+        'scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="3"} 10',
+        "scheduler_pod_scheduled_after_flush_total 1",
+    )
+
+
+def test_a_pod_that_was_never_ready_has_no_sli(told):
+    meters, _, _ = told
+    meters.bound(waiting(20, since=None), PROFILE, "a", 0.5)
+    assert "scheduler_pod_scheduling_sli_duration_seconds" not in meters.render().decode()
+
+
+def test_many_attempts_share_a_label(told):
+    meters, _, shows = told
+    for attempts in (15, 40):
+        meters.bound(waiting(attempts), PROFILE, "a", 0.5)
+    assert shows('scheduler_pod_scheduling_sli_duration_seconds_count{attempts="15+"} 2')
+
+
+@pytest.mark.parametrize(("reason", "result"), [("Unschedulable", "unschedulable"), ("SchedulerError", "error")])
+def test_a_failed_attempt_is_counted_by_its_reason(told, reason, result):
+    meters, _, shows = told
+    meters.failed(waiting(), PROFILE, reason, "why", 0.25)
+    assert shows(f'scheduler_schedule_attempts_total{{profile="p",result="{result}"}} 1')
+
+
+def test_bindings_under_way_are_a_gauge(told):
+    meters, _, shows = told
+    meters.binding(waiting())
+    meters.binding(waiting())
+    meters.binding_ended(waiting())
+    assert shows('scheduler_goroutines{operation="binding"} 1')
+
+
+def test_permit_decisions_evictions_and_timeouts(told):
+    meters, _, shows = told
+    meters.waited(waiting(), Code.UNSCHEDULABLE, 2.0)
+    meters.decided(waiting(), PROFILE, None, 0.004)
+    meters.preempting(None, "a", 4)
+    meters.preempted(None, "a", 0.5)
+    meters.timed_out("attempt")
+    assert shows(
+        'scheduler_permit_wait_duration_seconds_count{result="Unschedulable"} 1',
+        "scheduler_scheduling_algorithm_duration_seconds_sum 0.004",
+        "scheduler_preemption_victims_sum 4",
+        'scheduler_preemption_goroutines_execution_total{result="success"} 1',
+        'mooring_timeouts_total{what="attempt"} 1',
+    )
+
+
+def test_after_a_reset_everything_counts_anew(told):
+    meters, _, shows = told
+    for _ in range(2):
+        meters.bound(waiting(), PROFILE, "a", 0.5)
+        meters.decided(waiting(), PROFILE, None, 0.004)
+        meters.binding(waiting())
+        meters.reset()
+    meters.bound(waiting(), PROFILE, "a", 0.5)
+    meters.decided(waiting(), PROFILE, None, 0.004)
+    meters.binding(waiting())
+    assert shows(
+        'scheduler_schedule_attempts_total{profile="p",result="scheduled"} 1',
+        "scheduler_scheduling_algorithm_duration_seconds_count 1",
+        'scheduler_goroutines{operation="binding"} 1',
+    )
+
+
+def test_writing_needs_no_refresh_and_refreshing_no_writing(told):
+    meters, _, _ = told
+    looked = []
+    meters.metrics.on_render(lambda: looked.append("refreshed"))
+    meters.exposition()
+    assert looked == []
+    meters.refresh()
+    assert looked == ["refreshed"]

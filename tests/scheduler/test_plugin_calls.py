@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from mooring.clock import VirtualClock
-from mooring.framework.cycle_state import CycleState
+from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from mooring.framework.extender import ExtenderError
 from mooring.framework.interfaces import PreFlight
 from mooring.framework.resolved import resolve
-from mooring.framework.status import SKIP, SUCCESS, Code, Status
+from mooring.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.scheduler import plugin_calls
 from mooring.testing import make_cluster, make_pod
 
@@ -108,3 +109,185 @@ async def test_after_a_failure_plugins_say_what_is_left_to_do(caplog: pytest.Log
     (record,) = caplog.records
     assert record.getMessage() == "AfterFailure failed"
     assert (record.values["plugin"], record.values["pod"]) == ("Broken", "default/web")
+
+
+# ---- one after another -------------------------------------------------------------------------------------------
+
+
+def plugin(name: str, **methods: Any) -> Any:
+    """A plugin whose methods give these answers, or raise them."""
+
+    def answer(value: Any, is_async: bool) -> Any:
+        def call(self: Any, state: CycleState, pod: Any, node_name: str) -> Any:
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+        async def wait(self: Any, state: CycleState, pod: Any, node_name: str) -> Any:
+            return call(self, state, pod, node_name)
+
+        return wait if is_async else call
+
+    made = {method: answer(value, method in ("bind", "pre_bind")) for method, value in methods.items()}
+    return resolve(type(name, (), {"name": name, **made})())
+
+
+class Points:
+    """A profile's observer that writes down which extension points ended how."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, str]] = []
+
+    def extension_point(self, point: str, status: str, seconds: float) -> None:
+        self.ended.append((point, status))
+
+
+def placed(**points: Any) -> Any:
+    at = placement()
+    for point, plugins in points.items():
+        setattr(at.profile, point, plugins)
+    at.profile.observer = Points()
+    at.profile.scheduler_name = "default-scheduler"
+    at.extenders, at.info = (), SimpleNamespace(key="default/web")
+    return at
+
+
+def told(status: Status) -> str:
+    return re.sub(r" \(test_plugin_calls\.py:\d+\)$", "", status.message)
+
+
+NO, BROKEN, WAIT = Status.unschedulable("no"), Status.error("broken"), Status(Code.WAIT)
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "message", "waits", "ends"),
+    [
+        pytest.param([], Code.SUCCESS, "", {}, "Success", id="nobody is asked"),
+        pytest.param([(SUCCESS, 0.0)], Code.SUCCESS, "", {}, "Success", id="all allow"),
+        pytest.param([(WAIT, 5.0), (SUCCESS, 0.0)], Code.SUCCESS, "", {"A": 5.0}, "Wait", id="one lets it wait"),
+        pytest.param([(WAIT, 5.0), (WAIT, 9.0)], Code.SUCCESS, "", {"A": 5.0, "B": 9.0}, "Wait", id="two let it wait"),
+        pytest.param([(WAIT, 5.0), (NO, 0.0)], Code.UNSCHEDULABLE, "no", {}, "Unschedulable", id="a refusal counts"),
+        pytest.param(
+            [(BROKEN, 0.0)], Code.ERROR, 'running Permit plugin "A": broken', {}, "Error", id="an error ends it"
+        ),
+        pytest.param(
+            [ValueError("odd")], Code.ERROR, 'running Permit plugin "A": ValueError: odd', {}, "Error", id="it raises"
+        ),
+    ],
+)
+def test_permit(answers: Any, code: Code, message: str, waits: Any, ends: str) -> None:
+    at = placed(permit=[plugin(name, permit=answer) for name, answer in zip("AB", answers, strict=False)])
+    status, found = plugin_calls.permit(at)
+    assert (status.code, told(status), found) == (code, message, waits)
+    assert at.profile.observer.ended == [("Permit", ends)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "message"),
+    [
+        pytest.param([SUCCESS], Code.SUCCESS, "", id="the first binds"),
+        pytest.param([SKIP, SUCCESS], Code.SUCCESS, "", id="the second binds what the first skips"),
+        pytest.param([NO, SUCCESS], Code.UNSCHEDULABLE, "no", id="a refusal is the end"),
+        pytest.param([BROKEN], Code.ERROR, 'running Bind plugin "A": broken', id="an error is the end"),
+        pytest.param([ValueError("odd")], Code.ERROR, 'running Bind plugin "A": ValueError: odd', id="it raises"),
+        pytest.param([SKIP, SKIP], Code.ERROR, "all Bind plugins skipped the pod", id="nobody wants it"),
+        pytest.param([], Code.ERROR, "no Bind plugin in the profile default-scheduler", id="there is none"),
+    ],
+)
+async def test_bind(answers: Any, code: Code, message: str) -> None:
+    at = placed(bind=[plugin(name, bind=answer) for name, answer in zip("AB", answers, strict=False)])
+    status = await plugin_calls.bind(at)
+    assert (status.code, told(status)) == (code, message)
+    assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
+
+
+class Binder:
+    """An extender that binds, or fails to."""
+
+    name, is_binder = "http://a", True
+
+    def __init__(self, error: str = "", *, ignorable: bool = False, interested: bool = True) -> None:
+        self.error, self.is_ignorable, self.interested = error, ignorable, interested
+        self.bound: list[str] = []
+
+    def is_interested(self, pod: Any) -> bool:
+        return self.interested
+
+    def bind(self, pod: Any, node_name: str) -> None:
+        if self.error:
+            raise ExtenderError(self.error)
+        self.bound.append(node_name)
+
+
+@pytest.mark.parametrize(
+    ("extender", "by_extender", "code"),
+    [
+        pytest.param(Binder(), True, Code.SUCCESS, id="an extender goes before plugins"),
+        pytest.param(Binder(interested=False), False, Code.SUCCESS, id="unless the pod is none of its business"),
+        pytest.param(Binder("no answer", ignorable=True), False, Code.SUCCESS, id="or it may fail"),
+        pytest.param(Binder("no answer"), False, Code.ERROR, id="one that may not fail ends the binding"),
+    ],
+)
+async def test_an_extender_that_binds(extender: Binder, by_extender: bool, code: Code) -> None:
+    at = placed(bind=[plugin("A", bind=SUCCESS)])
+    at.extenders = (extender,)
+    status = await plugin_calls.bind(at)
+    assert status.code is code and extender.bound == ["a"] * by_extender
+    assert at.profile.observer.ended == [("Bind", CODE_NAMES[code])]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "message", "by"),
+    [
+        pytest.param(SUCCESS, Code.SUCCESS, "", "A", id="done"),
+        pytest.param(NO, Code.UNSCHEDULABLE, "no", "A", id="a refusal is signed"),
+        pytest.param(BROKEN, Code.ERROR, 'running PreBind plugin "A": broken', "A", id="an error"),
+        pytest.param(ValueError("odd"), Code.ERROR, 'running PreBind plugin "A": ValueError: odd', "A", id="it raises"),
+    ],
+)
+async def test_pre_bind(answer: Any, code: Code, message: str, by: str) -> None:
+    status = await plugin_calls.pre_bind(plugin("A", pre_bind=answer), placed())
+    assert (status.code, told(status)) == (code, message)
+    assert status.is_success or status.plugin == by
+
+
+@pytest.mark.parametrize(
+    ("call", "point", "method", "attribute"),
+    [
+        pytest.param(plugin_calls.unreserve, "Unreserve", "unreserve", "reserve", id="Unreserve"),
+        pytest.param(plugin_calls.post_bind, "PostBind", "post_bind", "post_bind", id="PostBind"),
+    ],
+)
+def test_where_nobody_listens_to_a_failure_the_others_go_on(
+    call: Any, point: str, method: str, attribute: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[str] = []
+
+    def noting(name: str, *, fails: bool) -> Any:
+        def act(self: Any, state: CycleState, pod: Any, node_name: str) -> None:
+            asked.append(name)
+            if fails:
+                raise ValueError("odd")
+
+        methods = {method: act}
+        if method == "unreserve":
+            methods["reserve"] = act
+        return resolve(type(name, (), {"name": name, **methods})())
+
+    at = placed(**{attribute: [noting("A", fails=False), noting("B", fails=True), noting("C", fails=False)]})
+    call(at)
+    assert asked == (["C", "B", "A"] if method == "unreserve" else ["A", "B", "C"])
+    (record,) = caplog.records
+    assert record.getMessage() == f"{point} failed"
+    assert record.values["err"].startswith("ValueError: odd (test_plugin_calls.py:")
+    assert (record.values["plugin"], record.values["pod"]) == ("B", "default/web")
+    assert at.profile.observer.ended == [(point, "Success")], "as upstream says"
+
+
+def test_pods_to_activate_are_taken_out_once() -> None:
+    at = placed()
+    assert plugin_calls.pods_to_activate(at) == []
+    wanted = make_pod("next")
+    at.decision.state.write(PODS_TO_ACTIVATE, {"a": wanted})
+    assert plugin_calls.pods_to_activate(at) == [wanted]
+    assert plugin_calls.pods_to_activate(at) == []
