@@ -378,6 +378,26 @@ class TestReserve:
         world = World(*AB, claim("c", exactly(count=2)))
         assert world.place(pod("c"), "b") == Status.error("claim allocation not found for node")
 
+    @pytest.mark.parametrize("is_stored", [False, True], ids=["reserved", "stored, and not seen yet"])
+    def test_what_is_reserved_is_taken_on_a_fork_too(self, is_stored: bool) -> None:
+        world = World(*AB, claim("c", exactly(count=2)), claim("d", exactly(count=2)))
+        world.place(pod("c"), "a")
+        if is_stored:
+            status = {"allocation": msgspec.to_builtins(world.devices.pending_allocation("uid-of-c"))}
+            stored = claim("c", exactly(count=2), metadata={"resourceVersion": "2"}, status=status)
+            assert isinstance(stored, ResourceClaim)
+            world.devices.assume(stored)
+        there = World()
+        there.cluster = world.cluster.fork()
+        there.handle = Handle(there.cluster, clock=world.clock, devices=world.devices)
+        there.plugin = DynamicResources(DynamicResourcesArgs(), there.handle)
+        assert there.filter(pod("d", name="q"))["a"] == "cannot allocate all claims"
+        there.cluster.put(gpus("a", "gpu-0", "gpu-1", "gpu-2", "gpu-3"))
+        assert there.filter(pod("d", name="q"))["a"] == ""
+        assert there.place(pod("d", name="q"), "a").is_success
+        world.cluster.put(gpus("a", "gpu-0", "gpu-1", "gpu-2", "gpu-3"))
+        assert world.filter(pod("d", name="q"))["a"] == "", "what is reserved there is free here"
+
     def test_profiles_share_what_is_reserved(self) -> None:
         world = World(*AB, claim("c", exactly(count=2)), claim("d", exactly(count=2)))
         world.place(pod("c"), "a")

@@ -50,6 +50,21 @@ class ClusterDevices:
         self._assumed: dict[str, ResourceClaim] = {}  # by key: stored by us, not yet seen in the watch
         self._created: dict[str, int] = {}  # key of an assumed claim that is new -> version of the objects then
 
+    def is_of(self, cluster: Cluster) -> bool:
+        return self._objects is cluster.objects
+
+    def on(self, cluster: Cluster) -> ClusterDevices:
+        """The same for a fork of the cluster: what is about to be taken here is about to be taken there, too."""
+        other = ClusterDevices(cluster, extended=self._extended)
+        other.selectors = self.selectors  # compiled expressions, nothing of the cluster
+        other._assumed = dict(self._assumed)
+        other._created = dict.fromkeys(self._created, cluster.objects.version(ResourceClaim))
+        for uid, found in self._in_flight.items():
+            other.add_pending(uid, found.claim, found.allocation)
+        for key in self._assumed:
+            other._recount(key)
+        return other
+
     # ---- what is published -------------------------------------------------------------------------------------
 
     def inventory(self) -> Inventory:

@@ -16,6 +16,7 @@ from mooring.engine.extenders import Extenders
 from mooring.engine.in_tree import in_tree_registry
 from mooring.engine.preemption.evaluator import Evaluator
 from mooring.errors import ConfigError, InputError, MooringError
+from mooring.framework.devices import Devices, NoDevices
 from mooring.framework.extender import AskAll, Extender, ask_in_turn
 from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominator, NoNominations
@@ -41,11 +42,11 @@ class Built:
     engine: Engine
     profiles: dict[str, Profile]
     handle: Handle
-    _on: Callable[[Cluster, Nominator], Built]
+    _on: Callable[[Cluster, Nominator, Devices], Built]
 
     def on(self, cluster: Cluster, nominator: Nominator | None = None) -> Built:
         """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
-        return self._on(cluster, nominator or self.handle.nominator)
+        return self._on(cluster, nominator or self.handle.nominator, self.handle.devices)
 
     def decide(self, pod: Pod) -> Decision:
         """Decide about a pod that is new, with the profile that it asks for."""
@@ -84,8 +85,8 @@ def build(
     config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest)
 
-    def on(cluster: Cluster, nominator: Nominator) -> Built:
-        handle = Handle(cluster, clock, nominator, features)
+    def on(cluster: Cluster, nominator: Nominator, devices: Devices) -> Built:
+        handle = Handle(cluster, clock, nominator, features, devices=devices)
         handle.extenders = tuple(extenders)
         if prepare is not None:
             prepare(handle)
@@ -106,7 +107,7 @@ def build(
         }
         return Built(engine, profiles, handle, on)
 
-    return on(cluster, nominator or NoNominations())
+    return on(cluster, nominator or NoNominations(), NoDevices())
 
 
 def _extenders(handle: Handle, ask_all: AskAll) -> Extenders | None:

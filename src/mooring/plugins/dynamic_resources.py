@@ -94,7 +94,10 @@ class DynamicResources:
     @classmethod
     def prepare(cls, handle: Handle) -> None:
         """One for all profiles: with two, the same device could be given away twice."""
-        if not isinstance(handle.devices, ClusterDevices):
+        if isinstance(handle.devices, ClusterDevices):
+            if not handle.devices.is_of(handle.cluster):  # the cluster is a fork
+                handle.devices = handle.devices.on(handle.cluster)
+        else:
             handle.devices = ClusterDevices(handle.cluster, extended=handle.is_enabled("DRAExtendedResource", True))
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
