@@ -38,7 +38,7 @@ _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 
 
 class EventClient(Protocol):
-    """The part of a REST client that events need; refusals are ``ApiError``, with code 0 if nobody answered."""
+    """The part of a REST client that events need; refusals are ``ApiError``, with code 0 if there was no answer."""
 
     async def get(self, path: str) -> Any: ...
 

@@ -8,7 +8,7 @@ I1115 20:25:38.000000       1 scheduler.py:12] "Successfully bound pod to node" 
 
 Verbosity 0 is logging's INFO; each further level is one below it, so ``-v 2`` shows levels 18 and up.
 ``StructuredLogger`` takes keys and values; ordinary loggers work too, their text is the message. From ``-v 2`` on an
-error brings its traceback. A line costs some 25 µs: ask ``v(n)`` first, it is falsy when nobody would see it.
+error brings its traceback. A line costs some 25 µs: ask ``v(n)`` first, it is falsy if the line would not be shown.
 """
 
 from __future__ import annotations

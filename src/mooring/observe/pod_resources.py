@@ -27,7 +27,7 @@ def render_pod_resources(pods: Iterable[Pod]) -> bytes:
         try:
             wanted, bounds = pod_requests(pod, use_status=False), pod_limits(pod)
         except ParseError:
-            # A quantity nobody can read is the scheduler's to report, not ours to count.
+            # The scheduler reports a quantity that cannot be read; there is nothing to count.
             continue
         _lines(requests, "kube_pod_resource_request", pod, wanted)
         _lines(limits, "kube_pod_resource_limit", pod, bounds)

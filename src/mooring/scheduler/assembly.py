@@ -69,7 +69,7 @@ class Options:
     limits: TimeLimits = field(default_factory=TimeLimits)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
-    is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether the lease is somebody else's
+    is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
@@ -295,7 +295,7 @@ class Scheduler:
             handle.meters = self.meters.profile
             handle.pick = self.options.rng.randrange
             if before is not None:
-                handle.devices = before.handle.devices  # knows what is promised to pods that are being bound
+                handle.devices = before.handle.devices  # knows what is reserved for pods that are being bound
 
         built = build(
             config,

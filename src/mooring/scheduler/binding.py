@@ -24,7 +24,7 @@ _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
 
 class BindingCycle:
-    """Runs binding cycles. What became of a pod is told to ``on_failure``; a success needs nobody's help.
+    """Runs binding cycles. A failure is told to ``on_failure``; nothing has to follow a success.
 
     ``pods`` is what the watch last said of every pod, by ``namespace/name``. ``done`` and ``activate`` are the queue's.
     """
@@ -102,7 +102,7 @@ class BindingCycle:
         return status, False
 
     async def _nominate(self, placement: Placement) -> None:
-        """Tell everybody which node a pod will get whose binding takes a while."""
+        """Write the node into the status of a pod whose binding takes a while."""
         pod = self._pods.get(placement.info.key)
         if pod is None or pod.uid != placement.pod.uid:
             return

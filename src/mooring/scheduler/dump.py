@@ -1,4 +1,4 @@
-"""What a running scheduler shows of itself: its queue for people, its cache for whoever doubts it (SIGUSR2)."""
+"""What a running scheduler shows of itself: its queue, and whether its cache agrees with the watches (SIGUSR2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = get_logger("mooring.scheduler.dump")
 
 
 def queue_content(scheduler: Scheduler) -> dict[str, Any]:
-    """Everyone who waits: since when, why, and which events would wake them."""
+    """All waiting pods: since when, why, and which events would wake them."""
     pods = [
         {
             "namespace": pod.namespace,

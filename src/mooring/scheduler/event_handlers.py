@@ -135,7 +135,7 @@ class EventHandlers:
     def _put_pod(self, pod: Pod) -> None:
         key = pod.key
         old = self.pods.get(key)
-        if old is not None and old.uid != pod.uid:  # deleted and made anew, and nobody told us
+        if old is not None and old.uid != pod.uid:  # deleted and made anew, without an event in between
             self._delete_pod(old)
             old = None
         if pod.is_finished:  # the live scheduler does not even watch those
@@ -187,8 +187,8 @@ class EventHandlers:
                 self._forget_assumed(new.uid)
             return  # what else changes is of no interest: it has its node
         self._queue.update(old, self._cluster.info(new))
-        promised = old.status.nominated_node_name
-        if promised and promised != new.status.nominated_node_name:
+        nominated = old.status.nominated_node_name
+        if nominated and nominated != new.status.nominated_node_name:
             # Less important pods had kept clear of that node.
             self._queue.move_all(ASSIGNED_POD_DELETE, old, None, _at_most(old.priority))
 
@@ -286,7 +286,7 @@ class EventHandlers:
 
 
 def _timeless() -> float:
-    """Nobody asks how long anything took."""
+    """For handlers without an observer: no time is measured."""
     return 0.0
 
 

@@ -76,7 +76,7 @@ class Failures:
     def refused(
         self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float
     ) -> asyncio.Future[None] | None:
-        """No node fits. If something is returned, the attempt ends with it, and nobody is tried before that."""
+        """No node fits. If a future is returned, the attempt ends with it, and no other pod is tried before that."""
         if decision.victims and decision.nominated_node:
             if not self._evicts_in_background:
                 return self._tasks.spawn(self._evict_first(info, profile, decision, started))
@@ -92,7 +92,7 @@ class Failures:
         """End an attempt only after its victims are evicted."""
         try:
             problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
-            if problem is not None:  # nobody is promised anything then
+            if problem is not None:  # the pod is nominated to no node then
                 message = f"preemption: {problem}"
                 decision = replace(
                     decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
@@ -125,7 +125,7 @@ class Failures:
         self.undo(placement)
         freed = placement.pod.pod
         counted = self._cluster.pod(freed.uid)
-        # Upstream wakes nobody if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
+        # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
         is_free = counted is None or counted.pod.spec.node_name != placement.node_name
         if is_free and not failure.is_rejection:
             self._queue.move_all(ASSIGNED_POD_DELETE, freed, None)

@@ -1,4 +1,4 @@
-"""The cluster as the API server tells it: watched for the scheduler, or listed once for whoever only looks."""
+"""The cluster as the API server tells it: watched for the scheduler, or listed once for commands that only read."""
 
 from __future__ import annotations
 

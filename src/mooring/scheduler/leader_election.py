@@ -4,7 +4,7 @@ Clocks of different machines are never compared. A candidate notes when *it* saw
 lease expired when that is longer ago than the lease's duration, by its own monotonic clock.
 
 A leader renews every ``retry_period_s`` without reading first. When renewals fail for ``renew_deadline_s`` it stops,
-well before anybody else may take over.
+well before another candidate may take over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WATCHDOG_S = 20.0
 
 
 class LeaseLost(MooringError):
-    """The lease could not be renewed in time, or somebody else has it."""
+    """The lease could not be renewed in time, or another candidate has it."""
 
 
 class LeadershipObserver(Protocol):
@@ -178,7 +178,7 @@ class LeaderElector:
         log.info("Successfully acquired lease", lock=self._where)
 
     async def renew(self) -> None:
-        """Renew the lease; return once somebody else has it, or renewing has failed for the renew deadline.
+        """Renew the lease; return once another candidate has it, or renewing has failed for the renew deadline.
 
         client-go goes on trying until the deadline although it can see the new holder.
         """
@@ -225,7 +225,7 @@ class LeaderElector:
             return False
 
     async def _try(self) -> bool:
-        """Acquire or renew once; false if somebody else leads or the server does not play along."""
+        """Acquire or renew once; false if another candidate leads or the server refuses."""
         now = format_micro_time(self._clock.now())
         duration_s = int(self.settings.lease_duration_s)
         if self.is_leader and self._is_valid():

@@ -82,7 +82,7 @@ async def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) 
             loop.call_soon_threadsafe(cancel)
             await asyncio.wait([ended])
             if not ended.cancelled():
-                ended.exception()  # it is the caller who gave up: nobody asks for it any more
+                ended.exception()  # the caller gave up; reading it tells asyncio that it is not lost
         raise
 
 

@@ -7,7 +7,7 @@ queue.pop ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─▶
                             └──▶ back into the queue, an event, the pod's condition (failure.py)
 ```
 
-The loop never waits for the API server. It decides for a few milliseconds and then lets everybody else have a turn:
+The loop never waits for the API server. It decides for a few milliseconds and then lets other tasks have a turn:
 watches, bindings, timers.
 """
 

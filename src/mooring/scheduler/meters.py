@@ -56,7 +56,7 @@ class ProfileMeters:
         self._attempts: dict[str, CounterChild] = {}
         self._durations: dict[str, HistogramChild] = {}
         self._points: dict[tuple[str, str], HistogramChild] = {}
-        # By point and list of plugins: counted here, and spread over the plugins when somebody looks.
+        # By point and list of plugins: counted here, and spread over the plugins before a scrape.
         self._evaluated: dict[tuple[str, int], tuple[Sequence[Any], list[int]]] = {}
 
     def attempt(self, result: str, seconds: float) -> None:
@@ -157,7 +157,7 @@ class ProfileMeters:
     def volume_stage_failed(self, operation: str) -> None:
         self._metrics.volume_scheduling_stage_error.labels(operation).inc()
 
-    # ---- when somebody looks -----------------------------------------------------------------------------------
+    # ---- before a scrape ---------------------------------------------------------------------------------------
 
     def spread_evaluations(self) -> None:
         """Give every plugin its share of what was counted since the last time."""
@@ -256,7 +256,7 @@ class Meters(SchedulerObserver):
         self.metrics.timeouts.labels(what).inc()
 
     def follow(self, queue: SchedulingQueue, cluster: Cluster) -> None:
-        """Bring the gauges up to date whenever somebody looks."""
+        """Bring the gauges up to date before every scrape."""
 
         def refresh() -> None:
             for name, count in queue.counts().items():

@@ -133,7 +133,7 @@ class PreemptionExecutor:
     def _came_too_late(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
         """Whether all victims are gone while the preemptor was still held back, so that no event will wake it.
 
-        Upstream leaves it to the five-minute sweep; it takes a victim that somebody else deletes at the same time.
+        Upstream leaves it to the five-minute sweep. It happens if another client deletes a victim at the same time.
         """
         if not self._is_gated(preemption.preemptor, preemption.plugin):
             return False
@@ -141,7 +141,7 @@ class PreemptionExecutor:
         return not any(pod is not None and pod.uid == victim.uid for pod, victim in zip(known, victims, strict=True))
 
     async def _clear_nominations(self, preemption: Preemption) -> bool:
-        """Less important pods that were promised the node are promised it no more."""
+        """Clear the nominations of less important pods to this node."""
         is_done = True
         for other in list(self._nominated_pods(preemption.node_name)):
             if other.priority >= preemption.preemptor.priority:

@@ -184,7 +184,7 @@ class SchedulerProcess:
     # ---- the end -----------------------------------------------------------------------------------------------
 
     def _is_fenced(self) -> bool:
-        """Report whether somebody else may be leading: no pod may be bound then, however late we notice."""
+        """Report whether another replica may be leading. No pod may be bound then, however late we notice."""
         elector = None if self._control is None else self._control.elector
         return self._has_lost_lease or (elector is not None and elector.is_expired)
 

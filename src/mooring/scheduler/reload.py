@@ -1,4 +1,4 @@
-"""Live reload: the configuration file is read again when it changes, or when somebody says so (SIGHUP).
+"""Live reload: the configuration file is read again when it changes, or on SIGHUP.
 
 A file that cannot be used is reported, and the configuration in force stays in force.
 """

@@ -73,7 +73,7 @@ class ServingSettings:
 
 @dataclass(slots=True)
 class Sources:
-    """What the endpoints show. Each callable is asked when somebody looks."""
+    """What the endpoints show. Each callable is called for every request."""
 
     metrics: MetricsSource
     health: HealthChecks
@@ -334,7 +334,7 @@ class EndpointServer:
 
 
 def negotiate(accept: str, kind: str) -> tuple[str, str] | None:
-    """Choose a z-page's form: text for everybody, structured only for who names group, version and kind."""
+    """Choose a z-page's form: text by default, structured only if the client names group, version and kind."""
     for entry in accept.split(",") if accept.strip() else ["*/*"]:
         media, *parameters = (part.strip() for part in entry.split(";"))
         values = dict(parameter.partition("=")[::2] for parameter in parameters)

@@ -28,7 +28,7 @@ NOBODY_TO_ASK = "there is no cluster to ask: give --authentication-kubeconfig an
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who asks."""
+    """The user who sent a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class AuthenticationFailed(Exception):
 
 
 class DelegatedAuth:
-    """Authentication and authorisation by the API server; without a client everybody is a stranger."""
+    """Authentication and authorisation by the API server; without a client every user is anonymous."""
 
     def __init__(
         self,

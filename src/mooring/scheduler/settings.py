@@ -38,7 +38,7 @@ class Settings:
 
     @property
     def leader_election(self) -> LeaderElectionSettings | None:
-        """None: nobody is elected, this process simply schedules."""
+        """None: there is no election, this process simply schedules."""
         wanted = self.config.leader_election
         if not wanted.leader_elect:
             return None
@@ -56,8 +56,7 @@ class Settings:
     def review_config(self, flag: str) -> ClientConfig | None:
         """Whom to ask about visitors of our endpoints: the file given, or the cluster we run in or schedule for.
 
-        Upstream asks nobody about visitors where it runs outside of a cluster and no file is given. An empty flag says
-        that here.
+        Outside of a cluster and without a file, upstream treats all visitors as anonymous; so does an empty flag here.
         """
         path = self.flags.text(flag)
         if path:

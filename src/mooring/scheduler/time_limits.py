@@ -6,7 +6,7 @@ A thread of its own looks at the clock, so that nothing the scheduler does can d
 2. If that does not help within a moment, the thread that runs too long is interrupted: ``OutOfTime`` is raised in it.
    In the main thread a signal does this, which also ends a wait for a lock, a socket or a child process. Elsewhere an
    asynchronous exception does it, which takes effect at the next line of Python.
-3. If that does not help either, the limit is stuck: it is logged, and whoever set the limit is told.
+3. If that does not help either, the limit is stuck: it is logged, and the limit's ``on_stuck`` is called.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ATTEMPT_TIMEOUT = "AttemptTimeout"
 """Stands for a plugin's name where a pod has run out of time again: no event wakes that pod, only time does."""
 
 PLUGIN_METHODS = tuple(method.name for method in METHODS.values() if method.metric and not method.is_async)
-"""The methods that block the scheduler while they run. An ``async`` method that waits blocks nobody."""
+"""The methods that block the scheduler while they run. An ``async`` method that waits does not."""
 
 
 class AttemptTimeout(Exception):
@@ -88,7 +88,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
 
 
 class TimeLimits:
-    """Runs work under limits. Limits hold while somebody is inside ``with limits:``."""
+    """Runs work under limits. Limits hold inside ``with limits:``."""
 
     def __init__(self, clock: Clock | None = None, *, poll_s: float = POLL_S) -> None:
         self.clock = clock or SystemClock()
@@ -134,7 +134,7 @@ class TimeLimits:
             raise limit.error.with_traceback(interruption.__traceback__) from None
 
     def _leave(self, limit: Limit) -> None:
-        """From here on the limit interrupts nobody, and what it has sent is called back."""
+        """From here on the limit interrupts nothing, and an interruption on its way is called back."""
         limit.is_done = True
         if limit.interrupted_at is not None:
             while self._is_sending:

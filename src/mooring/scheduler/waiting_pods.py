@@ -44,7 +44,7 @@ class WaitingPod:
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     def abandon(self) -> None:
-        """Nobody will hear the verdict: the process ends."""
+        """The process ends: no verdict is needed any more."""
         for timer in self._timers.values():
             timer.cancel()
         self._verdict.cancel()

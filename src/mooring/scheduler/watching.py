@@ -1,4 +1,4 @@
-"""A cluster watched from a thread of its own, for whoever answers questions about it and has no event loop."""
+"""A cluster watched from a thread of its own, for code that has no event loop, such as a served extender."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class ApiWriter:
             return
         if not found.spec.node_name:
             raise error
-        # Somebody else was faster. The watch is about to say so; the pod need not be tried again until it has.
+        # Another scheduler was faster. The watch is about to say so; the pod need not be tried again until it has.
         for _ in range(PATIENCE):
             known = self._pods.get(pod.key)
             if known is None or known.uid != pod.uid or known.spec.node_name:
