@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -488,6 +491,7 @@ class FakeWriter:
         self.events: list[str] = []
         self.pod_patches: list[Wire] = []
         self.on_sleep: list[Any] = []
+        self.turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         raise AssertionError("not here")
@@ -503,6 +507,9 @@ class FakeWriter:
         found = msgspec.convert(wire, ResourceClaim)
         self.world.cluster.put(found)
         return found
+
+    def turn(self, claim_key: str) -> AbstractAsyncContextManager[None]:
+        return self.turns[claim_key]
 
     async def create_claim(self, claim: ResourceClaim) -> ResourceClaim:
         self.calls.append("create")
@@ -571,6 +578,23 @@ class TestPreBind:
         world, _ = self.world()
         world.pre_filter(pod())
         assert world.plugin.pre_bind_pre_flight(world.state, world.info(pod()), "a").status.is_skip
+
+    async def test_pods_that_share_a_claim_meet_no_conflict(self) -> None:
+        class SlowWriter(FakeWriter):
+            async def patch_claim(self, namespace: str, name: str, patch: Wire, **how: Any) -> ResourceClaim:
+                await asyncio.sleep(0)  # the others get that far, too
+                return await super().patch_claim(namespace, name, patch, **how)
+
+        world = World(*AB, claim("c", status=held("gpu-0")))
+        writer = SlowWriter(world)
+        world.handle.writer = writer  # type: ignore[assignment]
+        cycles = []
+        for name in ("p", "q", "r"):
+            world.place(pod("c", name=name), "a")
+            cycles.append(world.plugin.pre_bind(world.state, world.info(pod("c", name=name)), "a"))
+        assert await asyncio.gather(*cycles) == [SUCCESS] * 3
+        assert writer.calls == ["patch status"] * 3
+        assert [user.name for user in writer._stored("ns/c").status.reserved_for] == ["p", "q", "r"]
 
     async def test_allocation_and_reservation_are_stored(self) -> None:
         world, writer = self.world(claim("c"))

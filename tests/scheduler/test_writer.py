@@ -193,3 +193,12 @@ async def test_a_claim_is_written_whole_with_the_version_that_was_decided_on():
         "spec": {"unknownToUs": True},
     }
     assert result.name == "c"
+
+
+def test_writers_of_one_claim_take_turns_and_nothing_is_kept_of_it():
+    writer = ApiWriter(FakeClient(), None, {})
+    turn = writer.turn("d/shared")
+    assert writer.turn("d/shared") is turn
+    assert writer.turn("d/other") is not turn
+    del turn
+    assert not writer._turns

@@ -90,8 +90,9 @@ class ClaimBinder:
                 mappings = on_node.mappings
                 claim = await self._create(on_node.extended_claim)
                 attempt.extended = attempt.claims[index] = claim
-            claim = await self._store(claim, pod, allocation)
-            self._devices.assume(claim, is_new=is_new)
+            async with writer.turn(claim.key):
+                claim = await self._store(self._newest(claim), pod, allocation)
+                self._devices.assume(claim, is_new=is_new)
             if is_extended:
                 attempt.extended = attempt.claims[index] = claim
                 if problem := attempt.binding_problem(pod.key, node_name):
@@ -101,6 +102,11 @@ class ClaimBinder:
         finally:
             if allocation is not None:
                 self._devices.remove_pending(pending_uid)
+
+    def _newest(self, claim: ResourceClaim) -> ResourceClaim:
+        """The claim as another pod of ours has stored it since."""
+        known = self._devices.claim(claim.key)
+        return claim if known is None or known.uid != claim.uid else known
 
     async def _create(self, claim: ResourceClaim) -> ResourceClaim:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +20,9 @@ MERGE, STRATEGIC_MERGE = "application/merge-patch+json", "application/strategic-
 @runtime_checkable
 class ClaimWriter(Protocol):
     """The writer of a handle that can bind claims; a refusal raises ApiError with its HTTP status."""
+
+    def turn(self, claim_key: str) -> AbstractAsyncContextManager[None]:
+        """Wait until nobody else here writes the claim: pods that share one would only meet conflicts."""
 
     async def create_claim(self, claim: ResourceClaim) -> ResourceClaim: ...
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -73,6 +74,7 @@ class ApiWriter:
         self._recorder = recorder
         self._pods = pods
         self._sleep = sleep
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # gone when nobody waits or writes
 
     # ---- pods --------------------------------------------------------------------------------------------------
 
@@ -184,6 +186,9 @@ class ApiWriter:
         path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
         answer = await self._client.patch(path, _encode(patch), content_type=content_type)
         return _claim(answer.body)
+
+    def turn(self, claim_key: str) -> asyncio.Lock:
+        return self._turns.setdefault(claim_key, asyncio.Lock())
 
     async def delete_claim(self, namespace: str, name: str) -> None:
         await self._client.delete(f"{_claims_path(namespace)}/{name}", DELETE_OPTIONS)
