@@ -406,6 +406,28 @@ def test_a_hint_that_says_no_still_lets_others_ungate(make_queue, info, gate, cl
     assert place(queue, "a") == "active"
 
 
+@pytest.mark.parametrize(
+    ("refused_by", "asked"),
+    [
+        pytest.param((), [], id="the gate's own hint says no"),
+        pytest.param(("P",), ["a"], id="there are other hints to ask"),
+    ],
+)
+def test_one_hint_is_asked_before_the_gate_and_several_after_it(make_queue, info, gate, refused_by, asked):
+    door = gate("Door")
+    queue = make_queue(PluginHint("Door", NODE_ADD, lambda *_: Hint.SKIP), P_HEARS_OF_NODES, gates=[door])
+    if refused_by:
+        fail(queue, info("a"), *refused_by)
+    door.closed_for.add("a")
+    if refused_by:
+        queue.activate([queue.get("default/a").pod_info.pod])
+    else:
+        queue.add(info("a"))
+    door.asked.clear()
+    queue.move_all(NODE_ADD, None, NODE)
+    assert (place(queue, "a"), door.asked) == ("gated", asked)
+
+
 def test_gates_are_asked_on_the_way_into_backoff_and_not_again(make_queue, info, gate, clock):
     door = gate("Door")
     queue = make_queue(P_HEARS_OF_NODES, gates=[door])

@@ -289,12 +289,16 @@ class SchedulingQueue:
     def _move(self, pods: Iterable[QueuedPodInfo], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         self._cause = new or old
         for info in pods:
-            if info.gating_plugin and not event.is_wildcard and self._is_still_gated(info):
+            # A gated pod moves if its gate opens and a hint says so. One hint comes before the gate, several after it.
+            is_gated = bool(info.gating_plugin) and not event.is_wildcard
+            asks_gate_first = is_gated and len(info.rejectors) > 1
+            if asks_gate_first and self._is_still_gated(info):
                 continue
             strategy = self._hints.decide(info, event, old, new)
-            if strategy is not Strategy.SKIP:
-                self._unschedulable.remove(info.key)
-                self._requeue(info, strategy, event.label)
+            if strategy is Strategy.SKIP or (is_gated and not asks_gate_first and self._is_still_gated(info)):
+                continue
+            self._unschedulable.remove(info.key)
+            self._requeue(info, strategy, event.label)
         self._cause = None
 
     def activate(self, pods: Iterable[Pod]) -> None:
