@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from mooring.devices.allocated import AllocatedState
-from mooring.devices.allocator import Allocator
+from mooring.devices.allocator import Allocator, Task
 from mooring.devices.cel import CelSelectors
 from mooring.devices.pools import AllocationError, Inventory
 from mooring.devices.results import NodeSolution
@@ -78,7 +78,7 @@ def allocate(
     classes = {n: msgspec.convert({"metadata": {"name": n}, "spec": s}, DeviceClass) for n, s in CLASSES.items()}
     inventory = Inventory([msgspec.convert(wire, ResourceSlice) for wire in slices])
     allocator = Allocator(inventory, SELECTORS, allocated or AllocatedState(), classes.get)
-    return results_of(allocator.allocate("n", labels or {}, claims))
+    return results_of(allocator.allocate("n", labels or {}, allocator.prepare(claims)))
 
 
 def results_of(found: NodeSolution | None) -> list[AllocationResult] | None:
@@ -436,7 +436,7 @@ def test_a_search_that_takes_too_long_says_so() -> None:
     cls = msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)
     allocator = Allocator(inventory, SELECTORS, AllocatedState(), lambda _: cls, lambda: next(late))
     with pytest.raises(AllocationTimeout, match="node n: timed out trying to allocate devices"):
-        allocator.allocate("n", {}, [claim(exactly(count=3))])
+        allocator.allocate("n", {}, allocator.prepare([claim(exactly(count=3))]))
 
 
 def test_pods_with_very_many_claims_do_not_exhaust_the_stack() -> None:
@@ -593,13 +593,14 @@ def test_what_is_remembered_between_nodes_changes_no_choice(
     cls = msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)
     wanted = [claim(*requests, name="c1", constraints=constraints), claim(exactly(), name="c2")]
 
-    def outcome(allocator: Allocator, node: str) -> Any:
+    def outcome(allocator: Allocator, task: Task, node: str) -> Any:
         try:
-            return results_of(allocator.allocate(node, {}, wanted))
+            return results_of(allocator.allocate(node, {}, task))
         except AllocationError as error:
             return str(error)
 
     shared = Allocator(inventory, SELECTORS, allocated, lambda _: cls)
+    task = shared.prepare(wanted)
     for n in range(len(slices)):
         alone = Allocator(inventory, SELECTORS, allocated, lambda _: cls)
-        assert outcome(shared, f"n{n}") == outcome(alone, f"n{n}")
+        assert outcome(shared, task, f"n{n}") == outcome(alone, alone.prepare(wanted), f"n{n}")

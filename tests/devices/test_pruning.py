@@ -53,7 +53,7 @@ def allocator_of(slices: list[Wire], allocated: AllocatedState, *, max_steps: in
 
 def outcome(allocator: Allocator, claims: list[ResourceClaim]) -> Any:
     try:
-        found = allocator.allocate("n", {}, claims)
+        found = allocator.allocate("n", {}, allocator.prepare(claims))
     except AllocationError as error:
         return type(error), str(error)
     return None if found is None else found.results()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mooring.api.resource import ResourceClaim
 from mooring.devices.allocated import AllocatedState
@@ -15,11 +16,18 @@ from mooring.devices.results import NodeSolution, Solution
 from mooring.devices.search import Search, Stage, stages_of
 
 
-class Allocator:
-    """Allocates for one pod; what does not depend on the node is computed once.
+@dataclass(slots=True, eq=False)
+class Task:
+    """Claims that are to be allocated together, prepared once for all nodes."""
 
-    Make one per attempt: ``allocated`` must not change while it is used.
-    """
+    plans: list[ClaimPlan]
+    stages: list[Stage]
+    solutions: dict[tuple[int, tuple[int, ...]], Solution | None] = field(default_factory=dict)
+    """What was found, by likeness of the node's devices and positions of those that are taken."""
+
+
+class Allocator:
+    """Allocates for one pod. Make one per attempt: ``allocated`` must not change while it is used."""
 
     def __init__(
         self,
@@ -39,27 +47,27 @@ class Allocator:
         self._classes = classes
         self._is_late = is_late
         self._begin = begin  # called before a node is searched, not where the answer is known already
-        self._plans: dict[tuple[int, ...], tuple[list[ClaimPlan], list[Stage]]] = {}
-        self._solutions: dict[tuple[int, tuple[int, ...], tuple[int, ...]], Solution | None] = {}
 
-    def allocate(
-        self, node_name: str, labels: Mapping[str, str], claims: Sequence[ResourceClaim]
-    ) -> NodeSolution | None:
-        """Return devices for all claims, or None if there is no solution on this node.
+    def prepare(self, claims: Sequence[ResourceClaim]) -> Task:
+        plans = [plan_claim(claim, self._classes) for claim in claims]
+        return Task(plans, stages_of(plans))
+
+    def allocate(self, node_name: str, labels: Mapping[str, str], task: Task) -> NodeSolution | None:
+        """Return devices for all claims of a task, or None if there is no solution on this node.
 
         Raises AllocationError when a claim, class or expression is wrong, which no other node would mend.
         """
         reach = self._inventory.reach_of(node_name, labels)
         key = None
         if reach.likeness is not None and not self._consumes_any(reach):
-            key = (reach.likeness, self._allocated.taken(reach), tuple([id(claim) for claim in claims]))
-            if key in self._solutions:
-                solution = self._solutions[key]
+            key = (reach.likeness, self._allocated.taken(reach))
+            if key in task.solutions:
+                solution = task.solutions[key]
                 return None if solution is None else NodeSolution(solution, node_name, reach.devices)
         self._begin()
-        solution = self._search(node_name, labels, reach, claims)
+        solution = self._search(node_name, labels, reach, task)
         if key is not None:
-            self._solutions[key] = solution
+            task.solutions[key] = solution
         if solution is None:
             return None
         found = NodeSolution(solution, node_name, reach.devices)
@@ -67,14 +75,8 @@ class Allocator:
             found.results()  # what cannot be written down is an error of this node's search
         return found
 
-    def _search(
-        self, node_name: str, labels: Mapping[str, str], reach: Reach, claims: Sequence[ResourceClaim]
-    ) -> Solution | None:
-        key = tuple([id(claim) for claim in claims])
-        if key not in self._plans:
-            plans = [plan_claim(claim, self._classes) for claim in claims]  # they keep the claims: ids stay theirs
-            self._plans[key] = plans, stages_of(plans)
-        plans, stages = self._plans[key]
+    def _search(self, node_name: str, labels: Mapping[str, str], reach: Reach, task: Task) -> Solution | None:
+        plans, stages = task.plans, task.stages
         search = Search(self._checks, self._counters, node_name, labels, reach, plans, stages, self._is_late)
         try:
             return search.run()

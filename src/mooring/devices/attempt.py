@@ -5,17 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from mooring.api.core import ContainerExtendedResourceRequest
 from mooring.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
-from mooring.devices.allocator import Allocator
+from mooring.devices.allocator import Allocator, Task
 from mooring.devices.extended import IN_MEMORY_NAME
 from mooring.devices.results import NodeSolution
 from mooring.devices.writes import ClaimWrite
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.status import Status
+from mooring.state.node_rows import Mask, NodeRows
 from mooring.state.node_selector import CompiledNodeSelector
 
 KEY = "DynamicResources"
+
+
+class NodeTask(NamedTuple):
+    """What is to be allocated on nodes that must give the same extended resources as devices."""
+
+    extended_claim: ResourceClaim | None
+    """The claim for extended resources as these nodes need it."""
+    mappings: list[ContainerExtendedResourceRequest]
+    task: Task | None
+    """None if all claims are allocated."""
 
 
 class NodeAllocation(NamedTuple):
@@ -44,9 +57,8 @@ class Attempt:
     """Allocated claims that some node could not use: PostFilter may give them back."""
     statuses: dict[str, Status | None] = field(default_factory=dict)
     """Verdicts by node: they do not depend on pods, so asking again for a hypothesis changes nothing."""
-    node_claims: dict[frozenset[str], tuple[ResourceClaim, list[ContainerExtendedResourceRequest]]] = field(
-        default_factory=dict
-    )
+    node_tasks: dict[frozenset[str] | None, NodeTask] = field(default_factory=dict)
+    """By the extended resources that a node must give as devices; None for nodes that need no claim for them."""
     node_allocations: dict[str, NodeAllocation] = field(default_factory=dict)
     deadline: float | None = None
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
@@ -68,6 +80,16 @@ class Attempt:
         if on_node is None or on_node.extended_claim is None or on_node.mappings:
             return ""
         return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
+
+    def blocked(self, nodes: NodeRows) -> list[tuple[int, Mask]]:
+        """Allocated claims that cannot be used on some of the nodes, by position, and on which."""
+        found = []
+        for index, matcher in enumerate(self.available_on):
+            if index in self.stuck:
+                found.append((index, np.ones(len(nodes), np.bool_)))
+            elif matcher is not None and not (mask := matcher.mask(nodes)).all():
+                found.append((index, ~mask))
+        return found
 
     def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
         return [(i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None]

@@ -22,8 +22,8 @@ class DeviceChecks:
         self.allocated = allocated
         self._inventory = inventory
         self._selectors = selectors
-        self._eligible: dict[int, dict[bytes, bool]] = {}
-        self._fits_alone: dict[int, dict[bytes, bool]] = {}
+        self._eligible: dict[Request, dict[bytes, bool]] = {}
+        self._fits_alone: dict[Request, dict[bytes, bool]] = {}
 
     def is_selectable(
         self,
@@ -34,7 +34,7 @@ class DeviceChecks:
         labels: Mapping[str, str],
     ) -> bool:
         """Report whether the device passes all selectors and can be used on the node."""
-        known = self._eligible.setdefault(id(request), {})
+        known = self._eligible.setdefault(request, {})
         verdict = known.get(candidate.content)
         if verdict is None:
             verdict = known[candidate.content] = self._passes_selectors(claim, request, candidate.content)
@@ -65,7 +65,7 @@ class DeviceChecks:
             return not has_unknown_request(request.capacity, capacity) and fits(
                 request.capacity, capacity, consumed, consuming
             )
-        known = self._fits_alone.setdefault(id(request), {})
+        known = self._fits_alone.setdefault(request, {})
         verdict = known.get(candidate.content)
         if verdict is None:
             verdict = not has_unknown_request(request.capacity, capacity) and fits(

@@ -89,7 +89,7 @@ class Search:
         self._labels = labels
         self._pools = reach.pools
         self._is_late = is_late
-        self._everything: dict[int, list[int]] = {}  # devices, by id of a request that wants all
+        self._everything: dict[Request, list[int]] = {}  # devices, by request that wants all
         self._selected: list[dict[int, int]] = [{} for _ in plans]
         self._pruning: Pruning | None = None  # most searches find something without
 
@@ -143,7 +143,7 @@ class Search:
             for position, (_, candidate) in enumerate(self.devices)
             if self.is_selectable(claim, request, candidate) and self.checks.has_capacity(request, candidate, NOTHING)
         ]
-        self._everything[id(request)] = found
+        self._everything[request] = found
         return len(found)
 
     # ---- the levels --------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Search:
         claim_index = self.stages[index].claim_index
         wanted = request.count
         if request.wants_all:
-            wanted = len(self._everything[id(request)])
+            wanted = len(self._everything[request])
             if wanted == 0:
                 return Step.FAILED
         if taken >= wanted:
@@ -203,7 +203,7 @@ class Search:
         if len(self.chosen[claim_index]) + wanted - taken > ALLOCATION_RESULTS_MAX_SIZE:
             return Step.TOO_MANY
         if request.wants_all:
-            undo = self._take(claim_index, request, self._everything[id(request)][taken], must=True)
+            undo = self._take(claim_index, request, self._everything[request][taken], must=True)
             if undo is None:
                 return Step.FAILED
             step = yield self._devices(index, request, taken + 1, 0)

@@ -13,7 +13,7 @@ from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import Allocator
-from mooring.devices.attempt import KEY, Attempt, NodeAllocation, attempt_of
+from mooring.devices.attempt import KEY, Attempt, NodeAllocation, NodeTask, attempt_of
 from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
     ClaimProblem,
@@ -34,7 +34,7 @@ from mooring.devices.extended import (
     requests_for,
 )
 from mooring.devices.pools import AllocationError
-from mooring.devices.search import AllocationTimeout, InvalidPools
+from mooring.devices.search import InvalidPools
 from mooring.devices.writes import (
     ClaimWriter,
     Deallocate,
@@ -246,14 +246,20 @@ class DynamicResources:
         attempt = attempt_of(state)
         if attempt is None or not attempt.claims:
             return None
+        blocked = attempt.blocked(nodes)
+        if attempt.allocator is None and attempt.extended is None:
+            attempt.unavailable.update(index for index, _ in blocked)
+            return (
+                Verdict.where(np.logical_or.reduce([mask for _, mask in blocked]), NOT_AVAILABLE) if blocked else None
+            )
         ids = np.zeros(len(nodes), np.int64)
         numbers: dict[Status, int] = {}
         counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
-        claims = [claim for _, claim in attempt.to_allocate()]
         for i, node in enumerate(nodes.infos):
             if node.name not in attempt.statuses:
                 by_node = {resource for resource, column in counted.items() if column[i]}
-                attempt.statuses[node.name] = self._judge(attempt, claims, pod, node, by_node)
+                unavailable = [index for index, mask in blocked if mask[i]]
+                attempt.statuses[node.name] = self._judge(attempt, pod, node, by_node, unavailable)
             status = attempt.statuses[node.name]
             if status is None:
                 continue
@@ -263,33 +269,31 @@ class DynamicResources:
         return Verdict.choose(ids, list(numbers)) if numbers else None
 
     def _judge(
-        self, attempt: Attempt, claims: list[ResourceClaim], pod: PodInfo, node: NodeInfo, counted: Set[str]
+        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str], unavailable: list[int]
     ) -> Status | None:
-        """Look at one node; None means that the pod can run there. ``counted``: resources it counts itself."""
-        extended: ResourceClaim | None = None
-        mappings: list[ContainerExtendedResourceRequest] = []
+        """Look at one node; None means that the pod can run there.
+
+        ``counted`` are the resources that the node counts itself, ``unavailable`` the allocated claims, by position,
+        that cannot be used there.
+        """
+        by_devices: frozenset[str] | None = None
         if attempt.extended is not None:
-            needed = self._extended_claim_for(attempt, pod, node, counted)
+            needed = self._resources_by_devices(attempt, node, counted)
             if isinstance(needed, Status):
                 return needed
-            if needed is not None:
-                extended, mappings = needed
-            elif not attempt.has_user_claims:
+            if needed is None and not attempt.has_user_claims:
                 return None  # the node counts the resource itself
-        unavailable = [
-            index
-            for index, matcher in enumerate(attempt.available_on)
-            if index in attempt.stuck or (matcher is not None and not matcher.matches(node.name, node.labels))
-        ]
+            by_devices = needed
+        wanted = attempt.node_tasks.get(by_devices)
+        if wanted is None:
+            wanted = attempt.node_tasks[by_devices] = self._task_for(attempt, pod, by_devices)
         found = None
-        if attempt.allocator is not None:
-            if extended is not None:
-                claims = [*claims[:-1], extended]
+        if attempt.allocator is not None and wanted.task is not None:
             try:
-                found = attempt.allocator.allocate(node.name, node.labels, claims)
+                found = attempt.allocator.allocate(node.name, node.labels, wanted.task)
             except InvalidPools as problem:
                 return Status.unresolvable(str(problem))
-            except (AllocationTimeout, AllocationError, ParseError) as problem:
+            except (AllocationError, ParseError) as problem:
                 return Status.error(str(problem))
             if found is None:
                 return CANNOT_ALLOCATE
@@ -297,7 +301,7 @@ class DynamicResources:
             attempt.unavailable.update(unavailable)
             return NOT_AVAILABLE
         if found is not None:
-            attempt.node_allocations[node.name] = NodeAllocation(found, extended, mappings)
+            attempt.node_allocations[node.name] = NodeAllocation(found, wanted.extended_claim, wanted.mappings)
         return None
 
     def _start_timer(self, attempt: Attempt) -> None:
@@ -309,10 +313,10 @@ class DynamicResources:
         state.check_time()
         return attempt.deadline is not None and self._clock.monotonic() > attempt.deadline
 
-    def _extended_claim_for(
-        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str]
-    ) -> tuple[ResourceClaim, list[ContainerExtendedResourceRequest]] | Status | None:
-        """The claim for what the node must give as devices; None if it counts everything in its allocatable."""
+    def _resources_by_devices(
+        self, attempt: Attempt, node: NodeInfo, counted: Set[str]
+    ) -> frozenset[str] | Status | None:
+        """The extended resources that the node must give as devices; None if it needs no claim for them."""
         claim = attempt.extended
         assert claim is not None
         if claim.spec.devices.requests:
@@ -326,15 +330,21 @@ class DynamicResources:
                 return CANNOT_FIT
         if (not by_devices and not attempt.has_user_claims) or claim.status.allocation is not None:
             return None
-        key = frozenset(by_devices)
-        if key not in attempt.node_claims:
-            requests, mappings = requests_for(pod.pod, by_devices, resolver)
-            wanted = copy(claim)
-            wanted.spec = copy(claim.spec)
-            wanted.spec.devices = copy(claim.spec.devices)
-            wanted.spec.devices.requests = requests
-            attempt.node_claims[key] = (wanted, mappings)
-        return attempt.node_claims[key]
+        return frozenset(by_devices)
+
+    def _task_for(self, attempt: Attempt, pod: PodInfo, by_devices: frozenset[str] | None) -> NodeTask:
+        claims = [claim for _, claim in attempt.to_allocate()]
+        extended: ResourceClaim | None = None
+        mappings: list[ContainerExtendedResourceRequest] = []
+        if by_devices is not None and attempt.extended is not None:
+            requests, mappings = requests_for(pod.pod, by_devices, self._devices.resolver())
+            extended = copy(attempt.extended)
+            extended.spec = copy(extended.spec)
+            extended.spec.devices = copy(extended.spec.devices)
+            extended.spec.devices.requests = requests
+            claims[-1] = extended
+        task = None if attempt.allocator is None else attempt.allocator.prepare(claims)
+        return NodeTask(extended, mappings, task)
 
     def post_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> PostFilterResult:
         """Give back one claim that stood in the way; its release brings the pod back for another attempt."""
