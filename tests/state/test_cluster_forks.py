@@ -180,7 +180,7 @@ def decisions(cluster: Cluster) -> list[Any]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(HISTORY, HISTORY, HISTORY)
 def test_a_fork_equals_a_cluster_to_which_it_really_happened(
     before: list[Action], hypothesis: list[Action], afterwards: list[Action]
@@ -201,7 +201,7 @@ def test_a_fork_equals_a_cluster_to_which_it_really_happened(
     assert contents(fork) == changed, "and the fork does not notice what happens to its parent"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(HISTORY, HISTORY, HISTORY, st.booleans())
 def test_forks_of_forks_and_siblings_are_independent(
     before: list[Action], one: list[Action], other: list[Action], first_one: bool
@@ -222,7 +222,27 @@ def test_forks_of_forks_and_siblings_are_independent(
     assert contents(child) == contents(wanted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
+@given(HISTORY, HISTORY, st.lists(st.booleans(), min_size=12, max_size=12))
+def test_forks_that_come_and_go_leave_a_held_one_and_the_parent_alone(
+    before: list[Action], afterwards: list[Action], asks: list[bool]
+) -> None:
+    parent, alone = make_cluster(make_node("a")), make_cluster(make_node("a"))
+    play(parent, before)
+    held = parent.fork()
+    known = contents(held)
+    for action, asks_first in zip(afterwards, asks, strict=False):
+        if asks_first:
+            question = parent.fork()
+            action(question)
+            del question
+        play(parent, [action])
+    play(alone, [*before, *afterwards])
+    assert contents(held) == known
+    assert contents(parent) == contents(alone)
+
+
+@settings(max_examples=40, deadline=None)
 @given(HISTORY, HISTORY)
 def test_when_a_fork_is_gone_the_parent_goes_on_as_if_there_had_been_none(
     before: list[Action], afterwards: list[Action]

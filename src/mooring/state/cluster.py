@@ -53,8 +53,7 @@ class Cluster(Forkable):
         return fork
 
     def _own(self) -> None:
-        if not self.is_alone():
-            self.shared = 0
+        if self.must_copy(1):
             self.claim_users = dict(self.claim_users)
             self._pods, self._assumed = dict(self._pods), set(self._assumed)
 
@@ -141,7 +140,7 @@ class Cluster(Forkable):
             self._own()
         self._assumed.discard(old.uid)
         started = old.pod.status.start_time != new.pod.status.start_time
-        if not (self.has_relatives() or self.table.has_relatives()):
+        if not (self.is_fork or self.has_forks() or self.table.has_forks()):
             old.pod = new.pod
         else:  # a fork holds the old one
             new.terms = old.terms

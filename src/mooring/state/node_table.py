@@ -88,7 +88,8 @@ class NodeTable(Forkable):
         fork = NodeTable.__new__(NodeTable)
         fork.__dict__.update(self.__dict__)
         self.share_with(fork, EVERY_PART)
-        fork.shared = EVERY_PART & ~NAMES
+        fork.shared &= ~NAMES  # they are laid over the parent's
+        fork._with_parent &= ~NAMES
         fork.infos, fork.nodes = OverlayList(self.infos), Overlay(self.nodes)
         fork.resources = dict(self.resources)
         fork.node_log, fork.pod_log, fork.start_log = ChangeLog(), ChangeLog(), ChangeLog()
@@ -100,11 +101,9 @@ class NodeTable(Forkable):
         return fork
 
     def _own(self, part: int) -> None:
-        """Make a part writable: copy it, unless everybody who shares it is gone."""
-        if self.is_alone():
-            self._epoch = 0
+        """Make a part writable: copy it, unless every other holder is gone."""
+        if not self.must_copy(part):
             return
-        self.shared &= ~part
         if part == POD_COLUMNS:
             self.requested = self.requested.copy()
             self.non_zero_requested = self.non_zero_requested.copy()
@@ -131,7 +130,7 @@ class NodeTable(Forkable):
         """The node info itself if this table may write to it, or a copy that takes its place."""
         if info.owner is self._key and info.stamp >= self._epoch:
             return info
-        if info.owner is self._key and self.shared and self.is_alone():
+        if info.owner is self._key and not self.has_forks():
             self._epoch = 0
             return info
         if self.shared & NAMES:
@@ -157,7 +156,8 @@ class NodeTable(Forkable):
         self.lowest_priority = np.full_like(self.lowest_priority, NOBODY)
         self.port_users = {}
         self.images = ImageStates()
-        self.shared &= ~(POD_COLUMNS | LOWEST_PRIORITY | PORTS | IMAGES)
+        for part in (POD_COLUMNS, LOWEST_PRIORITY, PORTS, IMAGES):
+            self.must_copy(part)  # nothing of it is anyone else's any more
 
     def moved_since(self, base: NodeTable) -> set[int] | None:
         """The rows whose pods differ from those of the table that this is a fork of; None: rows have moved."""

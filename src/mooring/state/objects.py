@@ -54,12 +54,11 @@ class Objects(Forkable):
     def _writable(self, kind: type[Object]) -> dict[str, Any]:
         """The objects of a kind, copied if a fork or its parent reads them, too."""
         if self.shared:
-            if self.is_alone():
-                self._own_kinds = None
-            else:
-                self.shared = 0
+            if self.must_copy(1):
                 self._by_kind, self._by_namespace = dict(self._by_kind), dict(self._by_namespace)
                 self._own_kinds = set()
+            elif not self.is_fork and not self.has_forks():
+                self._own_kinds = None
         if self._own_kinds is not None and kind not in self._own_kinds:
             self._own_kinds.add(kind)
             self._by_kind[kind] = dict(self._by_kind.get(kind, {}))

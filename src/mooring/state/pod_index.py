@@ -143,10 +143,10 @@ class PodIndex(Forkable):
         return fork
 
     def _own(self) -> None:
-        if self.is_alone():
-            self._own_classes = None
+        if not self.must_copy(1):
+            if not self.is_fork and not self.has_forks():
+                self._own_classes = None
             return
-        self.shared = 0
         self._nodes = dict(self._nodes)
         self._classes = {bucket: dict(members) for bucket, members in self._classes.items()}
         self._own_classes = set()

@@ -56,22 +56,22 @@ class TermIndex(Forkable):
         self.version = 0  # grows when a term appears or disappears
         self._columns: dict[IndexedTerm, CountColumn] = {}
         self._buckets: dict[Bucket, dict[IndexedTerm, CountColumn]] = {}
-        self._is_fork = False  # and its columns are still over the table of its parent
+        self._is_behind = False  # a fork whose columns are still over the table of its parent
         self._matches: dict[int, tuple[int, Mapping[str, str], Matches]] = {}  # by class: version, labels, answer
 
     def fork(self, table: NodeTable) -> TermIndex:
         """The same terms over a fork of the table."""
         fork = TermIndex(table)
         fork.version, fork._columns, fork._buckets = self.version, self._columns, self._buckets
-        fork._is_fork = True
+        fork._is_behind = True
         self.share_with(fork, 1)
         return fork
 
     def _own(self) -> None:
         """Copy what is shared. A fork does so before it reads, too: its columns are over another table."""
-        if self.is_alone() and not self._is_fork:
+        if not self.must_copy(1):
             return
-        self.shared, self._is_fork = 0, False
+        self._is_behind = False
         self._columns = {term: column.copy(self._table) for term, column in self._columns.items()}
         self._buckets = {
             bucket: {term: self._columns[term] for term in members} for bucket, members in self._buckets.items()
@@ -109,7 +109,7 @@ class TermIndex(Forkable):
         """The terms of existing pods that mean a pod of this class; do not change the list."""
         if not self._columns:
             return []
-        if self._is_fork:
+        if self._is_behind:
             self._own()
         known = self._matches.get(cls.id)
         if known is not None and known[0] == self.version and known[1] == namespace_labels:
