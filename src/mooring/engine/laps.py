@@ -27,10 +27,13 @@ class Laps:
 
     def point(self, name: str, status: Status, plugins: Sequence[Any] = (), times: int = 0) -> None:
         """An extension point is done; these plugins of it were asked so many times."""
-        if self._observer is not None:
-            self._observer.extension_point(name, CODE_NAMES[status.code], self._lap())
+        observer = self._observer
+        if observer is not None:
+            now = self._clock.monotonic()
+            observer.extension_point(name, CODE_NAMES[status.code], now - self._since)
+            self._since = now
             if times:
-                self._observer.evaluated(name, plugins, times)
+                observer.evaluated(name, plugins, times)
 
     def hint(self, row: int | None, flushed: str) -> None:
         """Batching was asked for a node."""

@@ -24,6 +24,18 @@ SAMPLED = 10
 """Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
 
 
+class _Evaluated:
+    """How often the plugins of a list were asked at a point; spread over the plugins before a scrape.
+
+    It holds the list, so that no other list gets its identity.
+    """
+
+    __slots__ = ("plugins", "point", "times")
+
+    def __init__(self, point: str, plugins: Sequence[Any]) -> None:
+        self.point, self.plugins, self.times = point, plugins, 0
+
+
 class ProfileMeters:
     """The metrics of one profile."""
 
@@ -56,8 +68,7 @@ class ProfileMeters:
         self._attempts: dict[str, CounterChild] = {}
         self._durations: dict[str, HistogramChild] = {}
         self._points: dict[tuple[str, str], HistogramChild] = {}
-        # By point and list of plugins: counted here, and spread over the plugins before a scrape.
-        self._evaluated: dict[tuple[str, int], tuple[Sequence[Any], list[int]]] = {}
+        self._evaluated: dict[int, _Evaluated] = {}  # by the identity of the list of plugins
 
     def attempt(self, result: str, seconds: float) -> None:
         """An attempt ended as ``scheduled``, ``unschedulable`` or ``error``."""
@@ -88,10 +99,10 @@ class ProfileMeters:
         self._evaluated.clear()
 
     def evaluated(self, point: str, plugins: Sequence[Any], times: int) -> None:
-        known = self._evaluated.get((point, id(plugins)))
+        known = self._evaluated.get(id(plugins))
         if known is None:
-            known = self._evaluated[point, id(plugins)] = (plugins, [0])
-        known[1][0] += times
+            known = self._evaluated[id(plugins)] = _Evaluated(point, plugins)
+        known.times += times
 
     def plugin_timer(self) -> PluginTimer | None:
         self._begun += 1
@@ -161,11 +172,11 @@ class ProfileMeters:
 
     def spread_evaluations(self) -> None:
         """Give every plugin its share of what was counted since the last time."""
-        for (point, _), (plugins, times) in self._evaluated.items():
-            for entry in plugins if times[0] else ():
+        for counted in self._evaluated.values():
+            for entry in counted.plugins if counted.times else ():
                 plugin = entry[0] if isinstance(entry, tuple) else entry
-                self._metrics.plugin_evaluation.labels(plugin.name, point, self._name).inc(times[0])
-            times[0] = 0
+                self._metrics.plugin_evaluation.labels(plugin.name, counted.point, self._name).inc(counted.times)
+            counted.times = 0
 
 
 class ProfileGates:
