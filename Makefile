@@ -37,7 +37,7 @@ bench: $(STAMP)  ## a few minutes of measurements, as a table
 	$(BIN)/mooring bench decide --pods 500
 	$(BIN)/mooring bench perf
 
-parity: $(STAMP)  ## replay the recorded corpus and write docs/parity.md
+parity: $(STAMP)  ## replay the recorded corpora and write docs/parity.md
 	$(BIN)/python scripts/parity.py
 
 docs: $(STAMP)  ## build the documentation into build/site; broken links fail

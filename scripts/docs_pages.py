@@ -232,11 +232,11 @@ def metrics() -> str:
 
 
 def features() -> str:
-    from mooring.config.features import DEFAULT_FEATURES, GATES
+    from mooring.config.features import DEFAULT_FEATURES
 
     rows = [
         (f"`{name}`", gate.stage.value, "on" if DEFAULT_FEATURES[name] else "off")
-        for name, gate in sorted(GATES.items())
+        for name, gate in sorted(DEFAULT_FEATURES.version.gates.items())
     ]
     return "# Feature gates\n\nSet with `--feature-gates=Name=true,…`; the defaults are those of 1.36.\n\n" + table(
         ("gate", "stage", "default"), rows

@@ -1,4 +1,4 @@
-"""Replay the recorded corpus and write docs/parity.md: how far mooring and kube-scheduler agree.
+"""Replay the recorded corpora and write docs/parity.md: how far mooring and kube-scheduler agree.
 
 Run by `make parity`. Exit status 1 when a step differs that is not on the list of known races.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
 import parity_corpus as corpus  # noqa: E402
 
+from mooring.config.versions import VERSIONS  # noqa: E402
 from mooring.engine.decision import Decision  # noqa: E402
 from mooring.engine.in_tree import IN_TREE  # noqa: E402
 from mooring.sim.replay import start_replay  # noqa: E402
@@ -27,10 +29,13 @@ INTRODUCTION = """\
 
 This page is written by `make parity`; do not edit it by hand.
 
-The corpus in [`tests/parity/golden`](../tests/parity/golden/README.md) records what kube-scheduler v1.36.4 did, case by
-case. Each case is replayed without its recorded verdicts. A step is *exact* when everything agrees: the outcome, every
-plugin's score on every node, the totals, the reason, the message byte for byte, the nominated node, the victims, the
-volumes and the devices; the node must be among those with the highest total.
+mooring decides as one version of kube-scheduler, by default as 1.36; `--kubernetes-version` chooses, and a live cluster
+or a dump says which it is. What kube-scheduler did is recorded, case by case, in
+[`tests/parity/golden`](../tests/parity/golden/README.md) (v1.36.4) and
+[`tests/parity/golden-1.37`](../tests/parity/golden-1.37/README.md) (v1.37.0-rc.1). Each case is replayed without its
+recorded verdicts. A step is *exact* when everything agrees: the outcome, every plugin's score on every node, the
+totals, the reason, the message byte for byte, the nominated node, the victims, the volumes and the devices; the node
+must be among those with the highest total.
 """
 
 DELIBERATE = """\
@@ -48,7 +53,10 @@ DELIBERATE = """\
 - **Where kube-scheduler draws a random number** (the first node that preemption tries, one of several idle claims to
   give back), mooring takes the first, or what a seeded generator from outside says.
 - **A plugin that raises** fails the attempt of that one pod, with the reason `SchedulerError`; a panic ends
-  kube-scheduler. So does one that hangs, after `--plugin-timeout`.
+  kube-scheduler. So does one that hangs, after `--plugin-timeout` (10 s).
+- **An attempt that takes longer than `--attempt-timeout`** (15 s) fails that one pod with the reason `SchedulerError`.
+  The pod is tried again after its backoff. If that attempt takes too long, too, the pod waits for the sweep every five
+  minutes. kube-scheduler lets an attempt take as long as it takes.
 
 On a live cluster:
 
@@ -107,67 +115,101 @@ def replay(case: corpus.Case) -> tuple[corpus.Case, list[list[Decision]]]:
     return json.loads(json.dumps({"id": case["id"], "steps": steps})), decisions
 
 
-def main() -> int:
-    plugins = PluginTally()
-    rows, surprises = [], []
-    totals = [0, 0, 0]
-    for family in corpus.families():
-        if family in corpus.NOT_REPLAYED:
-            continue
-        numbers = [0, 0, 0]
-        for case in corpus.cases(family):
+class Result:
+    """How far one version agrees."""
+
+    def __init__(self, recorded: corpus.Corpus) -> None:
+        self.recorded = recorded
+        self.plugins = PluginTally()
+        self.rows: list[tuple[str, int, int, int]] = []  # family, cases, steps, exact steps
+        self.surprises: list[str] = []
+        for family in recorded.families():
+            self._add(family)
+
+    def _add(self, family: str) -> None:
+        n_cases = n_steps = n_exact = 0
+        for case in self.recorded.cases(family):
             decided, decisions = replay(case)
             differing: dict[int, list[str]] = {}
             for step, field, text in corpus.differences(case, decided):
                 differing.setdefault(step, []).append(field)
-                if not corpus.is_known_race(case, step, field):
-                    surprises.append(f"{case['id']} step {step} {field}: {text}")
+                if not self.recorded.is_known_race(case, step, field):
+                    self.surprises.append(f"{case['id']} step {step} {field}: {text}")
             for i, made in enumerate(decisions):
-                plugins.add(made, i not in differing)
+                self.plugins.add(made, i not in differing)
             steps = corpus.n_verdicts(case)
-            numbers = [a + b for a, b in zip(numbers, (1, steps, steps - len(differing)), strict=True)]
-        rows.append((family, *numbers))
-        totals = [a + b for a, b in zip(totals, numbers, strict=True)]
-        print(f"{family}: {numbers[2]}/{numbers[1]} steps exact", flush=True)
+            n_cases, n_steps, n_exact = n_cases + 1, n_steps + steps, n_exact + steps - len(differing)
+        self.rows.append((family, n_cases, n_steps, n_exact))
+        print(f"{self.recorded} {family}: {n_exact}/{n_steps} steps exact", flush=True)
+
+    @property
+    def total(self) -> list[int]:
+        return [sum(row[column] for row in self.rows) for column in (1, 2, 3)]
+
+    def page(self) -> list[str]:
+        version = self.recorded.version
+        parts = [f"## Kubernetes {version} ({version.tag})\n"]
+        parts += ["### By family\n", "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
+        parts += [f"| {family} | {n_cases} | {steps} | {exact} |" for family, n_cases, steps, exact in self.rows]
+        parts.append("| **total** | {} | {} | {} |\n".format(*self.total))
+        parts += [
+            "### By plugin\n",
+            "Steps in which the plugin scored nodes, and steps in which it refused at least one node; after each the",
+            "number of those steps that are exact. Plugins that neither filter nor score (queue order, gates,",
+            "preemption, binding) are seen through the outcome, the nominated node and the victims of these steps.\n",
+            "| plugin | scored | exact | refused | exact |",
+            "|---|--:|--:|--:|--:|",
+        ]
+        for name in (plugin.__name__ for plugin in IN_TREE):
+            if name in self.plugins.scored or name in self.plugins.refused:
+                parts.append(
+                    f"| {name} | {self.plugins.scored[name] or '–'} | {self.plugins.scored_exact[name] or '–'} "
+                    f"| {self.plugins.refused[name] or '–'} | {self.plugins.refused_exact[name] or '–'} |"
+                )
+        parts.append("\n### Known races\n")
+        parts.append("Recorded steps that depend on something inside kube-scheduler that a case cannot tell:\n")
+        parts += [f"- `{case_id}` step {step}: {why}" for (case_id, step), why in self.recorded.known_races.items()]
+        parts.append("")
+        if self.surprises:
+            parts.append("### Differences that are not explained\n")
+            parts += [f"- {line}" for line in self.surprises]
+            parts.append("")
+        return parts
+
+
+def differences() -> list[str]:
+    """What one version has that the one before has not."""
+    parts = ["## What differs between versions\n"]
+    parts.append("All of it is in `mooring.config.versions`, the one place that knows versions.\n")
+    versions = list(VERSIONS.values())
+    for before, version in pairwise(versions):
+        parts.append(f"### From {before} to {version}\n")
+        parts += [f"- {sentence}" for sentence in version.changes.values()]
+        gates = [
+            f"`{name}` {'on' if gate.default else 'off'}"
+            for name, gate in sorted(version.gates.items())
+            if gate.default != (name in before.gates and before.gates[name].default)
+        ]
+        gone = [f"`{name}`" for name in sorted(before.gates) if name not in version.gates]
+        parts.append(f"- Feature gates with another default: {', '.join(gates)}.")
+        parts.append(f"- Feature gates that are no more: {', '.join(gone)}.\n")
+    return parts
+
+
+def main() -> int:
+    results = [Result(recorded) for recorded in corpus.CORPORA]
+    parts = [INTRODUCTION]
+    for result in results:
+        parts += result.page()
     PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(rows, totals, plugins, surprises), encoding="utf-8")
+    PAGE.write_text("\n".join([*parts, *differences(), DELIBERATE]), encoding="utf-8")
+    surprises = [line for result in results for line in result.surprises]
     for line in surprises:
         print(line, file=sys.stderr)
-    print(f"total: {totals[2]}/{totals[1]} steps exact; wrote {PAGE.relative_to(ROOT)}")
+    for result in results:
+        print(f"{result.recorded} total: {result.total[2]}/{result.total[1]} steps exact")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
     return 1 if surprises else 0
-
-
-def page(rows: list[tuple[object, ...]], totals: list[int], plugins: PluginTally, surprises: list[str]) -> str:
-    parts = [INTRODUCTION, "## By family\n", "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
-    parts += [f"| {family} | {n_cases} | {steps} | {exact} |" for family, n_cases, steps, exact in rows]
-    parts.append(f"| **total** | {totals[0]} | {totals[1]} | {totals[2]} |\n")
-    for family, why in corpus.NOT_REPLAYED.items():
-        parts.append(f"Family `{family}` is not in the table: {why}.\n")
-    parts += [
-        "## By plugin\n",
-        "Steps in which the plugin scored nodes, and steps in which it refused at least one node; after each the",
-        "number of those steps that are exact. Plugins that neither filter nor score (queue order, gates, preemption,",
-        "binding) are seen through the outcome, the nominated node and the victims of the steps above.\n",
-        "| plugin | scored | exact | refused | exact |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for plugin in IN_TREE:
-        name = plugin.__name__
-        if name in plugins.scored or name in plugins.refused:
-            parts.append(
-                f"| {name} | {plugins.scored[name] or '–'} | {plugins.scored_exact[name] or '–'} "
-                f"| {plugins.refused[name] or '–'} | {plugins.refused_exact[name] or '–'} |"
-            )
-    parts.append("\n## Known races\n")
-    parts.append("Recorded steps that depend on something inside kube-scheduler that a case cannot tell:\n")
-    parts += [f"- `{case_id}` step {step}: {why}" for (case_id, step), why in corpus.KNOWN_RACES.items()]
-    parts.append("")
-    if surprises:
-        parts.append("## Differences that are not explained\n")
-        parts += [f"- {line}" for line in surprises]
-        parts.append("")
-    parts.append(DELIBERATE)
-    return "\n".join(parts)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,10 @@ class Registry:
         self._families[family.name] = family
         return family
 
+    def describe(self, name: str, help_text: str) -> None:
+        """Give a family another help text."""
+        self._families[name].help_text = help_text
+
     def disable(self, names: Iterable[str]) -> list[str]:
         """Leave metrics out of what is shown; returns the names that are not known."""
         names = list(names)

@@ -32,6 +32,7 @@ from mooring.api.meta import Object
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.clock import VirtualClock
 from mooring.config.types import KubeSchedulerConfiguration
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.engine.build import Built
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cycle_state import CycleState
@@ -222,12 +223,15 @@ class Scheduler:
         config: Mapping[str, Any] | KubeSchedulerConfiguration | None = None,
         plugins: Iterable[type] = (),
         uses_cache: bool = True,
+        kubernetes_version: str = str(DEFAULT_VERSION),
     ) -> None:
         """``config`` is a KubeSchedulerConfiguration (apiVersion and kind may be left out); ``plugins`` are classes
         beside the in-tree ones. A profile in ``config`` enables them by name; without ``config`` they are enabled."""
         cluster = surface_cluster.Cluster().take_over(objects)
         self.clock = VirtualClock(NOON)
-        self.built: Built = surface_scheduler.Scheduler(cluster, config, plugins, clock=self.clock).built
+        self.built: Built = surface_scheduler.Scheduler(
+            cluster, config, plugins, clock=self.clock, kubernetes_version=kubernetes_version
+        ).built
         self.built.engine.uses_cache = uses_cache
         self.cluster = cluster.state
         self.nominations = cluster.nominations
@@ -262,9 +266,10 @@ def decide(
     *objects: Object,
     config: Mapping[str, Any] | KubeSchedulerConfiguration | None = None,
     plugins: Iterable[type] = (),
+    kubernetes_version: str = str(DEFAULT_VERSION),
 ) -> Decision:
     """Decide about one pod in a cluster of these objects."""
-    return Scheduler(*objects, config=config, plugins=plugins).decide(pod)
+    return Scheduler(*objects, config=config, plugins=plugins, kubernetes_version=kubernetes_version).decide(pod)
 
 
 # ---- one plugin alone --------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.engine.batching import Ranking
+from mooring.engine.ranking import Ranking
 from mooring.engine.tie_break import heap_winner, preorder
 from mooring.testing import Scheduler, make_node, make_pod
 

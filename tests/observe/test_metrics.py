@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mooring.config.features import Features
+from mooring.config.versions import V1_36, V1_37
 from mooring.metrics import Registry, exponential_buckets, go_float
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
 
@@ -45,7 +47,7 @@ WANTED = {
 
 def exercised() -> SchedulerMetrics:
     """Metrics with one child in every family."""
-    metrics = SchedulerMetrics(features={"GangScheduling": ("ALPHA", False)})
+    metrics = SchedulerMetrics()
     for name in metrics.registry.names():
         family = metrics.registry._families[name]
         family.labels(*("" for _ in family.label_names))
@@ -126,10 +128,30 @@ def test_requests_are_counted_timed_and_measured():
         assert f"{line}\n" in text
 
 
-def test_versions_are_those_of_the_kubernetes_we_decide_as():
-    text = SchedulerMetrics(version="0.9", kubernetes_version="1.36.4").render().decode()
-    assert 'version_info{binary="1.36",component="kube",emulation="1.36",min_compat="1.35"} 1\n' in text
-    assert 'git_version="v1.36.4+mooring0.9"' in text
+@pytest.mark.parametrize(
+    ("kubernetes", "release", "before"),
+    [pytest.param(V1_36, "1.36", "1.35", id="1.36"), pytest.param(V1_37, "1.37", "1.36", id="1.37")],
+)
+def test_versions_are_those_of_the_kubernetes_we_decide_as(kubernetes, release, before):
+    text = SchedulerMetrics(version="0.9", features=Features(kubernetes)).render().decode()
+    assert (
+        f'version_info{{binary="{release}",component="kube",emulation="{release}",min_compat="{before}"}} 1\n' in text
+    )
+    assert f'git_version="{kubernetes.tag}+mooring0.9"' in text
+
+
+def test_metrics_of_another_version_are_counted_and_not_shown():
+    for version, name in (
+        (V1_36, "scheduler_resourceclaim_creates_total"),
+        (V1_37, "dynamic_resource_allocation_resourceclaim_creates_total"),
+    ):
+        metrics = SchedulerMetrics(features=Features(version))
+        metrics.versioned.claim_created(is_created=True)
+        metrics.versioned.queued_entities.labels("active", "pod").set(3)
+        text = metrics.render().decode()
+        assert f'{name}{{status="success"' in text and text.count("resourceclaim_creates_total{") == 1
+        assert ('scheduler_queued_entities{queue="active",type="pod"} 3' in text) is (version is V1_37)
+        assert ("unschedulableEntities" in text) is (version is V1_37)
 
 
 def test_gauges_can_be_brought_up_to_date_when_shown():

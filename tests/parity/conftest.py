@@ -15,18 +15,19 @@ sys.path.insert(0, str(Path(__file__).parent))
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Add up what the tests of each family noted; with xdist the notes come from all workers."""
-    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    sums: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for reports in terminalreporter.stats.values():
         for report in reports:
             for name, value in getattr(report, "user_properties", ()):
                 if name == "parity" and getattr(report, "when", "") == "call":
-                    family, *numbers = value
-                    sums[family] = [a + b for a, b in zip(sums[family], numbers, strict=True)]
-    if not sums:
-        return
-    terminalreporter.section("agreement with kube-scheduler v1.36.4")
-    terminalreporter.line(f"{'family':<14}{'cases':>7}{'steps':>8}{'exact':>8}")
-    for family, (n_cases, steps, exact) in sorted(sums.items()):
-        terminalreporter.line(f"{family:<14}{n_cases:>7}{steps:>8}{exact:>8}")
-    total = [sum(column) for column in zip(*sums.values(), strict=True)]
-    terminalreporter.line(f"{'total':<14}{total[0]:>7}{total[1]:>8}{total[2]:>8}")
+                    version, family, *numbers = value
+                    key = version, family
+                    sums[key] = [a + b for a, b in zip(sums[key], numbers, strict=True)]
+    for version in sorted({version for version, _ in sums}):
+        rows = {family: numbers for (of, family), numbers in sums.items() if of == version}
+        terminalreporter.section(f"agreement with kube-scheduler {version}")
+        terminalreporter.line(f"{'family':<14}{'cases':>7}{'steps':>8}{'exact':>8}")
+        for family, (n_cases, steps, exact) in sorted(rows.items()):
+            terminalreporter.line(f"{family:<14}{n_cases:>7}{steps:>8}{exact:>8}")
+        total = [sum(column) for column in zip(*rows.values(), strict=True)]
+        terminalreporter.line(f"{'total':<14}{total[0]:>7}{total[1]:>8}{total[2]:>8}")

@@ -1,4 +1,4 @@
-"""The recorded corpus: where it is, how it is replayed, and which recorded steps cannot be repeated.
+"""The recorded corpora: where they are, how they are replayed, and which recorded steps cannot be repeated.
 
 Used by the parity tests and by ``scripts/parity.py``, which writes ``docs/parity.md``.
 """
@@ -8,32 +8,21 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mooring.config.versions import V1_36, V1_37, KubernetesVersion
 from mooring.sim.replay import replay_case
 
-GOLDEN = Path(__file__).parent / "golden"
+HERE = Path(__file__).parent
 Case = dict[str, Any]
-
-NOT_REPLAYED: dict[str, str] = {}
-"""Families that are left out, with the reason."""
-
-KNOWN_RACES: dict[tuple[str, int], str] = {
-    ("batching-26", 2): (
-        "The node comes from the ranking of the pod before it, in which node-03 and node-05 have the same total (463). "
-        "Which of equals is popped first depends on the order in which the search returned the nodes; kube-scheduler's "
-        "began at node-01, because its filters run in parallel and its starting point outlives a case. Given the "
-        "recorded order, mooring takes the recorded node."
-    ),
-}
-"""Steps whose recorded node depends on something inside kube-scheduler that the case does not tell: (case, step)."""
 
 
 def _load_compare() -> Any:
-    spec = importlib.util.spec_from_file_location("golden_compare", GOLDEN / "compare.py")
+    spec = importlib.util.spec_from_file_location("golden_compare", HERE / "golden" / "compare.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -43,20 +32,75 @@ def _load_compare() -> Any:
 compare = _load_compare()
 
 
-def families() -> list[str]:
-    return sorted(path.name.split(".")[0] for path in GOLDEN.glob("*.jsonl.gz"))
-
-
 @cache
-def case_lines(family: str) -> tuple[str, ...]:
-    """One JSON text per case."""
-    with gzip.open(GOLDEN / f"{family}.jsonl.gz", "rt", encoding="utf-8") as lines:
+def _lines(path: Path) -> tuple[str, ...]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         return tuple(line for line in lines if line.strip())
 
 
-def cases(family: str, chunk: slice = slice(None)) -> Iterator[Case]:
-    for line in case_lines(family)[chunk]:
-        yield json.loads(line)
+@dataclass(frozen=True)
+class Corpus:
+    """What one version of kube-scheduler did."""
+
+    version: KubernetesVersion
+    folder: str
+    size: tuple[int, int, int]  # families, cases, steps, as its README says
+    known_races: Mapping[tuple[str, int], str]
+    """Steps whose recorded node depends on something inside kube-scheduler that the case does not tell."""
+
+    def __str__(self) -> str:
+        return str(self.version)
+
+    def families(self) -> list[str]:
+        return sorted(path.name.split(".")[0] for path in (HERE / self.folder).glob("*.jsonl.gz"))
+
+    def case_lines(self, family: str) -> tuple[str, ...]:
+        """One JSON text per case."""
+        return _lines(HERE / self.folder / f"{family}.jsonl.gz")
+
+    def cases(self, family: str, chunk: slice = slice(None)) -> Iterator[Case]:
+        for line in self.case_lines(family)[chunk]:
+            yield json.loads(line)
+
+    def is_known_race(self, case: Case, step: int, field: str) -> bool:
+        return field == "node" and (case["id"], step) in self.known_races
+
+    def recorded_rankings(self, family: str) -> Iterator[tuple[Case, int, dict[str, Any]]]:
+        """(case, step, verdict) for every recorded verdict with totals."""
+        for case in self.cases(family):
+            for i, step in enumerate(case["steps"]):
+                for verdict in (step.get("expect"), step.get("then"), step.get("await", {}).get("expect")):
+                    if verdict and verdict.get("totals"):
+                        yield case, i, verdict
+
+
+CORPORA = (
+    Corpus(
+        V1_36,
+        "golden",
+        (16, 1726, 6495),
+        {
+            ("batching-26", 2): (
+                "The node comes from the ranking of the pod before it, in which node-03 and node-05 have the same "
+                "total (463). Which of equals is popped first depends on the order in which the search returned the "
+                "nodes; kube-scheduler's began at node-01, because its filters run in parallel and its starting point "
+                "outlives a case. Given the recorded order, mooring takes the recorded node."
+            ),
+        },
+    ),
+    Corpus(
+        V1_37,
+        "golden-1.37",
+        (16, 756, 2787),
+        {
+            ("batching-2052", 2): (
+                "The node comes from the ranking of two pods before it, in which node-01 and node-05 have the same "
+                "total (426). Which of equals is popped first depends on the order in which the search returned the "
+                "nodes; kube-scheduler's began at node-05. Given the recorded order, mooring takes the recorded node."
+            ),
+        },
+    ),
+)
 
 
 def without_verdicts(case: Case) -> Case:
@@ -70,10 +114,6 @@ def without_verdicts(case: Case) -> Case:
             kept["await"] = {key: value for key, value in kept["await"].items() if key != "expect"}
         steps.append(kept)
     return {**case, "steps": steps}
-
-
-def is_known_race(case: Case, step: int, field: str) -> bool:
-    return field == "node" and (case["id"], step) in KNOWN_RACES
 
 
 def differences(case: Case, decided: Case) -> list[tuple[int, str, str]]:
@@ -101,12 +141,3 @@ def replayed(case: Case) -> Case:
     """Decide a case without telling what was recorded."""
     result: Case = json.loads(json.dumps(replay_case(without_verdicts(case))))
     return result
-
-
-def recorded_rankings(family: str) -> Iterator[tuple[Case, int, dict[str, Any]]]:
-    """(case, step, verdict) for every recorded verdict with totals."""
-    for case in cases(family):
-        for i, step in enumerate(case["steps"]):
-            for verdict in (step.get("expect"), step.get("then"), step.get("await", {}).get("expect")):
-                if verdict and verdict.get("totals"):
-                    yield case, i, verdict

@@ -1,4 +1,4 @@
-"""mooring decides every recorded step as kube-scheduler v1.36.4 did."""
+"""mooring decides every recorded step as kube-scheduler did, version by version."""
 
 from __future__ import annotations
 
@@ -9,60 +9,62 @@ import numpy as np
 import parity_corpus as corpus
 import pytest
 
-from mooring.engine.batching import Ranking
+from mooring.engine.ranking import Ranking
 from mooring.engine.tie_break import heap_winner
 
 CHUNK = 24  # cases per test: small enough that two workers finish together
 
 pytestmark = pytest.mark.parity
 
-REPLAYED = [family for family in corpus.families() if family not in corpus.NOT_REPLAYED]
+FAMILIES = [pytest.param(each, family, id=f"{each} {family}") for each in corpus.CORPORA for family in each.families()]
 
 
 def chunks() -> list[Any]:
     found = []
-    for family in REPLAYED:
-        size = len(corpus.case_lines(family))
-        for start in range(0, size, CHUNK):
-            end = min(start + CHUNK, size)
-            found.append(pytest.param(family, slice(start, end), id=f"{family} {start + 1} to {end}"))
+    for each in corpus.CORPORA:
+        for family in each.families():
+            size = len(each.case_lines(family))
+            for start in range(0, size, CHUNK):
+                end = min(start + CHUNK, size)
+                named = f"{each} {family} {start + 1} to {end}"
+                found.append(pytest.param(each, family, slice(start, end), id=named))
     return found
 
 
-@pytest.mark.parametrize(("family", "chunk"), chunks())
+@pytest.mark.parametrize(("recorded", "family", "chunk"), chunks())
 def test_every_recorded_step_is_decided_as_it_was(
-    family: str, chunk: slice, record_property: Callable[[str, object], None]
+    recorded: corpus.Corpus, family: str, chunk: slice, record_property: Callable[[str, object], None]
 ) -> None:
     tally = corpus.compare.Tally(show=20)
     surprises = []
-    for case in corpus.cases(family, chunk):
+    for case in recorded.cases(family, chunk):
         decided = corpus.replayed(case)
         tally.add(case, decided, zero_is_absent=False)
         surprises += [
             f"{case['id']} step {step} {field}: {text}"
             for step, field, text in corpus.differences(case, decided)
-            if not corpus.is_known_race(case, step, field)
+            if not recorded.is_known_race(case, step, field)
         ]
-    record_property("parity", (family, tally.cases, tally.steps, tally.exact))
+    record_property("parity", (recorded.version.tag, family, tally.cases, tally.steps, tally.exact))
     assert not surprises, "\n".join(surprises)
 
 
-def test_no_family_is_left_out() -> None:
-    assert corpus.NOT_REPLAYED == {}
-
-
-def test_corpus_is_whole() -> None:
-    """The numbers are those that the corpus's README gives."""
-    n_cases = sum(len(corpus.case_lines(family)) for family in corpus.families())
-    n_steps = sum(len(case["steps"]) for family in corpus.families() for case in corpus.cases(family))
-    assert (len(corpus.families()), n_cases, n_steps) == (16, 1726, 6495)
+@pytest.mark.parametrize("recorded", corpus.CORPORA, ids=str)
+def test_corpus_is_whole(recorded: corpus.Corpus) -> None:
+    """The numbers are those that the corpus's README gives, and every case is of its version."""
+    families = recorded.families()
+    n_cases = sum(len(recorded.case_lines(family)) for family in families)
+    cases = [case for family in families for case in recorded.cases(family)]
+    assert (len(families), n_cases, sum(len(case["steps"]) for case in cases)) == recorded.size
+    assert {case["kubernetes"] for case in cases} == {recorded.version.tag}
 
 
 def test_verdicts_are_not_handed_in() -> None:
-    case = next(case for case in corpus.cases("preemption") if any("then" in step for step in case["steps"]))
+    recorded = corpus.CORPORA[0]
+    case = next(case for case in recorded.cases("preemption") if any("then" in step for step in case["steps"]))
     stripped = corpus.without_verdicts(case)
     assert all("expect" not in step for step in stripped["steps"])
-    waiting = corpus.without_verdicts(next(corpus.cases("requeue")))
+    waiting = corpus.without_verdicts(next(recorded.cases("requeue")))
     assert any("await" in step for step in waiting["steps"])
     assert all("expect" not in step.get("await", step) for step in waiting["steps"])
     assert all(step.get("then", {}) == {} for step in stripped["steps"])
@@ -72,10 +74,10 @@ def test_verdicts_are_not_handed_in() -> None:
 # ---- the tie-break, given the recorded order -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", corpus.families())
-def test_heap_picks_the_recorded_node_from_the_recorded_order(family: str) -> None:
+@pytest.mark.parametrize(("recorded", "family"), FAMILIES)
+def test_heap_picks_the_recorded_node_from_the_recorded_order(recorded: corpus.Corpus, family: str) -> None:
     seen = 0
-    for case, step, verdict in corpus.recorded_rankings(family):
+    for case, step, verdict in recorded.recorded_rankings(family):
         names, totals = list(verdict["totals"]), np.array(list(verdict["totals"].values()))
         assert names[heap_winner(totals)] == verdict["node"], f"{case['id']} step {step}"
         seen += 1
@@ -85,7 +87,7 @@ def test_heap_picks_the_recorded_node_from_the_recorded_order(family: str) -> No
 def hinted_series() -> list[Any]:
     """Every recorded run of hints, with the ranking that they were popped from."""
     found = []
-    for case in corpus.cases("batching"):
+    for case in (case for each in corpus.CORPORA for case in each.cases("batching")):
         ranking: tuple[int, dict[str, int]] | None = None
         taken: list[str] = []
         for i, step in enumerate(case["steps"]):
@@ -109,10 +111,17 @@ def test_hints_are_the_next_pops_of_the_recorded_heap(totals: dict[str, int], hi
     assert [names[ranking.pop()] for _ in hints] == hints
 
 
-@pytest.mark.parametrize(("case_id", "step"), list(corpus.KNOWN_RACES))
-def test_known_races_are_races_and_still_needed(case_id: str, step: int) -> None:
+RACES = [
+    pytest.param(each, case_id, step, id=f"{case_id} step {step}")
+    for each in corpus.CORPORA
+    for case_id, step in each.known_races
+]
+
+
+@pytest.mark.parametrize(("recorded", "case_id", "step"), RACES)
+def test_known_races_are_races_and_still_needed(recorded: corpus.Corpus, case_id: str, step: int) -> None:
     """The recorded node equals ours in everything but the order; with the recorded order we would take it, too."""
-    case = next(case for case in corpus.cases(case_id.rpartition("-")[0]) if case["id"] == case_id)
+    case = next(case for case in recorded.cases(case_id.rpartition("-")[0]) if case["id"] == case_id)
     decided = corpus.replayed(case)
     assert [(i, field) for i, field, _ in corpus.differences(case, decided)] == [(step, "node")]
     verdict = case["steps"][step]["expect"]
@@ -124,11 +133,12 @@ def test_known_races_are_races_and_still_needed(case_id: str, step: int) -> None
     assert pops[-1] == verdict["node"]
 
 
-def test_page_lists_every_known_race_and_every_family() -> None:
+@pytest.mark.parametrize("recorded", corpus.CORPORA, ids=str)
+def test_page_lists_every_known_race_and_every_family(recorded: corpus.Corpus) -> None:
     """docs/parity.md is written by `make parity`; run it again when this fails."""
-    page = (corpus.GOLDEN.parents[2] / "docs" / "parity.md").read_text(encoding="utf-8")
-    assert all(f"- `{case_id}` step {step}: {why}" in page for (case_id, step), why in corpus.KNOWN_RACES.items())
-    for family in REPLAYED:
-        n_steps = sum(corpus.n_verdicts(case) for case in corpus.cases(family))
-        assert f"| {family} | {len(corpus.case_lines(family))} | {n_steps} |" in page
+    page = (corpus.HERE.parents[1] / "docs" / "parity.md").read_text(encoding="utf-8")
+    assert all(f"- `{case_id}` step {step}: {why}" in page for (case_id, step), why in recorded.known_races.items())
+    for family in recorded.families():
+        n_steps = sum(corpus.n_verdicts(case) for case in recorded.cases(family))
+        assert f"| {family} | {len(recorded.case_lines(family))} | {n_steps} |" in page
     assert "not explained" not in page

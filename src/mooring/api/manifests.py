@@ -14,6 +14,7 @@ from mooring.api.codec import KINDS, from_plain
 from mooring.api.defaults import is_stored, set_default_meta, set_defaults
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
+from mooring.api.release import UNKNOWN, Release, release_of
 from mooring.api.runtime_class import RuntimeClass
 from mooring.api.unknown_fields import unknown_fields
 from mooring.errors import InputError
@@ -51,6 +52,8 @@ class Manifests:
     other: list[Mapping[str, Any]] = field(default_factory=list)  # the ignored ones as they stand
     workloads: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)  # those that make pods, and where
     unknown: list[str] = field(default_factory=list)  # fields that Kubernetes does not know, a line for each
+    server_release: Release = UNKNOWN
+    kubelet_release: Release = UNKNOWN  # the newest
 
     def of(self, kind: type[T]) -> Iterator[T]:
         return (obj for obj in self.objects if isinstance(obj, kind))
@@ -63,6 +66,14 @@ class Manifests:
         total = sum(self.ignored.values())
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.ignored.items()))
         return f"ignored {total} object{'s' if total != 1 else ''} that scheduling does not read: {kinds}"
+
+    @property
+    def release(self) -> Release:
+        """The release of the cluster, if something says it: kubectl version, or the newest kubelet.
+
+        A kubelet is never newer than its API server.
+        """
+        return self.server_release if self.server_release != UNKNOWN else self.kubelet_release
 
     @property
     def unknown_notes(self) -> list[str]:
@@ -161,6 +172,9 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         raise InputError(
             f"{where}: {_said(value)} where a Kubernetes object (apiVersion, kind, metadata) would be right"
         )
+    if "serverVersion" in value and "kind" not in value:  # what kubectl version -o json prints
+        found.server_release = release_of(_at(value, "serverVersion", "gitVersion"))
+        return
     kind, version = value.get("kind"), value.get("apiVersion")
     if not isinstance(kind, str) or not kind:
         raise InputError(f"{where}: an object without kind; expected apiVersion, kind and metadata")
@@ -171,6 +185,10 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         return
     if is_workload(kind):
         found.workloads.append((where, value))
+    if kind == "Node":
+        found.kubelet_release = max(
+            found.kubelet_release, release_of(_at(value, "status", "nodeInfo", "kubeletVersion"))
+        )
     struct = READ_KINDS.get(kind)
     group = (version or "").rpartition("/")[0]
     if struct is None or (version and group not in GROUPS[kind]):
@@ -199,6 +217,12 @@ def _add_items(value: Mapping[str, Any], item_kind: str, where: str, found: Mani
         if isinstance(item, Mapping) and item_kind and "kind" not in item:
             item = {"kind": item_kind, "apiVersion": value.get("apiVersion"), **item}
         _add(item, f"{where}, items[{i}]", found)
+
+
+def _at(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _said(value: Any) -> str:

@@ -61,7 +61,7 @@ def check(
     try:
         loaded, problems = examine(_read_document(text, source), features)
         warnings = loaded.warnings
-        expanded = expand_all(loaded.config, registry, suggest=_suggest(registry))
+        expanded = expand_all(loaded.config, registry, suggest=_suggest(registry), version=features.version)
         if own and not problems:
             problems += _problems_of_plugins(loaded.config, have)
     except ConfigError as e:

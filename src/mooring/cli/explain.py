@@ -99,7 +99,6 @@ def explain(
 def _live(kubeconfig: str, context: str) -> Manifests:
     import asyncio
 
-    from mooring.api.manifests import Manifests
     from mooring.surface.reading import read_live
 
-    return Manifests(objects=asyncio.run(read_live(kubeconfig, context, "explain")))
+    return asyncio.run(read_live(kubeconfig, context, "explain"))

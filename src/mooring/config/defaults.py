@@ -35,8 +35,7 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
     plugins = [
         Plugin("SchedulingGates"),
         Plugin("PrioritySort"),
-        Plugin("NodeUnschedulable"),
-        Plugin("NodeName"),
+        *(Plugin(name) for name in _first_filters(features)),
         Plugin("TaintToleration", 3),
         Plugin("NodeAffinity", 2),
         Plugin("NodePorts"),
@@ -64,6 +63,12 @@ def default_plugins(features: Features = DEFAULT_FEATURES) -> list[Plugin]:
     if features["TopologyAwareWorkloadScheduling"]:
         plugins += [Plugin("TopologyPlacementGenerator"), Plugin("PodGroupPodsCount", 1)]
     return plugins
+
+
+def _first_filters(features: Features) -> tuple[str, str]:
+    if features["NodeNameComesFirst"]:
+        return "NodeName", "NodeUnschedulable"
+    return "NodeUnschedulable", "NodeName"
 
 
 def set_defaults(

@@ -1,80 +1,12 @@
-"""Feature gates of kube-scheduler 1.36: the ones that change scheduling, and what ``--feature-gates`` may say."""
+"""Feature gates: which are on for one version of Kubernetes, and what ``--feature-gates`` may say."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 
+from mooring.config.versions import CHANGES, DEFAULT_VERSION, VERSIONS, KubernetesVersion, Stage
 from mooring.errors import UsageError
-
-
-class Stage(Enum):
-    """How far a feature has come."""
-
-    ALPHA = "ALPHA"
-    BETA = "BETA"
-    GA = "GA"
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A switch; a locked one may be named, but only with its default."""
-
-    name: str
-    default: bool
-    stage: Stage
-    locked: bool = False
-
-
-def _gates(stage: Stage, default: bool, names: str, *, locked: bool = False) -> list[Gate]:
-    return [Gate(name, default, stage, locked) for name in names.split()]
-
-
-GATES: Mapping[str, Gate] = {
-    gate.name: gate
-    for gate in (
-        *_gates(
-            Stage.GA,
-            True,
-            """SchedulerQueueingHints InPlacePodVerticalScaling SidecarContainers NodeInclusionPolicyInPodTopologySpread
-            MatchLabelKeysInPodAffinity PodSchedulingReadiness VolumeAttributesClass MutableCSINodeAllocatableCount
-            DynamicResourceAllocation DRAAdminAccess PodObservedGenerationTracking""",
-            locked=True,
-        ),
-        *_gates(Stage.GA, True, "DRAPrioritizedList"),
-        *_gates(
-            Stage.BETA,
-            True,
-            """SchedulerPopFromBackoffQ SchedulerAsyncPreemption NominatedNodeNameForExpectation
-            ClearingNominatedNodeNameAfterBinding OpportunisticBatching NodeDeclaredFeatures PodLevelResources
-            InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread
-            MatchLabelKeysInPodTopologySpreadSelectorMerge DRAExtendedResource DRAPartitionableDevices
-            DRAConsumableCapacity DRADeviceTaints DRADeviceBindingConditions DRAResourceClaimDeviceStatus
-            DRASchedulerFilterTimeout ComponentFlagz ComponentStatusz""",
-        ),
-        *_gates(Stage.BETA, False, "SchedulerAsyncAPICalls DRADeviceTaintRules CoordinatedLeaderElection"),
-        *_gates(
-            Stage.ALPHA,
-            False,
-            """VolumeLimitScaling StorageCapacityScoring TaintTolerationComparisonOperators DRAListTypeAttributes
-            DRANodeAllocatableResources DRAWorkloadResourceClaims GenericWorkload GangScheduling
-            TopologyAwareWorkloadScheduling WorkloadAwarePreemption""",
-        ),
-    )
-}
-
-_DEPENDS_ON = {
-    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus",),
-    "DRADeviceTaintRules": ("DRADeviceTaints",),
-    "DRAWorkloadResourceClaims": ("GenericWorkload",),
-    "GangScheduling": ("GenericWorkload",),
-    "InPlacePodLevelResourcesVerticalScaling": ("PodLevelResources", "NodeDeclaredFeatures"),
-    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
-    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "WorkloadAwarePreemption": ("GangScheduling",),
-}
 
 UNSUPPORTED: Mapping[str, str] = {
     "DRAPartitionableDevices": "devices that share counters are always understood",
@@ -90,62 +22,50 @@ UNSUPPORTED: Mapping[str, str] = {
     "TopologyAwareWorkloadScheduling": "pod groups are scheduled by the Coscheduling plugin only",
     "WorkloadAwarePreemption": "preemption does not know pod groups",
     "CoordinatedLeaderElection": "leaders are elected by leases alone",
+    "CompositePodGroup": "trees of pod groups are not understood",
+    "PodGroupPreemptionPolicy": "preemption does not know pod groups",
+    "InPlacePodVerticalScalingSchedulerPreemption": "nothing is evicted for a pod that waits to be resized",
+    "DRADerivedAttributes": "attributes of devices that follow from others are not understood",
+    "DRADeviceCompatibilityGroups": "groups of compatible devices are not understood",
+    "DRAFractionalCapacityRange": "steps of a capacity are whole numbers",
 }
 """Gates that a scheduler takes only with their default, and why. All others are heeded, or have nothing to do here:
 writes never hold up a decision, with SchedulerAsyncAPICalls or without it, and the API server alone heeds
 ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge."""
 
-# Gates that kube-scheduler takes although they concern other components; naming one is no mistake and has no effect.
-_ELSEWHERE = """
-    APIResponseCompression APIServerIdentity APIServingWithRoutine AllowParsingUserUIDFromCertAuth
-    AllowUnsafeMalformedObjectDeletion AtomicFIFO AuthorizePodWebsocketUpgradeCreatePermission CBORServingAndStorage
-    CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions CRDObservedGenerationTracking CRIListStreaming
-    CSIVolumeHealth ClientsAllowCARotation ClientsAllowCBOR ClientsAllowTLSCacheGC ClientsPreferCBOR
-    CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ClusterTrustBundle
-    ClusterTrustBundleProjection ConcurrentWatchObjectDecode ConstrainedImpersonation ContainerCheckpoint
-    ContainerRestartRules ContainerStopSignals ContextualLogging CrossNamespaceVolumeDataSource
-    DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus DeclarativeValidationBeta
-    DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency EnvFiles EventedPLEG ExtendWebSocketsToKubelet
-    GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance HPAScaleToZero
-    HostnameOverride ImageVolumeWithDigest InOrderInformersBatchProcess InPlacePodVerticalScalingExclusiveCPUs
-    InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax
-    KubeletEnsureSecretPulledImages KubeletInUserNamespace KubeletSeparateDiskGC
-    KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot
-    LocalStorageCapacityIsolationFSQuotaMonitoring LoggingAlphaOptions LoggingBetaOptions
-    ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS MutablePVNodeAffinity
-    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NativeHistograms OpenAPIEnums
-    PLEGOnDemandRelist PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest
-    PodDeletionCost PodLevelResourceManagers PodLogsQuerySplitStreams PodReadyToStartContainersCondition
-    PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets PreventStaticPodAPIReferences QOSReserved
-    ReduceDefaultCrashLoopBackOffDecay RelaxedServiceNameValidation ReloadKubeletClientCAFile
-    ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus ResourceHealthStatusMessage
-    RestartAllContainersOnContainerExits RotateKubeletServerCertificate RuntimeClassInImageCriApi SELinuxMount
-    ServiceAccountNodeAudienceRestriction ShardedListAndWatch SizeBasedListCostEstimate
-    StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
-    StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageVersionAPI StorageVersionHash
-    StorageVersionMigrator StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
-    StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
-    TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests
-    UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO
-    UserNamespacesHostNetworkSupport WatchCacheInitializationPostStartHook WatchList WatchListClient
-    WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown WorkloadWithJob"""
-ELSEWHERE = frozenset(_ELSEWHERE.split())
 _ALL = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
 
 class Features(Mapping[str, bool]):
-    """Which gates are on: ``features["NodeDeclaredFeatures"]``; an immutable, hashable mapping over all of GATES."""
+    """What is on in one version: ``features["NodeDeclaredFeatures"]``; immutable and hashable.
 
-    __slots__ = ("_on",)
+    It iterates over the version's gates. It also answers for the names in :data:`CHANGES`, which nobody can set, and
+    for gates that only other versions have: one that was merged into another is as that one is, others are off.
+    """
 
-    def __init__(self, **overrides: bool) -> None:
+    __slots__ = ("_on", "version")
+
+    def __init__(self, version: KubernetesVersion = DEFAULT_VERSION, /, **overrides: bool) -> None:
         for name in overrides:
-            if name not in GATES:
+            if name not in version.gates:
                 raise KeyError(name)
-        self._on = {name: overrides.get(name, gate.default) for name, gate in GATES.items()}
+        self.version = version
+        self._on = {name: overrides.get(name, gate.default) for name, gate in version.gates.items()}
 
     def __getitem__(self, name: str) -> bool:
-        return self._on[name]
+        on = self._on.get(name)
+        if on is not None:
+            return on
+        if name in self.version.merged:
+            return self._on[self.version.merged[name]]
+        if name in CHANGES:
+            return name in self.version.changes
+        if any(name in version.gates for version in VERSIONS.values()):
+            return False
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._on
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._on)
@@ -153,22 +73,24 @@ class Features(Mapping[str, bool]):
     def __len__(self) -> int:
         return len(self._on)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Features) and self.version is other.version and self._on == other._on
+
     def __hash__(self) -> int:
-        return hash(frozenset(name for name, on in self._on.items() if on))
+        return hash((self.version.minor, frozenset(name for name, on in self._on.items() if on)))
 
     def __repr__(self) -> str:
-        changed = ", ".join(f"{n}={on}" for n, on in self._on.items() if on != GATES[n].default)
-        return f"Features({changed})"
+        return f"Features({', '.join((str(self.version), *(f'{n}={on}' for n, on in self.changed().items())))})"
 
     def changed(self) -> dict[str, bool]:
         """Return the gates that differ from their defaults."""
-        return {name: on for name, on in self._on.items() if on != GATES[name].default}
+        return {name: on for name, on in self._on.items() if on != self.version.gates[name].default}
 
 
 DEFAULT_FEATURES = Features()
 
 
-def parse_feature_gates(texts: Iterable[str]) -> Features:
+def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAULT_VERSION) -> Features:
     """Read ``--feature-gates`` values, each ``[kube:]Name=true|false,…``; a later word on a gate wins."""
     wanted: dict[str, bool] = {}
     groups: dict[Stage, bool] = {}
@@ -184,19 +106,19 @@ def parse_feature_gates(texts: Iterable[str]) -> Features:
             on = _bool(name, value.strip())
             if name in _ALL:
                 groups[_ALL[name]] = on
-            elif name in GATES:
-                gate = GATES[name]
+            elif name in version.gates:
+                gate = version.gates[name]
                 if gate.locked and on != gate.default:
                     raise UsageError(
                         f"--feature-gates: cannot set feature gate {name} to {str(on).lower()}, "
                         f"feature is locked to {str(gate.default).lower()}"
                     )
                 wanted[name] = on
-            elif name not in ELSEWHERE:
-                raise UsageError(f"--feature-gates: unrecognized feature gate: {name}{_suggest(name)}")
+            elif name not in version.elsewhere:
+                raise UsageError(f"--feature-gates: unrecognized feature gate: {name}{_suggest(name, version)}")
     # AllAlpha and AllBeta speak only for the gates that are not named.
-    named_by_stage = {g.name: groups[g.stage] for g in GATES.values() if g.stage in groups and not g.locked}
-    features = Features(**{**named_by_stage, **wanted})
+    named_by_stage = {g.name: groups[g.stage] for g in version.gates.values() if g.stage in groups and not g.locked}
+    features = Features(version, **{**named_by_stage, **wanted})
     _check_dependencies(features)
     return features
 
@@ -213,7 +135,7 @@ def check_supported(features: Features) -> None:
 
 
 def _check_dependencies(features: Features) -> None:
-    for name, dependencies in _DEPENDS_ON.items():
+    for name, dependencies in features.version.depends_on.items():
         disabled = [dependency for dependency in dependencies if not features[dependency]]
         if features[name] and disabled:
             raise UsageError(
@@ -230,6 +152,9 @@ def _bool(name: str, value: str) -> bool:
     raise UsageError(f'--feature-gates: invalid value of {name}={value}, found "{value}", want true or false')
 
 
-def _suggest(name: str) -> str:
-    near = difflib.get_close_matches(name, [*GATES, *_ALL], n=1)
+def _suggest(name: str, version: KubernetesVersion) -> str:
+    others = [str(other) for other in VERSIONS.values() if name in other.gates]
+    if others:
+        return f"; Kubernetes {' and '.join(others)} has it, {version} has not"
+    near = difflib.get_close_matches(name, [*version.gates, *_ALL], n=1)
     return f'; did you mean "{near[0]}"?' if near else ""

@@ -20,19 +20,20 @@ from mooring.config.types import (
     PluginConfig,
     plugin_set,
 )
+from mooring.config.versions import DEFAULT_VERSION, KubernetesVersion
 from mooring.errors import ConfigError
 from mooring.framework.extension_points import EXTENSION_POINTS as POINTS
 
-# Where the plugins that come with kube-scheduler 1.36 can run. The plugins themselves say so too; a test holds
-# them together. With this table a configuration can be checked without building anything.
+# Where the plugins that come with kube-scheduler can run, in its newest version. The plugins themselves say so too; a
+# test holds them together. With this table a configuration can be checked without building anything.
 IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
     name: frozenset(points.split())
     for name, points in {
         "SchedulingGates": "preEnqueue",
         "PrioritySort": "queueSort",
-        "NodeUnschedulable": "filter",
-        "NodeName": "filter",
-        "TaintToleration": "filter preScore score",
+        "NodeUnschedulable": "preFilter filter",
+        "NodeName": "preFilter filter",
+        "TaintToleration": "preFilter filter preScore score",
         "NodeAffinity": "preFilter filter preScore score",
         "NodePorts": "preFilter filter",
         "NodeResourcesFit": "preFilter filter preScore score placementScore",
@@ -54,6 +55,12 @@ IN_TREE_POINTS: Mapping[str, frozenset[str]] = {
     }.items()
 }
 
+
+def points_in(version: KubernetesVersion, points: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Leave out the points at which plugins cannot run yet in this version."""
+    return {name: there - {version.later_points.get(name, "")} for name, there in points.items()}
+
+
 _MAX_SCORE = 100
 _MAX_TOTAL_SCORE = 2**63 - 1
 _SCORING = tuple(point.name for point in POINTS if point.is_scored)
@@ -67,6 +74,7 @@ def expand(
     registry_points: Mapping[str, frozenset[str]],
     *,
     suggest: Callable[[str], str | None] | None = None,
+    version: KubernetesVersion = DEFAULT_VERSION,
 ) -> Expanded:
     """Return, for each extension point, its plugins in order with their weights.
 
@@ -75,6 +83,7 @@ def expand(
     ConfigError in kube-scheduler's words, with all the mistakes of which it would name the first.
     """
     plugins = profile.plugins
+    registry_points = points_in(version, registry_points)
     problems = _Problems(suggest)
     problems.add_arguments(profile)
     expanded = {
@@ -106,6 +115,7 @@ def expand_all(
     registry_points: Mapping[str, frozenset[str]] = IN_TREE_POINTS,
     *,
     suggest: Callable[[str], str | None] | None = None,
+    version: KubernetesVersion = DEFAULT_VERSION,
 ) -> dict[str, Expanded]:
     """Expand every profile by scheduler name; ConfigError has the mistakes of all, with upstream's prefix."""
     expanded: dict[str, Expanded] = {}
@@ -114,7 +124,7 @@ def expand_all(
     for profile in config.profiles:
         name = profile.scheduler_name
         try:
-            expanded[name] = expand(profile, registry_points, suggest=suggest)
+            expanded[name] = expand(profile, registry_points, suggest=suggest, version=version)
         except ConfigError as e:
             problems += [f"initializing profiles: creating profile for scheduler name {name}: {p}" for p in e.problems]
             continue

@@ -1,10 +1,11 @@
 """Opportunistic batching: an equal pod right after takes the next best node of the ranking, without a search.
 
 kube-scheduler does this only where the ranking cannot have changed: the pod
-has the same signature, comes in the very next cycle and within half a second,
-and no longer fits on the node that the pod before it took. With the default
-configuration no pod has a signature, because default spreading looks at other
-pods; then this is inert.
+has the same signature and comes in the very next cycle and within half a
+second. If it still fits on the node that the pod before it took, that node is
+scored again and takes part (until 1.36 there is no hint then). With the
+default configuration no pod has a signature, because default spreading looks
+at other pods; then this is inert.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.clock import Clock
 from mooring.engine.attempt import Attempt
-from mooring.framework.guarded import guarded
+from mooring.engine.ranking import Ranking
+from mooring.engine.rescoring import rescored
+from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.runtime import Profile
 from mooring.framework.status import SUCCESS
 from mooring.state.pod_info import PodInfo
@@ -30,64 +32,10 @@ POD_INCOMPATIBLE = "pod_incompatible"
 POD_NOT_BATCHABLE = "pod_not_batchable"
 NODE_MISSING = "node_missing"  # or others have come or gone: rows have moved
 NODE_NOT_FULL = "node_not_full"
+POD_NOMINATED = "pod_nominated"
+FILTER_ERROR = "filter_error"
 EMPTY_LIST = "empty_list"
 EXPIRED = "expired"
-
-
-class Ranking:
-    """Nodes by score, best first, popped as from kube-scheduler's binary heap; built when the first is popped."""
-
-    def __init__(self, rows: NDArray[np.int64], totals: NDArray[np.int64], taken: int) -> None:
-        self._rows = rows
-        self._totals = totals
-        self._taken = taken  # the row that the ranking's own pod took
-        self._heap: list[tuple[int, int]] | None = None  # (total, row)
-        self._left = len(rows) - 1
-
-    def __len__(self) -> int:
-        return self._left
-
-    def without(self, row: int) -> Ranking:
-        """The same ranking, had its own pod taken this row."""
-        return Ranking(self._rows, self._totals, row)
-
-    def pop(self) -> int:
-        if self._heap is None:
-            self._heap = list(zip(self._totals.tolist(), self._rows.tolist(), strict=True))
-            for i in range(len(self._heap) // 2 - 1, -1, -1):
-                self._sift_down(i, len(self._heap))
-            self._drop(self._taken)
-        self._left -= 1
-        return self._pop()
-
-    def _pop(self) -> int:
-        heap = self._heap
-        assert heap is not None
-        last = len(heap) - 1
-        heap[0], heap[last] = heap[last], heap[0]
-        self._sift_down(0, last)
-        return heap.pop()[1]
-
-    def _drop(self, row: int) -> None:
-        """Take the ranking's own node out: the root, unless the pod ended up elsewhere after all."""
-        assert self._heap is not None
-        if self._heap[0][1] == row:
-            self._pop()
-            return
-        self._heap = [entry for entry in self._heap if entry[1] != row]
-        for i in range(len(self._heap) // 2 - 1, -1, -1):
-            self._sift_down(i, len(self._heap))
-
-    def _sift_down(self, i: int, n: int) -> None:
-        heap = self._heap
-        assert heap is not None
-        while (child := 2 * i + 1) < n:
-            if child + 1 < n and heap[child + 1][0] > heap[child][0]:
-                child += 1
-            if heap[child][0] <= heap[i][0]:
-                return
-            heap[i], heap[child] = heap[child], heap[i]
-            i = child
 
 
 def signature(profile: Profile, pod: PodInfo) -> Hashable:
@@ -119,12 +67,14 @@ class Batch:
         cycle: int,
         generation: int,
         now: Callable[[], float],
-        still_fits: Callable[[int], bool],
+        last_node: Callable[[Batch], str],
+        *,
+        is_nominated: bool = False,
     ) -> tuple[int | None, str]:
         """The next best row for an equal pod if the ranking still holds, and if not, what it has become useless by."""
         if self.ranking is None or not len(self.ranking):
             return None, ""
-        useless = self._useless(signed, cycle, generation, now, still_fits)
+        useless = self._useless(signed, cycle, generation, now, last_node, is_nominated)
         return (None, useless) if useless else (self.ranking.pop(), "")
 
     def _useless(
@@ -133,18 +83,24 @@ class Batch:
         cycle: int,
         generation: int,
         now: Callable[[], float],
-        still_fits: Callable[[int], bool],
+        last_node: Callable[[Batch], str],
+        is_nominated: bool,
     ) -> str:
-        """Why the ranking is not for this pod, in the metrics' words; nothing if it is."""
+        """Why the ranking is not for this pod, in the metrics' words; nothing if it is.
+
+        ``last_node`` looks at the node of the pod before: it says why there is no hint, or puts it into the ranking.
+        """
         if cycle != self.cycle + 1:
             return POD_SKIPPED
+        if is_nominated:
+            return POD_NOMINATED
         if signed is None or signed != self.signature:
             return POD_INCOMPATIBLE
         if now() > self.created + MAX_AGE_S:
             return EXPIRED
         if generation != self.generation:
             return NODE_MISSING
-        return NODE_NOT_FULL if still_fits(self.row) else ""
+        return last_node(self)
 
     def store(
         self,
@@ -179,8 +135,9 @@ class Batch:
 class Batching:
     """What all profiles remember. It is upstream's behaviour, not a cache of ours: it changes which node is taken."""
 
-    def __init__(self, clock: Clock, *, is_enabled: bool, has_extenders: bool) -> None:
+    def __init__(self, clock: Clock, *, is_enabled: bool, has_extenders: bool, rescores: bool = False) -> None:
         self._clock = clock
+        self.rescores = rescores  # whether the last node takes part again if the pod still fits there
         self.is_enabled = is_enabled
         self._can_sign = not has_extenders  # what extenders do with two equal pods is not known
         self._batches: dict[str, Batch] = {}  # by scheduler name
@@ -209,16 +166,39 @@ class Batching:
         """The row to try first, or None."""
         if not self.is_enabled:
             return None
-
-        def still_fits(row: int) -> bool:
-            one = attempt.nodes.subset(np.array([row]))
-            return bool(attempt.profile.run_filters(attempt.state, attempt.pod, one).feasible[0])
-
         batch = self._batch(attempt.profile)
         generation = attempt.nodes.table.generation
-        row, flushed = batch.hint(signed, self._cycle, generation, self._clock.now, still_fits)
+        is_nominated = self.rescores and bool(attempt.pod.pod.status.nominated_node_name)
+        row, flushed = batch.hint(
+            signed,
+            self._cycle,
+            generation,
+            self._clock.now,
+            lambda batch: self._last_node(attempt, batch),
+            is_nominated=is_nominated,
+        )
         attempt.laps.hint(row, flushed)
         return row
+
+    def _last_node(self, attempt: Attempt, batch: Batch) -> str:
+        """Look again at the node of the pod before; returns why there is no hint because of it, if so."""
+        one = attempt.nodes.subset(np.array([batch.row]))
+        try:
+            fits = bool(attempt.profile.run_filters(attempt.state, attempt.pod, one).feasible[0])
+        except CycleError:
+            return FILTER_ERROR if self.rescores else NODE_NOT_FULL
+        if not self.rescores:
+            return NODE_NOT_FULL if fits else ""
+        if not fits:
+            return ""
+        assert batch.ranking is not None
+        started = self._clock.monotonic()
+        ranking = rescored(attempt, batch.ranking, batch.row)
+        attempt.laps.rescored(self._clock.monotonic() - started)
+        if isinstance(ranking, str):
+            return ranking
+        batch.ranking = ranking
+        return ""
 
     def remember(
         self, attempt: Attempt, signed: Hashable, row: int, hint: int | None, ranking: Ranking | None, num_feasible: int

@@ -42,6 +42,7 @@ class Built:
     engine: Engine
     profiles: dict[str, Profile]
     handle: Handle
+    features: Features
     _on: Callable[[Cluster, Nominator, Devices], Built]
 
     def on(self, cluster: Cluster, nominator: Nominator | None = None) -> Built:
@@ -83,7 +84,7 @@ def build(
     registry = registry or in_tree_registry()
     clock = clock or SystemClock()
     config = with_ignored_resources(config)
-    expanded = expand_all(config, registry.points(), suggest=registry.nearest)
+    expanded = expand_all(config, registry.points(), suggest=registry.nearest, version=features.version)
 
     def on(cluster: Cluster, nominator: Nominator, devices: Devices) -> Built:
         handle = Handle(cluster, clock, nominator, features, devices=devices)
@@ -98,6 +99,7 @@ def build(
             percentage_of_nodes_to_score=config.percentage_of_nodes_to_score,
             extenders=_extenders(handle, ask_all),
             batches=features["OpportunisticBatching"],
+            rescores=features["BatchingRescoresTheLastNode"],
         )
         profiles = {
             profile.scheduler_name: build_profile(
@@ -105,7 +107,7 @@ def build(
             )
             for profile in config.profiles
         }
-        return Built(engine, profiles, handle, on)
+        return Built(engine, profiles, handle, features, on)
 
     return on(cluster, nominator or NoNominations(), NoDevices())
 

@@ -29,14 +29,23 @@ class Choice:
         self.extender_scores = extender_scores
 
 
-def choose(attempt: Attempt, result: SearchResult, kept: TemplateColumns, extenders: Extenders | None) -> Choice:
-    """Score the feasible nodes, of which there is more than one, and take the best."""
+def choose(
+    attempt: Attempt,
+    result: SearchResult,
+    kept: TemplateColumns,
+    extenders: Extenders | None,
+    raw_scores: dict[str, Scores] | None = None,
+) -> Choice:
+    """Score the feasible nodes, of which there is more than one, and take the best.
+
+    ``raw_scores`` is filled with each plugin's scores before normalising, if it is given.
+    """
     nodes = _feasible(attempt, result)
     attempt.laps.restart()
     attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes)
     plan = attempt.profile.score_plan(attempt.state)
     attempt.laps.point("PreScore", SUCCESS, plan.asked, 1)
-    by_plugin, totals = _score(attempt, nodes, plan, kept)
+    by_plugin, totals = _score(attempt, nodes, plan, kept, raw_scores)
     attempt.laps.point("Score", SUCCESS, plan.active, len(nodes))
     if extenders is not None:
         return _with_extenders(attempt, nodes, by_plugin, totals, extenders)
@@ -66,7 +75,11 @@ def _with_extenders(
 
 
 def _score(
-    attempt: Attempt, nodes: NodeRows, plan: ScorePlan, templates: TemplateColumns
+    attempt: Attempt,
+    nodes: NodeRows,
+    plan: ScorePlan,
+    templates: TemplateColumns,
+    raw_scores: dict[str, Scores] | None,
 ) -> tuple[dict[str, Scores], Scores]:
     """(weighted scores by plugin, totals). Without ``detail`` the kept sum stands for its parts."""
     pod, state = attempt.pod, attempt.state
@@ -78,7 +91,7 @@ def _score(
         columns = templates.scores_of(attempt, plan)
         kept, summed = columns.raw, columns.summed
         totals = columns.total.copy() if nodes.index is None else columns.total.take(nodes.index)
-        if not attempt.detail:
+        if not attempt.detail and raw_scores is None:
             asked = columns.open
     else:
         totals = np.zeros(len(nodes), np.int64)
@@ -94,6 +107,8 @@ def _score(
                 continue
         else:
             raw = raw.copy() if nodes.index is None else raw.take(nodes.index)
+        if raw_scores is not None:
+            raw_scores[name] = raw.copy()
         if normalize is not None:
             raw = call(name, 'running NormalizeScore plugin "{}": {}', normalize, state, pod, raw, nodes)
         if name not in summed:

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 from mooring.clock import Clock, SystemClock
 from mooring.engine.attempt import Attempt
-from mooring.engine.batching import Batching, Ranking
+from mooring.engine.batching import Batching
 from mooring.engine.choose import choose
 from mooring.engine.decision import NO_NODES, Decision, Outcome
 from mooring.engine.extenders import Extenders
 from mooring.engine.laps import Laps
 from mooring.engine.nominated import NominatedJudge, NominatedPods
+from mooring.engine.ranking import Ranking
 from mooring.engine.search import Search, SearchResult
 from mooring.framework.cycle_state import UNLIMITED, Budget, CycleState
 from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.interfaces import Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.nominator import Nominator
 from mooring.framework.post_filter_result import PostFilterResult
@@ -36,6 +38,7 @@ class Engine:
         percentage_of_nodes_to_score: int = 0,
         extenders: Extenders | None = None,
         batches: bool = True,  # the gate OpportunisticBatching
+        rescores: bool = False,  # whether batching scores the last node again
     ) -> None:
         self.cluster = cluster
         self.clock = clock or SystemClock()
@@ -44,7 +47,7 @@ class Engine:
         self.uses_cache = True
         self.nominated = NominatedJudge(NominatedPods(nominator, cluster))
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
-        self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None)
+        self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
 
     def decide(self, pod: PodInfo, profile: Profile, *, detail: bool = True, budget: Budget = UNLIMITED) -> Decision:
         """Find a node for the pod, or say why there is none. Changes nothing in the cluster.
@@ -92,12 +95,13 @@ class Engine:
         position = 0
         ranking: Ranking | None = None
         if len(result.rows) > 1:
-            choice = choose(attempt, result, self.search.kept_for(attempt.profile), self.extenders)
+            raw: dict[str, Scores] | None = {} if signed is not None and self.batching.rescores else None
+            choice = choose(attempt, result, self.search.kept_for(attempt.profile), self.extenders, raw)
             position, decision.scores = choice.position, choice.scores
             if choice.extender_scores is not None:
                 decision.extender_scores = choice.extender_scores.raw
             if signed is not None:
-                ranking = Ranking(result.rows, choice.scores.totals, int(result.rows[position]))
+                ranking = Ranking(result.rows, choice.scores.totals, int(result.rows[position]), raw)
         row = int(result.rows[position])
         decision.node = nodes.table.infos[row].name if result.nodes is None else result.nodes.infos[position].name
         decision.from_hint = result.hint == row and result.from_nomination

@@ -40,6 +40,11 @@ class Laps:
         if self._observer is not None:
             self._observer.node_hint(is_hinted=row is not None, flushed=flushed, seconds=self._lap())
 
+    def rescored(self, seconds: float) -> None:
+        """Batching scored the last node again."""
+        if self._observer is not None:
+            self._observer.batch_rescored(seconds)
+
     def stored(self, taken: bool | None, flushed: str) -> None:
         """Batching was told of a placement."""
         if self._observer is not None:

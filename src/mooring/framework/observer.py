@@ -22,5 +22,8 @@ class CycleObserver(Protocol):
     def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
         """Batching was asked for a node; ``flushed`` says why what it remembers is of no use, if it remembers any."""
 
+    def batch_rescored(self, seconds: float) -> None:
+        """Batching scored the node of the pod before again."""
+
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
         """Batching was told of a placement. ``hint``: whether its hint was taken, None if there was none."""

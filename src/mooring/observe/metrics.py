@@ -9,11 +9,13 @@ Not here: kube-scheduler's ``workqueue_*``, because there are no work queues, an
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.metrics import Registry, exponential_buckets
 from mooring.observe.metric_table import counter, fill, gauge, histogram
 from mooring.observe.process_metrics import process_metrics
+from mooring.observe.versioned_metrics import VersionedMetrics
 
 _ATTEMPT = exponential_buckets(0.001, 2, 15)
 _EXTENSION_POINT = exponential_buckets(0.0001, 2, 12)
@@ -191,11 +193,6 @@ class SchedulerMetrics:
         "[ALPHA] Volume scheduling stage error count",
         ("operation",),
     )
-    resourceclaim_creates = counter(
-        "scheduler_resourceclaim_creates_total",
-        "[ALPHA] Number of ResourceClaims creation requests within scheduler",
-        ("status",),
-    )
     dra_bindingconditions_allocations = counter(
         "scheduler_dra_bindingconditions_allocations_total",
         "[ALPHA] Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
@@ -301,20 +298,19 @@ class SchedulerMetrics:
         self,
         *,
         version: str = "",
-        kubernetes_version: str = "1.36.4",
-        features: Mapping[str, tuple[str, bool]] | None = None,
+        features: Features = DEFAULT_FEATURES,
     ) -> None:
         self.registry = Registry()
         self._before_render: list[Callable[[], None]] = []
         fill(self, self.registry)
-        for name, (stage, enabled) in (features or {}).items():
-            self.feature_enabled.labels(name, stage).set(float(enabled))
-        major, minor = kubernetes_version.split(".")[:2]
-        self.version_info.labels(f"{major}.{minor}", "kube", f"{major}.{minor}", f"{major}.{int(minor) - 1}").set(1)
+        self.versioned = VersionedMetrics(self.registry, features)
+        for name, gate in features.version.gates.items():
+            self.feature_enabled.labels(name, gate.stage.value).set(float(features[name]))
+        release, before = str(features.version), f"1.{features.version.minor - 1}"
+        self.version_info.labels(release, "kube", release, before).set(1)
         self.build_info.labels(
-            major,
-            minor,
-            f"v{kubernetes_version}+mooring{version}" if version else f"v{kubernetes_version}",
+            *release.split("."),
+            f"{features.version.tag}+mooring{version}" if version else features.version.tag,
             "",
             "",
             "",

@@ -30,6 +30,7 @@ class DefaultPreemption:
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._limits = CandidateLimits(args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute)
         self._handle = handle
+        self._says_where = handle.is_enabled("PreemptorIsToldItsPlace")
 
     def pre_enqueue(self, pod: Pod) -> Status:
         preemptions = self._handle.preemptions
@@ -45,10 +46,15 @@ class DefaultPreemption:
         self._handle.meters(pod.pod.spec.scheduler_name).preemption_attempted()
         assert self._handle.preemption is not None, "a profile gives its plugins one"
         result = self._handle.preemption.preempt(state, pod, nodes, statuses, self._limits)
-        if not result.status.reasons:
+        said = result.status.message
+        if result.status.is_success and self._says_where:
+            node, n = result.nominated_node, len(result.victims)
+            said = f"found a potential placement for pod on node {node}, preempting {n} victims"
+        if not said:
             return result
-        text = f"preemption: {result.status.message}"
-        return PostFilterResult(Status(result.status.code, (text,)), result.nominated_node, result.victims)
+        return PostFilterResult(
+            Status(result.status.code, (f"preemption: {said}",)), result.nominated_node, result.victims
+        )
 
 
 def _never(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -88,6 +88,7 @@ class DynamicResources:
         assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
+        self._is_silent = handle.is_enabled("DeallocationIsSilent")
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
 
@@ -352,7 +353,7 @@ class DynamicResources:
         if attempt is None:
             return PostFilterResult(Status.error("not found"))
         if not attempt.claims:
-            return PostFilterResult(Status.unschedulable("no new claims to deallocate"))
+            return self._nothing_done("no new claims to deallocate")
         idle = [
             claim
             for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
@@ -365,7 +366,10 @@ class DynamicResources:
         if attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME:
             attempt.writes.append(DeleteClaim(attempt.extended))
             return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
-        return PostFilterResult(Status.unschedulable("still not schedulable"))
+        return self._nothing_done("still not schedulable")
+
+    def _nothing_done(self, text: str) -> PostFilterResult:
+        return PostFilterResult(Status.unschedulable() if self._is_silent else Status.unschedulable(text))
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         attempt = attempt_of(state)

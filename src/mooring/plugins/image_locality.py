@@ -32,6 +32,7 @@ class ImageLocality:
     name: ClassVar[str] = "ImageLocality"
 
     def __init__(self, args: None, handle: Handle) -> None:
+        self._counts_volumes = handle.is_enabled("ImageVolumesRaiseTheCeiling")
         self._kept: OrderedDict[int, tuple[Hashable, Scores | None]] = OrderedDict()  # by shape
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -55,8 +56,7 @@ class ImageLocality:
             self._kept.popitem(last=False)
         return scores
 
-    @staticmethod
-    def _compute(shape: PodShape, table: NodeTable) -> Scores | None:
+    def _compute(self, shape: PodShape, table: NodeTable) -> Scores | None:
         total_nodes = len(table)
         present: Scores | None = None  # bytes
         for name in shape.images:
@@ -68,6 +68,7 @@ class ImageLocality:
                     present[row] += int(size * (holders / total_nodes))
         if present is None:
             return None
-        ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.spec.init_containers) + len(shape.spec.containers))
+        containers = len(shape.spec.init_containers) + len(shape.spec.containers)
+        ceiling = MAX_CONTAINER_THRESHOLD * (len(shape.images) if self._counts_volumes else containers)
         present = np.maximum(np.minimum(present, ceiling), MIN_THRESHOLD)  # the floor wins if there is no container
         return MAX_NODE_SCORE * (present - MIN_THRESHOLD) // (ceiling - MIN_THRESHOLD)

@@ -191,6 +191,8 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
         self._cluster: Cluster = handle.cluster
+        self._replaces_selectors = handle.is_enabled("MergedNamespacesReplaceTheSelector")
+        self._any_term_wakes = handle.is_enabled("AnyAntiAffinityTermWakes")
 
     def sign(self, pod: PodInfo) -> Hashable:
         if pod.shape.has_pod_affinity:
@@ -327,8 +329,8 @@ class InterPodAffinity:
     def _resolved(self, terms: tuple[AffinityTerm, ...]) -> tuple[AffinityTerm, ...]:
         """The pod's own terms with the namespaces that their selectors mean listed by name.
 
-        The selector stays and is asked about an empty label set: one made only of negations then means every
-        namespace. That is upstream's behaviour, kept on purpose.
+        Until 1.36 the selector stays and is asked about an empty label set: one made only of negations then means
+        every namespace. That is upstream's behaviour, kept on purpose.
         """
         return tuple(self._resolve(term) for term in terms)
 
@@ -337,7 +339,9 @@ class InterPodAffinity:
         if selector.is_empty or selector is NOTHING:
             return term
         named = {ns.name for ns in self._cluster.objects.all(Namespace) if selector.matches(ns.metadata.labels)}
-        return AffinityTerm(term.topology_key, term.selector, term.namespaces | named, selector)
+        return AffinityTerm(
+            term.topology_key, term.selector, term.namespaces | named, NOTHING if self._replaces_selectors else selector
+        )
 
     def _column_of_all(self, terms: tuple[AffinityTerm, ...]) -> CountColumn:
         """The column of pods that all of these (resolved) terms mean."""
@@ -389,8 +393,8 @@ class InterPodAffinity:
     def _after_pod_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         """A pod that affinity wants has come, one that anti-affinity avoids has gone, or a pod's labels changed so.
 
-        One pod must match all terms at once. A pod that matches only some of
-        the anti-affinity terms therefore wakes no pod, though it may have been in the way.
+        A pod that affinity wants must match all terms at once. Until 1.36 so must one that anti-affinity avoids:
+        a pod that matches only some of its terms wakes no pod, though it may have been in the way.
         """
         if old is not None and new is not None and new.uid == pod.uid:
             return Hint.QUEUE
@@ -401,11 +405,16 @@ class InterPodAffinity:
         wanted, unwanted = terms.required_affinity, terms.required_anti_affinity
         if old is not None and new is not None:
             has_come = not _means(wanted, old) and _means(wanted, new)
-            return _hint(has_come or (_means(unwanted, old) and not _means(unwanted, new)))
+            return _hint(has_come or (self._avoids(unwanted, old) and not self._avoids(unwanted, new)))
         if new is not None:
             return _hint(_means(wanted, new))
         assert isinstance(old, Pod)
-        return _hint(_means(unwanted, old) or _means(self._terms(old).required_anti_affinity, pod))
+        return _hint(self._avoids(unwanted, old) or self._avoids(self._terms(old).required_anti_affinity, pod))
+
+    def _avoids(self, terms: tuple[AffinityTerm, ...], pod: Object) -> bool:
+        if self._any_term_wakes:
+            return any(term.matches(pod.namespace, pod.labels, {}) for term in terms)
+        return _means(terms, pod)
 
     def _after_node_change(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         """A node has joined a domain where wanted pods may be, or left one where unwanted pods may be."""

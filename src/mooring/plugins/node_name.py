@@ -8,7 +8,8 @@ from typing import ClassVar
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.status import Status
+from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.status import SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -32,6 +33,11 @@ class NodeName:
     def concerns(self, pod: PodInfo) -> bool:
         """Report whether the filter could refuse this pod any node."""
         return bool(pod.pod.spec.node_name)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        """Look at no other node; other plugins say nothing about those, and preemption leaves them alone."""
+        wanted = pod.pod.spec.node_name
+        return PreFilterResult(frozenset((wanted,))) if wanted else SUCCESS
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         wanted = pod.pod.spec.node_name

@@ -59,6 +59,9 @@ class TaintToleration:
     def sign(self, pod: PodInfo) -> Hashable:
         return pod.shape.signed_tolerations
 
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        return SUCCESS  # only there: upstream skips pods here that wait to be resized, behind a gate
+
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         tolerations = pod.shape.spec.tolerations
         refused = np.fromiter(

@@ -128,6 +128,10 @@ class ProfileMeters:
         if flushed:
             self._flush(flushed)
 
+    def batch_rescored(self, seconds: float) -> None:
+        self._metrics.versioned.batch_rescore_attempts.labels(self._name).inc()
+        self._metrics.versioned.batch_rescore_duration.labels(self._name).observe(seconds)
+
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
         if self._stored is None:
             self._stored = self._metrics.store_schedule_results_duration.labels(self._name)
@@ -152,7 +156,7 @@ class ProfileMeters:
     # ---- what plugins count ------------------------------------------------------------------------------------
 
     def claim_created(self, *, is_created: bool) -> None:
-        self._metrics.resourceclaim_creates.labels("success" if is_created else "failure").inc()
+        self._metrics.versioned.claim_created(is_created=is_created)
 
     def devices_waited_for(
         self, drivers: Iterable[str], conditional: Iterable[str], status: str, seconds: float
@@ -205,7 +209,7 @@ class Meters(SchedulerObserver):
         self._events: dict[str, HistogramChild] = {}
         self._profiles: dict[str, ProfileMeters] = {}
         self._gates: dict[str, ProfileGates] = {}
-        self._incoming: dict[tuple[str, str], CounterChild] = {}
+        self._incoming: dict[tuple[str, str], tuple[CounterChild, CounterChild]] = {}
         self._unschedulable: dict[tuple[str, str], GaugeChild] = {}
         self._in_flight: dict[str, GaugeChild] = {}
         self._sli: dict[int, HistogramChild] = {}
@@ -272,6 +276,7 @@ class Meters(SchedulerObserver):
         def refresh() -> None:
             for name, count in queue.counts().items():
                 self.metrics.pending_pods.labels(name).set(count)
+                self.metrics.versioned.queued_entities.labels(name, "pod").set(count)
             pods = cluster.pods()
             nodes = sum(info.node is not None for info in cluster.table.nodes.values())
             for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", cluster.num_assumed)):
@@ -318,10 +323,14 @@ class Meters(SchedulerObserver):
     # ---- what the queue tells ----------------------------------------------------------------------------------
 
     def incoming_pod(self, queue: str, event: str) -> None:
-        child = self._incoming.get((queue, event))
-        if child is None:
-            child = self._incoming[queue, event] = self.metrics.queue_incoming_pods.labels(queue, event)
-        child.inc()
+        children = self._incoming.get((queue, event))
+        if children is None:
+            children = self._incoming[queue, event] = (
+                self.metrics.queue_incoming_pods.labels(queue, event),
+                self.metrics.versioned.queue_incoming_entities.labels(queue, event, "pod"),
+            )
+        for child in children:
+            child.inc()
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
         child = self._unschedulable.get((plugin, profile))

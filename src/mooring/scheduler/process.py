@@ -13,7 +13,6 @@ from typing import Any
 
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
-from mooring.config.features import GATES
 from mooring.observe.decision_log import DecisionLog
 from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
@@ -249,8 +248,7 @@ class SchedulerProcess:
 
     def _metrics(self) -> SchedulerMetrics:
         settings = self._settings
-        features = {name: (gate.stage.value, settings.features[name]) for name, gate in GATES.items()}
-        metrics = SchedulerMetrics(version=__version__, features=features)
+        metrics = SchedulerMetrics(version=__version__, features=settings.features)
         unknown = metrics.registry.disable(settings.flags.words("disabled-metrics"))
         for name in unknown or ():
             log.warning("--disabled-metrics: there is no such metric", metric=name)

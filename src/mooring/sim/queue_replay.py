@@ -13,6 +13,7 @@ from typing import Any
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
 from mooring.clock import VirtualClock
+from mooring.config.features import Features
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import build
@@ -24,7 +25,7 @@ from mooring.queue.profile import from_runtime
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
-from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object
+from mooring.sim.recording import bound, describe, describe_gated, features_of, latest_time, load_object
 from mooring.state.cluster import Cluster
 
 BETWEEN_STEPS_S = 0.05  # what a recording leaves between two things that happen
@@ -39,17 +40,20 @@ class QueueReplay:
         case: Mapping[str, Any],
         config: KubeSchedulerConfiguration | None = None,
         registry: Registry | None = None,
+        features: Features | None = None,
     ) -> None:
+        features = features or features_of(case)
         self.cluster = Cluster()
         self.clock = VirtualClock(latest_time(case.get("objects", ())) + 0.3)
         self.pods: dict[str, Pod] = {}
         nominator = QueueNominator(known=self.pods.get)
         self.built = build(
-            config or config_from_dict(case.get("config")),
+            config or config_from_dict(case.get("config"), features),
             self.cluster,
             clock=self.clock,
             nominator=nominator,
             registry=registry,
+            features=features,
         )
         profiles = [from_runtime(profile) for profile in self.built.profiles.values()]
         self.queue = SchedulingQueue(profiles, self.clock, nominator=nominator)

@@ -11,8 +11,11 @@ import msgspec
 from mooring.api.codec import KINDS, from_plain
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.release import release_of
 from mooring.api.times import parse_time
 from mooring.api.well_known import REGION, ZONE
+from mooring.config.features import Features
+from mooring.config.versions import nearest_version
 from mooring.devices.attempt import binding_problem, chosen_devices
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
@@ -21,6 +24,11 @@ from mooring.state.cluster import Cluster
 
 TOPOLOGY_LABELS = (ZONE, REGION)
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"  # the API server's words, not ours
+
+
+def features_of(case: Mapping[str, Any]) -> Features:
+    """The version that a case was recorded from, or the nearest to it, with its gates at their defaults."""
+    return Features(nearest_version(release_of(str(case.get("kubernetes", ""))))[0])
 
 
 def load_object(value: Mapping[str, Any]) -> Object | None:

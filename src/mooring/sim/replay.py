@@ -14,6 +14,7 @@ from typing import Any
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
 from mooring.clock import VirtualClock
+from mooring.config.features import Features
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
@@ -23,7 +24,15 @@ from mooring.framework.nominator import Nominations
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.sim.queue_replay import QueueReplay
-from mooring.sim.recording import bound, describe, describe_gated, latest_time, load_object, nomination_after
+from mooring.sim.recording import (
+    bound,
+    describe,
+    describe_gated,
+    features_of,
+    latest_time,
+    load_object,
+    nomination_after,
+)
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
 
@@ -36,18 +45,21 @@ class Replay:
         case: Mapping[str, Any],
         config: KubeSchedulerConfiguration | None = None,
         registry: Registry | None = None,
+        features: Features | None = None,
     ) -> None:
+        features = features or features_of(case)
         self.cluster = Cluster()
         self.nominations = Nominations()
         self.clock = VirtualClock(latest_time(case.get("objects", ())))
         # Pods came one at a time, except where quick succession is what the family is about.
         self._pause_s = 0.0 if case.get("family") == "batching" else 1.0
         self.built: Built = build(
-            config or config_from_dict(case.get("config")),
+            config or config_from_dict(case.get("config"), features),
             self.cluster,
             clock=self.clock,
             nominator=self.nominations,
             registry=registry,
+            features=features,
         )
         for value in case.get("objects", ()):
             self._apply(value)
@@ -133,18 +145,24 @@ def _check_form(case: Mapping[str, Any]) -> None:
 
 
 def start_replay(
-    case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
+    case: Mapping[str, Any],
+    config: KubeSchedulerConfiguration | None = None,
+    registry: Registry | None = None,
+    features: Features | None = None,
 ) -> Replay | QueueReplay:
-    """Prepare a case; the caller takes its steps."""
+    """Prepare a case; the caller takes its steps. Without ``features``, the case says the version."""
     _check_form(case)
     needs_queue = any("action" in step or "await" in step for step in case.get("steps", ()))
     kind = QueueReplay if needs_queue else Replay
-    return kind(case, config, registry)
+    return kind(case, config, registry, features)
 
 
 def replay_case(
-    case: Mapping[str, Any], config: KubeSchedulerConfiguration | None = None, registry: Registry | None = None
+    case: Mapping[str, Any],
+    config: KubeSchedulerConfiguration | None = None,
+    registry: Registry | None = None,
+    features: Features | None = None,
 ) -> dict[str, Any]:
     """Replay one case and return ``{"id", "steps"}``; one with actions and awaits goes through the queue."""
-    replay = start_replay(case, config, registry)
+    replay = start_replay(case, config, registry, features)
     return {"id": case.get("id"), "steps": [replay.step(step) for step in case.get("steps", ())]}

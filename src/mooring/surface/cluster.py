@@ -10,6 +10,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_default_meta
 from mooring.api.manifests import Manifests
 from mooring.api.meta import Object
+from mooring.api.release import UNKNOWN, Release
 from mooring.api.well_known import HOSTNAME
 from mooring.api.wording import count_of
 from mooring.errors import InputError
@@ -34,6 +35,7 @@ class Cluster:
     def __init__(self, *objects: Addable) -> None:
         self.state = columns.Cluster()  # what the engine reads
         self.nominations = Nominations()
+        self.release: Release = UNKNOWN  # of Kubernetes, if that is known
         self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
         self.add(*objects)
 
@@ -198,6 +200,7 @@ class Cluster:
         fork = self.__class__()
         fork.state = self.state.fork()
         fork.nominations = self.nominations.copy()
+        fork.release = self.release
         fork._pods = dict(self._pods)
         return fork
 

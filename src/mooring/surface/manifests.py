@@ -40,6 +40,8 @@ def read_manifests(sources: Iterable[Source], context: Manifests | None = None) 
         found.workloads += more.workloads
         found.unknown += more.unknown
         found.ignored += more.ignored
+        found.server_release = max(found.server_release, more.server_release)
+        found.kubelet_release = max(found.kubelet_release, more.kubelet_release)
     return found
 
 

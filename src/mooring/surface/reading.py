@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mooring.api.manifests import Manifests
 from mooring.surface.cluster import Cluster
 from mooring.surface.manifests import Source, read_manifests, warn
 
@@ -18,7 +19,9 @@ def load(*sources: Source) -> Cluster:
     """
     found = read_manifests(sources)
     warn(found.unknown_notes)
-    return Cluster().take_over(found.objects)
+    cluster = Cluster().take_over(found.objects)
+    cluster.release = found.release
+    return cluster
 
 
 def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
@@ -26,18 +29,23 @@ def connect(kubeconfig: str = "", *, context: str = "") -> Cluster:
 
     Without arguments it is the cluster that kubectl would talk to.
     """
-    return Cluster().take_over(_run(read_live(kubeconfig, context, "python")))
+    found = _run(read_live(kubeconfig, context, "python"))
+    cluster = Cluster().take_over(found.objects)
+    cluster.release = found.release
+    return cluster
 
 
-async def read_live(kubeconfig: str, context: str, command: str) -> list[Any]:
+async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
     """Everything that a scheduler would see of a live cluster; ``command`` is how the API server knows us."""
     from mooring.client.kubeconfig import find_config
     from mooring.client.rest import RestClient, user_agent
+    from mooring.client.server_version import server_version
     from mooring.scheduler.informers import load_objects
 
     client = RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", command))
     try:
-        return await load_objects(client)
+        version = await server_version(client)
+        return Manifests(objects=await load_objects(client), server_release=version.release)
     finally:
         await client.close()
 

@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 
 from mooring.api.core import Pod
 from mooring.clock import Clock, VirtualClock
+from mooring.config.features import Features
 from mooring.config.load import config_from_dict, load_config_file
 from mooring.config.own_plugins import enabling, unused
 from mooring.config.types import KubeSchedulerConfiguration
+from mooring.config.versions import KubernetesVersion, nearest_version, parse_version
 from mooring.engine.build import Built, build
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError
@@ -39,17 +41,28 @@ class Scheduler:
         plugins: Iterable[PluginReference] = (),
         *,
         clock: Clock | None = None,
+        kubernetes_version: str | None = None,
     ) -> None:
-        """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled."""
+        """``plugins`` come beside the in-tree ones. A configuration enables them; without one they are enabled.
+
+        Decisions are those of ``kubernetes_version`` (``"1.36"`` or ``"1.37"``); without it, of the cluster's version.
+        """
         self.cluster = as_cluster(cluster)
+        features = Features(_version(cluster, kubernetes_version))
         registry, own = _registry(plugins)
         self._built = build(
-            _configuration(config, own),
+            _configuration(config, own, features),
             cluster.state,
             clock=clock or VirtualClock(time.time()),
             nominator=cluster.nominations,
             registry=registry,
+            features=features,
         )
+
+    @property
+    def kubernetes_version(self) -> str:
+        """The version whose decisions these are."""
+        return str(self._built.features.version)
 
     @property
     def built(self) -> Built:
@@ -122,10 +135,15 @@ class Scheduler:
 
 
 def explain(
-    cluster: Cluster, pod: Askable, config: Configuration = None, plugins: Iterable[PluginReference] = ()
+    cluster: Cluster,
+    pod: Askable,
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+    *,
+    kubernetes_version: str | None = None,
 ) -> Explanation:
     """Say why a pod goes where it goes, or nowhere, and what would help. The cluster stays as it is."""
-    return Scheduler(cluster, config, plugins).explain(pod)
+    return Scheduler(cluster, config, plugins, kubernetes_version=kubernetes_version).explain(pod)
 
 
 def _decided(built: Built, pod: Pod) -> Decision:
@@ -146,15 +164,24 @@ def _registry(plugins: Iterable[PluginReference]) -> tuple[Registry, list[str]]:
     return registry, own
 
 
-def _configuration(config: Configuration, own: Sequence[str]) -> KubeSchedulerConfiguration:
+def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:
+    """The version that was asked for, or the nearest to the cluster's, with a warning if it is another one."""
+    if asked is not None:
+        return parse_version(asked, "kubernetes_version")
+    version, warning = nearest_version(cluster.release)
+    warn([warning] if warning else [])
+    return version
+
+
+def _configuration(config: Configuration, own: Sequence[str], features: Features) -> KubeSchedulerConfiguration:
     match config:
         case None:
-            return config_from_dict(enabling(None, own))
+            return config_from_dict(enabling(None, own), features)
         case str() | Path():
-            loaded = load_config_file(config)
+            loaded = load_config_file(config, features)
             where, notes, found = str(config), list(loaded.warnings), loaded.config
         case Mapping():
-            where, notes, found = "config", [], config_from_dict(config)
+            where, notes, found = "config", [], config_from_dict(config, features)
         case KubeSchedulerConfiguration():
             where, notes, found = "config", [], config
         case _:

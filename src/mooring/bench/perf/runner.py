@@ -17,8 +17,9 @@ from mooring.bench.perf.opcodes import Executor
 from mooring.bench.perf.report import Result, blank, result_of
 from mooring.bench.perf.targets import ClusterTarget, EmbeddedTarget, Target
 from mooring.client.kubeconfig import load_kubeconfig
-from mooring.config.features import GATES, Features
+from mooring.config.features import Features
 from mooring.config.load import default_config, load_config_file
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import MooringError
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.live import LiveScheduler
@@ -127,7 +128,7 @@ def features_of(workload: Workload) -> tuple[Features, list[str]]:
     wanted: dict[str, bool] = {}
     notes: list[str] = []
     for name, on in workload.feature_gates.items():
-        gate = GATES.get(name)
+        gate = DEFAULT_VERSION.gates.get(name)
         if gate is None:
             notes.append(f"feature gate {name} is not known here")
         elif gate.locked:
