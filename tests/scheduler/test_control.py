@@ -14,6 +14,7 @@ import pytest
 from mooring.client.kubeconfig import ClientConfig
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler import control as control_module
+from mooring.scheduler.assembly import Scheduler
 from mooring.scheduler.control import Control
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.lifeline import Lifeline
@@ -143,6 +144,16 @@ async def test_a_loop_that_hangs_shows_in_health_while_health_answers(make_stage
         async with asyncio.timeout(60.0):
             while (await beside.ask("/livez"))[0] != 200:  # noqa: ASYNC110 – it has come round again
                 await asyncio.sleep(0)
+
+
+async def test_too_many_decisions_that_hang_show_in_health(make_stage, monkeypatch):
+    hanging = control_module.MAX_HANGING - 1
+    monkeypatch.setattr(Scheduler, "hanging", property(lambda self: hanging))
+    async with Beside(make_stage()) as beside:
+        assert (await beside.ask("/livez"))[0] == 200
+        hanging += 1
+        status, body = await beside.ask("/livez")
+        assert status == 500 and "[-]decisions failed" in body
 
 
 async def test_a_loop_that_is_beyond_help_is_given_up(make_stage, monkeypatch):

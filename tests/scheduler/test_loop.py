@@ -258,3 +258,41 @@ async def test_while_an_extender_is_asked_events_wait_and_then_come_in_order(mak
         extender.go_on.set()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+class HangsForGood(PaperExtender):
+    """Hangs in every call until it is let go; each time the clock of the limits has moved on."""
+
+    def __init__(self, clock) -> None:
+        super().__init__()
+        self.clock, self.calls = clock, 0
+
+    def filter(self, pod, nodes):
+        self.calls += 1
+        self.clock.advance(100.0)
+        self.asked.set()
+        self.go_on.wait()
+        raise ExtenderError("no answer")
+
+
+async def test_a_decision_that_hangs_in_its_thread_is_left_behind_and_counted(make_stage):
+    clock = VirtualClock()
+    extender, limits = HangsForGood(clock), TimeLimits(clock, poll_s=0.001)
+    stage = make_stage(extenders=lambda config: [extender], limits=limits)
+    stage.put(make_node("a"), make_pod("web"))
+    running = asyncio.create_task(stage.scheduler.run())
+    try:
+        await asyncio.to_thread(extender.asked.wait)
+        await until(lambda: any(limit.interrupted_at is not None for limit in limits._running))
+        assert stage.scheduler.hanging == 0, "it is still waited for"
+        clock.advance(5.0)
+        await until(lambda: stage.recorder.events)
+        assert stage.recorder.events[0][2] == "the attempt to find a node did not end within 15s"
+        assert stage.scheduler.hanging == 1
+        assert "mooring_hanging_decisions 1\n" in stage.scheduler.meters.render().decode()
+        extender.go_on.set()
+        await until(lambda: stage.scheduler.hanging == 0)
+    finally:
+        extender.go_on.set()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

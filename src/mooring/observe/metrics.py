@@ -219,6 +219,10 @@ class SchedulerMetrics:
         "was cut off because it took too long.",
         ("what",),
     )
+    hanging_decisions = gauge(
+        "mooring_hanging_decisions",
+        "[ALPHA] How many decisions hang in threads that were left behind, because a plugin or an extender hangs.",
+    )
     extender_calls = counter(
         "mooring_extender_calls_total",
         "[ALPHA] Calls to extenders by verb and result: ok or error.",

@@ -188,7 +188,7 @@ class Scheduler:
             clock=clock,
         )
         self._view = view_of(options.features)
-        self.meters.follow(queue, self.cluster)
+        self.meters.follow(queue, self.cluster, hanging=lambda: self._loop.hanging)
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
@@ -218,6 +218,11 @@ class Scheduler:
     def decisions(self) -> int:
         """How many attempts were made."""
         return self._loop.decisions
+
+    @property
+    def hanging(self) -> int:
+        """How many decisions hang in threads that were left behind."""
+        return self._loop.hanging
 
     @property
     def in_flight(self) -> int:

@@ -31,6 +31,8 @@ T = TypeVar("T")
 ANSWER_S = 2.0
 """How long an endpoint waits for the scheduler's thread; after that it shows what it has, or says that it is busy."""
 MARGIN_S = 5.0
+MAX_HANGING = 8
+"""So many threads that hang cannot be had for nothing: the process is not healthy any more."""
 LONG_S = 60.0
 """How long the scheduler's loop may be busy where an attempt has no limit."""
 
@@ -177,6 +179,7 @@ class Control:
         if self.elector is not None:
             health.add("leaderElection", self.elector.check, "healthz", "readyz")
         health.add("scheduling", self.heartbeat.check, "healthz", "livez", "readyz")
+        health.add("decisions", lambda: _too_many_hang(scheduler.hanging), "healthz", "livez", "readyz")
         health.add("shutdown", lambda: "process is shutting down" if self._is_stopping() else None, "readyz")
         health.add("sched-handler-sync", lambda: _unsynced(live), "readyz")
         return Sources(
@@ -190,6 +193,10 @@ class Control:
             has_flagz=self._settings.features["ComponentFlagz"],
             has_statusz=self._settings.features["ComponentStatusz"],
         )
+
+
+def _too_many_hang(hanging: int) -> str | None:
+    return f"{hanging} decisions hang, and their threads cannot be ended" if hanging >= MAX_HANGING else None
 
 
 def _unsynced(live: LiveScheduler) -> str | None:

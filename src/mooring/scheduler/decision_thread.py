@@ -45,6 +45,10 @@ class DecisionThread(Executor):
             self._left.set_result(None)
         self.close()
 
+    @property
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def close(self) -> None:
         """Let the thread end after what it is doing."""
         self._work.put(None)

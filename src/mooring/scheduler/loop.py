@@ -90,6 +90,12 @@ class SchedulingLoop:
         self._wake = wake
         self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
         self._thread: DecisionThread | None = None  # for decisions that ask extenders
+        self._left: list[DecisionThread] = []  # those that hang
+
+    @property
+    def hanging(self) -> int:
+        """How many decisions hang in threads that were left behind. Any thread may ask."""
+        return sum(left.is_alive for left in self._left)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -162,6 +168,7 @@ class SchedulingLoop:
         try:
             decision = await self._turnstile.closed_during(work)
         except ThreadLeft:
+            self._left = [*(left for left in self._left if left.is_alive), thread]
             self._thread = None
             decision = AttemptTimeout()
         # What waited at the turnstile may have been about this very pod.

@@ -270,7 +270,7 @@ class Meters(SchedulerObserver):
         """An attempt, or a plugin's call, did not end in time."""
         self.metrics.timeouts.labels(what).inc()
 
-    def follow(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def follow(self, queue: SchedulingQueue, cluster: Cluster, hanging: Callable[[], int] = lambda: 0) -> None:
         """Bring the gauges up to date before every scrape."""
 
         def refresh() -> None:
@@ -281,6 +281,7 @@ class Meters(SchedulerObserver):
             nodes = sum(info.node is not None for info in cluster.table.nodes.values())
             for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", cluster.num_assumed)):
                 self.metrics.cache_size.labels(kind).set(count)
+            self.metrics.hanging_decisions.set(hanging())
             for profile in self._profiles.values():
                 profile.spread_evaluations()
 
