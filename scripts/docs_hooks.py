@@ -1,53 +1,74 @@
-"""What the documentation's build does beyond Markdown: adds the generated pages, and fits in what others write.
+"""What the documentation's build adds to the pages in docs/: pages made from the code, and the decisions.
 
-A folder in the navigation (``learn/ja/``) stands for its pages, in the order of their numbers. Pages in the navigation
-that are not written yet are left out with a note, and links to them are plain text. So are links that lead from a page
-into the repository (to a plugin's source, to an example), since the site does not carry those files.
+A folder in the navigation (``learn/``) stands for its pages, in the order of their numbers. Links are the business of
+``docs_links.py``, languages that of ``docs_languages.py``.
 """
 
 from __future__ import annotations
 
-import logging
+import os
 import re
 import runpy
+import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from mkdocs.structure.pages import Page
 
-log = logging.getLogger("mkdocs.hooks")
-PAGES = runpy.run_path(str(Path(__file__).with_name("docs_pages.py")))["PAGES"]
-_missing: set[str] = set()
-_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+ROOT = Path(__file__).parents[1]
+_PAGES = runpy.run_path(str(Path(__file__).with_name("docs_pages.py")))
+GENERATED, TITLE = _PAGES["PAGES"], _PAGES["decision_title"]
+DECISIONS = {f"decisions/{path.name}": path for path in sorted((ROOT / "decisions").glob("*.md"))}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave out what is not written yet."""
-    docs = Path(config.docs_dir)
-    config.nav = _existing(config.nav or [], docs)
+    """Expand folders, and link to the repository that this is a clone of."""
+    config.nav = _expanded(config.nav or [])
+    config.repo_url = repository()
+    config.repo_name = urlsplit(config.repo_url).path.strip("/") if config.repo_url else None
+    config.edit_uri = None
     return config
 
 
-def _existing(entries: list[Any], docs: Path) -> list[Any]:
-    kept: list[Any] = []
+def repository() -> str:
+    """Where the source can be browsed: $REPOSITORY_URL, or the clone's origin; nothing if there is none."""
+    given = os.environ.get("REPOSITORY_URL", "")
+    if given:
+        return given.rstrip("/")
+    asked = ["git", "-C", str(ROOT), "remote", "get-url", "origin"]
+    found = subprocess.run(asked, check=False, capture_output=True, text=True).stdout.strip()
+    if match := re.fullmatch(r"(?:ssh://)?git@([\w.-]+)[:/](.+?)(?:\.git)?", found):
+        return f"https://{match[1]}/{match[2]}"
+    parts = urlsplit(found)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.removesuffix('.git')}"
+
+
+def _expanded(entries: list[Any]) -> list[Any]:
+    expanded: list[Any] = []
     for entry in entries:
         title, value = next(iter(entry.items())) if isinstance(entry, dict) else (None, entry)
         if isinstance(value, list):
-            inside = _existing(value, docs)
-            if inside:
-                kept.append({title: inside})
+            expanded.append({title: _expanded(value)})
         elif value.endswith("/"):
-            inside = [str(page.relative_to(docs)) for page in sorted((docs / value).glob("*.md"), key=_number)]
-            if inside:
-                kept.append({title: inside})
-        elif value in PAGES or (docs / value).is_file():
-            kept.append(entry)
+            expanded.append({title: _pages_of(value)})
         else:
-            _missing.add(value)
-            log.info("the page %s is not written yet", value)
-    return kept
+            expanded.append(entry)
+    return expanded
+
+
+def _pages_of(folder: str) -> list[Any]:
+    if folder == "decisions/":
+        return ["decisions/index.md", {"All decisions": [{_title(path): name} for name, path in DECISIONS.items()]}]
+    pages = sorted((ROOT / "docs" / folder).glob("*.md"), key=_number)
+    return [str(page.relative_to(ROOT / "docs")) for page in pages]
+
+
+def _title(decision: Path) -> str:
+    return f"{decision.name[:4]} {TITLE(decision.read_text(encoding='utf-8'))}"
 
 
 def _number(page: Path) -> tuple[int, str]:
@@ -57,32 +78,9 @@ def _number(page: Path) -> tuple[int, str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code."""
-    for name, make in PAGES.items():
+    """Add the pages that are made from the code, and the decisions."""
+    for name, make in GENERATED.items():
         files.append(File.generated(config, name, content=make()))
+    for name, path in DECISIONS.items():
+        files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
-
-
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make links into the repository plain text."""
-    docs = Path(config.docs_dir).resolve()
-    repository = docs.parent
-    here = docs / Path(page.file.src_uri).parent
-
-    def replace(match: re.Match[str]) -> str:
-        text, target = match.group(1), match.group(2)
-        if "://" in target or target.startswith(("mailto:", "/")):
-            return match.group()
-        path = (here / target).resolve()
-        if path.is_relative_to(docs) and (path.is_file() or str(path.relative_to(docs)) in PAGES):
-            return match.group()
-        if path.is_dir() and (path / "README.md").is_file() and path.is_relative_to(docs):
-            return match.group().replace(target, target.rstrip("/") + "/README.md")
-        if path.is_relative_to(docs) and str(path.relative_to(docs)) in _missing:
-            return text
-        if path.exists() and path.is_relative_to(repository):
-            shown = str(path.relative_to(repository))
-            return text if text.strip("`") == shown or shown in text else f"{text} (`{shown}`)"
-        return match.group()  # a mistake: the strict build says so
-
-    return _LINK.sub(replace, markdown)

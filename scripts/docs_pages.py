@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 import sys
 import tomllib
 import typing
@@ -20,7 +21,8 @@ from typing import Any
 import click
 import msgspec
 
-HELP_WIDTH = 100
+HELP_WIDTH = 80  # as wide as a page's column
+ROOT = Path(__file__).parents[1]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -173,26 +175,30 @@ def plugins() -> str:
     (profile,) = default_config().profiles
     weights = {plugin.name: plugin.weight or 1 for plugin in plugin_set(profile.plugins, "multiPoint").enabled}
 
-    def row(plugin: type) -> tuple[str, ...]:
+    def entry(plugin: type) -> str:
         points = [point for point in EXTENSION_POINTS if point in points_of(plugin)]
         name = plugin.__name__
-        weight = str(weights.get(name, "")) if "score" in points else ""
-        return f"**{name}**", two_sentences(plugin), ", ".join(points), weight
+        facts = f"Extension points: {', '.join(f'`{point}`' for point in points)}."
+        if "score" in points and name in weights:
+            facts += f" Weight: {weights[name]}."
+        return f"### {name}\n\n{two_sentences(plugin)}\n\n{facts}\n"
 
-    head = ("plugin", "what it decides", "extension points", "weight")
     return "\n".join(
         [
             "# Plugins",
             "",
-            "kube-scheduler's plugins, in the order in which the default profile runs them. The texts are the plugins' "
-            "own first sentences; their files in `src/mooring/plugins/` say the rest.",
+            "## kube-scheduler's plugins",
             "",
-            table(head, [row(plugin) for plugin in IN_TREE]),
+            "In the order in which the default profile runs them. The texts are the plugins' own; their files in "
+            "[`src/mooring/plugins/`](../../src/mooring/plugins) say the rest. Arguments are on "
+            "[Configuration](configuration.md#arguments-of-plugins).",
+            "",
+            *map(entry, IN_TREE),
             "## Not in kube-scheduler",
             "",
-            "They are there for whoever names them in a profile.",
+            "They are off until a profile names them.",
             "",
-            table(head[:3], [row(plugin)[:3] for plugin in OPTIONAL]),
+            *map(entry, OPTIONAL),
         ]
     )
 
@@ -204,11 +210,93 @@ def two_sentences(plugin: type) -> str:
     own = inspect.cleandoc(plugin.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     if module.split(None, 1)[0].islower():
         module = module[:1].upper() + module[1:]  # but nodeSelector is written so
-    return f"{module} {_first_sentence(own)}".replace("``", "`")
+    return plain_text(f"{module} {_first_sentence(own)}")
 
 
 def _first_sentence(text: str) -> str:
     return re.split(r"(?<=[.!?]) (?=[A-Z`])", text)[0]
+
+
+# ---- extension points --------------------------------------------------------------------------------------------
+
+
+def extension_points() -> str:
+    from mooring.framework import extension_points as table_of_points
+    from mooring.framework import interfaces
+    from mooring.framework.extension_points import EXTENSION_POINTS, EXTENSIONS, points_of
+    from mooring.engine.in_tree import IN_TREE
+
+    says = {
+        name: (kind, method)
+        for kind in vars(interfaces).values()
+        if inspect.isclass(kind) and kind.__module__ == interfaces.__name__
+        for name, method in vars(kind).items()
+        if name in table_of_points.METHODS
+    }
+
+    def method(each: Any) -> str:
+        kind, contract = says[each.name]
+        texts = [inspect.getdoc(contract) or inspect.getdoc(kind) or ""]
+        own = each.signature(per_node=True)
+        lines = [own, *([f"{each.signature()}    # on columns"] if each.signature() != own else [])]
+        optional = "Optional. " if each.is_optional else ""
+        return "\n\n".join(["```python\n" + "\n".join(lines) + "\n```", optional + plain_text("\n\n".join(texts))])
+
+    parts = [
+        "# Extension points",
+        "",
+        "![The way of a pod through the extension points](../images/way-of-a-pod.svg)",
+        "",
+        "A plugin is a class with the methods of one or more of these points. The first signature is that of "
+        "[`mooring.sdk`](sdk.md): a plugin looks at one pod and one node. Where a second one is given, "
+        "plugins that look at columns have that.",
+        "",
+        "## What a status leads to",
+        "",
+        _status_table(interfaces.__doc__ or ""),
+    ]
+    for point in EXTENSION_POINTS:
+        if point.methods:
+            users = ", ".join(plugin.__name__ for plugin in IN_TREE if point.name in points_of(plugin))
+            parts += [f"## {point.name}", "", "\n\n".join(map(method, point.methods)), "", f"In-tree: {users}.", ""]
+    parts += ["## At any point", "", "A plugin may have these methods besides those of its points.", ""]
+    parts += ["\n\n".join(map(method, EXTENSIONS)), ""]
+    return "\n".join(parts)
+
+
+def _status_table(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if line.startswith("|")) + "\n"
+
+
+def plain_text(docstring: str) -> str:
+    """A docstring as Markdown: roles become code."""
+    return re.sub(r":(?:class|meth|func|mod|attr):`~?([^`]+)`", r"`\1`", docstring).replace("``", "`")
+
+
+# ---- decisions ---------------------------------------------------------------------------------------------------
+
+
+def decisions() -> str:
+    """Every decision with what later ones supersede of it."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "decisions").glob("*.md"))}
+    later: dict[str, list[str]] = {}
+    for name, text in pages.items():
+        for paragraph in re.findall(r"^Supersedes .*?(?=\n\n)", text, re.MULTILINE | re.DOTALL):
+            for old in re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", paragraph):
+                later.setdefault(old, []).append(name)
+    rows = [
+        (name[:4], f"[{decision_title(text)}]({name})", ", ".join(f"[{new[:4]}]({new})" for new in later.get(name, ())))
+        for name, text in pages.items()
+    ]
+    return (
+        "# Decisions\n\nWhy things are as they are, one page each: context, decision, alternatives, consequences. "
+        "Pages are superseded, not edited, so an old page may name files that have moved. The numbers 0008 and 0009 "
+        "were never used.\n\n" + table(("number", "decision", "parts superseded by"), rows)
+    )
+
+
+def decision_title(text: str) -> str:
+    return re.sub(r"^# \d+[.:] ", "", text.partition("\n")[0])
 
 
 # ---- metrics, features, endpoints --------------------------------------------------------------------------------
@@ -243,12 +331,19 @@ def features() -> str:
     )
 
 
+def formats() -> str:
+    return str(runpy.run_path(str(Path(__file__).with_name("docs_formats.py")))["formats"]())
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/configuration.md": configuration,
     "reference/plugins.md": plugins,
     "reference/metrics.md": metrics,
     "reference/features.md": features,
+    "reference/formats.md": formats,
+    "reference/extension-points.md": extension_points,
+    "decisions/index.md": decisions,
 }
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -449,18 +447,3 @@ def test_node_number_is_off_unless_named() -> None:
     decision = decide(built_with(nodes=[node("node0"), node("node1")]), pod("pod1"))
     assert decision.scores is not None
     assert "NodeNumber" not in decision.scores.by_plugin
-
-
-# ---- the documentation -------------------------------------------------------------------------------------------
-
-
-def test_the_page_for_authors_does_what_it_says() -> None:
-    page = (Path(__file__).parents[1] / "docs/extend/plugins.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(block, names)
-    tests = [value for name, value in names.items() if name.startswith("test_")]
-    assert len(tests) == 2
-    for test in tests:
-        test()
-    assert names["CpuLabelled"].traits.filter_reads is sdk.Reads.NODE

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, its generated pages say what the code says, and its commands work."""
+"""The documentation builds without a warning, its generated pages say what the code says, and names what exists."""
 
 from __future__ import annotations
 
@@ -20,23 +20,68 @@ from mooring.controlplane.server import ControlPlane
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-OTHERS = ("learn/", "parity.md", "performance.md", "scenarios.md")  # tested below, or where they are written
+OTHERS = ("learn/", "parity.md", "performance.md")  # tested where they are written
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 OWN = [page for page in sorted(DOCS.rglob("*.md")) if not str(page.relative_to(DOCS)).startswith(OTHERS)]
 
 
-@pytest.mark.e2e
-def test_the_site_builds_in_strict_mode(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built site."""
     pytest.importorskip("material", reason="the documentation's tools come with the extra [docs]")
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")]
+    pytest.importorskip("mkdocstrings", reason="the documentation's tools come with the extra [docs]")
+    folder = tmp_path_factory.mktemp("site")
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "REPOSITORY_URL": "https://git.example/mooring"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, env=environment)
     warnings = [line for line in done.stderr.splitlines() if "WARNING" in line]
     assert (done.returncode, warnings) == (0, []), done.stderr
-    pages = {str(path.relative_to(tmp_path / "site")) for path in (tmp_path / "site").rglob("*.html")}
-    assert pages >= {"index.html", "run/index.html", "reference/cli.html", "reference/plugins.html", "explain.html"}
-    cli = (tmp_path / "site" / "reference" / "cli.html").read_text()
-    assert "mooring bench decide" in cli
+    return folder
+
+
+@pytest.mark.e2e
+class TestSite:
+    def test_has_every_kind_of_page(self, site):
+        pages = {str(path.relative_to(site)) for path in site.rglob("*.html")}
+        assert pages >= {"index.html", "run/index.html", "reference/cli.html", "architecture/kept.html", "install.html"}
+        assert pages >= {f"decisions/{path.stem}.html" for path in (ROOT / "decisions").glob("*.md")}
+        assert "mooring bench decide" in (site / "reference" / "cli.html").read_text()
+        assert "pre_bind_pre_flight" in (site / "reference" / "extension-points.html").read_text()
+
+    def test_sections_are_the_four_kinds_and_languages_are_behind_the_switch(self, site):
+        page = (site / "index.html").read_text()
+        tabs = re.search(r'class="md-tabs__list">(.*?)</ul>', page, re.DOTALL)
+        titles = [title.strip() for title in re.findall(r"<a[^>]*md-tabs__link[^>]*>\s*([^<]*?)\s*</a>", tabs.group(1))]
+        assert titles == ["Home", "Tutorials", "How-to guides", "Reference", "Explanation"]
+        assert list(dict.fromkeys(re.findall(r'hreflang="(\w+)"', page))) == ["en", "ja", "zh"]
+
+    def test_the_switch_leads_to_the_same_lesson(self, site):
+        lesson = (site / "learn" / "3-score.html").read_text()
+        assert 'href="ja/3-score.html" hreflang="ja"' in lesson
+        translated = (site / "learn" / "ja" / "3-score.html").read_text()
+        assert 'href="../3-score.html" hreflang="en"' in translated and '<html lang="ja"' in translated
+
+    def test_pages_lead_to_the_next_one_and_to_the_repository(self, site):
+        page = (site / "extend" / "plugins.html").read_text()
+        assert "md-footer__link--next" in page and "md-footer__link--prev" in page
+        assert "https://git.example/mooring" in page
+        plugins = (site / "reference" / "plugins.html").read_text()
+        assert "https://git.example/mooring/tree/HEAD/src/mooring/plugins" in plugins
+
+    def test_loads_nothing_from_elsewhere(self, site):
+        for page in site.rglob("*.html"):
+            loaded = re.findall(
+                r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"?(https?://[^\" >]+)", page.read_text()
+            )
+            assert loaded == [], page
+
+    def test_the_sdk_is_made_from_its_docstrings(self, site):
+        from mooring import sdk, testing
+
+        for name, module in (("sdk", sdk), ("testing", testing)):
+            page = (site / "reference" / f"{name}.html").read_text()
+            assert [each for each in module.__all__ if f">{each}<" not in page and f"{each} " not in page] == []
+            assert ":class:" not in page
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +93,7 @@ def pages() -> dict[str, str]:
 def test_every_plugin_is_described_in_two_sentences(pages):
     from mooring.engine.in_tree import IN_TREE, OPTIONAL
 
-    rows = dict(re.findall(r"^\| \*\*(\w+)\*\* \| (.*?) \|", pages["reference/plugins.md"], re.MULTILINE))
+    rows = dict(re.findall(r"^### (\w+)\n\n(.*)$", pages["reference/plugins.md"], re.MULTILINE))
     assert list(rows) == [plugin.__name__ for plugin in (*IN_TREE, *OPTIONAL)]
     for name, text in rows.items():
         sentences = re.split(r"(?<=[.!?)]) (?=[A-Z`])", text)
@@ -109,48 +154,6 @@ def test_a_measured_row_fits_the_table():
     (heading,) = re.findall(r"^\| API server .*$", (DOCS / "run" / "sizing.md").read_text(), re.MULTILINE)
     row = [cell.strip() for cell in done.stdout.strip().strip("|").split("|")]
     assert row[:3] == ["embedded", "3", "30"] and len(row) == heading.count("|") - 1
-
-
-def _commands() -> list[tuple[str, str]]:
-    found = []
-    for page in OWN:
-        for block in re.findall(r"^```console\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-            found += [(str(page.relative_to(ROOT)), line[2:]) for line in block.splitlines() if line.startswith("$ ")]
-    return list(dict.fromkeys(found))
-
-
-@pytest.mark.e2e
-@pytest.mark.parametrize(("page", "command"), _commands())
-def test_a_command_in_the_documentation_works(page, command):
-    program, *arguments = shlex.split(command)
-    if program == "mooring":
-        words = [sys.executable, "-m", "mooring", *arguments]
-    elif program == "python":
-        words = [sys.executable, *arguments]
-    else:
-        assert program == "kubectl", f"{page}: {command}"
-        if shutil.which("kubectl") is None:
-            pytest.skip("kubectl is not installed")
-        words = [program, *arguments]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, cwd=ROOT)
-    may_say_no = arguments[:1] == ["explain"]
-    assert done.returncode in ((0, 1) if may_say_no else (0,)), f"{page}: {command}: {done.stderr}"
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.e2e
-def test_the_page_about_scenarios_can_be_followed(tmp_path):
-    """Its commands, as typed into one terminal after another; what stays up and what talks to it are left out."""
-    text = (DOCS / "scenarios.md").read_text()
-    lines = [line[2:] for kind, block in BLOCK.findall(text) if kind == "console" for line in block.splitlines()]
-    script = [line for line in lines if "--keep" not in line and not line.startswith("kubectl")]
-    assert len(script) == 5
-    ours = f'mooring() {{ "{sys.executable}" -m mooring "$@"; }}'
-    done = subprocess.run(
-        ["bash", "-ec", "\n".join([ours, *script])], check=False, capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    assert "my-story: as expected" in done.stdout
 
 
 @pytest.mark.e2e

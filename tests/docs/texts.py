@@ -1,4 +1,4 @@
-"""Reads the course's texts as a machine can: files to write, commands to run, what they print, links."""
+"""Reads texts as a machine can: files to write, commands to run, what they print, links."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ LEARN = REPOSITORY / "docs" / "learn"
 STAGES = REPOSITORY / "src" / "mooring" / "lessons"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"(?:#|//) ([\w-]+\.(?:py|yaml|json))\n")
+_FILE = re.compile(r"(?:#|//) ([\w-]+\.(?:py|yaml|json|toml))\n")
 
 
 @dataclass
 class Step:
-    """A command as a reader types it, and the lines that should follow; a line of … stands for any others."""
+    """A command as a reader types it, and the lines that should follow; a line of … stands for any others.
+
+    A comment behind the command may say that it fails: ``# exit code 1``.
+    """
 
     command: str
     expected: list[str] = field(default_factory=list)
+    exit_code: int = 0
 
 
 @dataclass
@@ -54,7 +58,9 @@ def _steps(block: str) -> list[Step]:
     steps: list[Step] = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            steps.append(Step(line[2:].split("  # ")[0].strip()))
+            command, _, comment = line[2:].partition("  # ")
+            fails = re.search(r"exit code (\d)", comment)
+            steps.append(Step(command.strip(), exit_code=int(fails[1]) if fails else 0))
         else:
             assert steps, f"output before the first command: {line}"
             steps[-1].expected.append(line)
@@ -77,4 +83,9 @@ def follows(expected: list[str], output: list[str]) -> bool:
         return not output
     if expected[0] == "…":
         return any(follows(expected[1:], output[i:]) for i in range(len(output) + 1))
-    return bool(output) and output[0].rstrip() == expected[0].rstrip() and follows(expected[1:], output[1:])
+    return bool(output) and _is_like(expected[0].rstrip(), output[0].rstrip()) and follows(expected[1:], output[1:])
+
+
+def _is_like(expected: str, line: str) -> bool:
+    """… within a line stands for anything."""
+    return line == expected or re.fullmatch(".*".join(map(re.escape, expected.split("…"))), line) is not None

@@ -1,0 +1,19 @@
+"""Docstrings as Markdown. They say ``:class:`Pod``` where a tool can follow it; on the site that is simply `Pod`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+_ROLE = re.compile(r":(?:class|meth|func|mod|attr|exc|data):`~?([^`]+)`")
+
+
+class Roles(Extension):
+    """Runs when griffe has read an object."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        if obj.docstring is not None:
+            text = _ROLE.sub(r"`\1`", obj.docstring.value)
+            obj.docstring.value = re.sub(r"::$", ":", text, flags=re.MULTILINE)

@@ -1,0 +1,243 @@
+"""What commands print as JSON, and the decision log, is what the schemas on the site say: every field is described."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import jsonschema
+import pytest
+
+from mooring.cli.main import cli, run
+from mooring.engine.decision import Decision
+from mooring.framework.runtime import Profile
+from mooring.scheduler.log_entry import MAX_NODES, log_entry
+from mooring.testing import NOON, Scheduler, make_node, make_pod
+
+from .test_texts import Terminal
+from .texts import REPOSITORY
+
+SCHEMAS = REPOSITORY / "docs" / "reference" / "schemas"
+EXAMPLES = REPOSITORY / "examples"
+EXPLAIN = f"mooring explain --cluster {EXAMPLES}/02-explain/cluster.yaml"
+GOLDEN = REPOSITORY / "tests" / "parity" / "golden"
+NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
+LINES = {"story-v1", "decide-v1"}  # one object per line
+
+# Which schema each command's -o json has.
+COMMANDS = {
+    "start": "story-v1",
+    "explain": "explain-v1",
+    "queue": "queue-v1",
+    "scenario run": "story-v1",
+    "decide": "decide-v1",
+    "config check": "config-check-v1",
+    "config convert": "configuration-v1",
+    "config defaults": "configuration-v1",
+    "extender check": "extender-check-v1",
+    "extender config": "configuration-v1",
+    "bench decide": "bench-decide-v1",
+    "bench extender": "bench-extender-v1",
+    "bench growth": "bench-growth-v1",
+    "bench perf": "bench-perf-v1",
+    "bench profile": "bench-perf-v1",
+    "bench soak": "bench-soak-v1",
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def closed(value: Any) -> Any:
+    """The same schema, but no object may have fields that are not described."""
+    if isinstance(value, list):
+        return [closed(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: closed(each) for key, each in value.items()}
+    if isinstance(made.get("properties"), dict) and "type" in made:
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def check(name: str, value: Any) -> None:
+    jsonschema.Draft202012Validator(closed(schema(name))).validate(value)
+
+
+def test_every_command_that_prints_json_has_a_schema() -> None:
+    assert {name for name, _ in _printing_json(cli, "")} == set(COMMANDS)
+    assert set(COMMANDS.values()) | {"bench-perf-list-v1", "decision-log-v1"} == set(NAMES)
+
+
+def _printing_json(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _printing_json(found, f"{path} {name}".strip())
+    for parameter in command.params:
+        if "--output" in parameter.opts and "json" in getattr(parameter.type, "choices", ()):
+            yield path, command
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_valid_versioned_and_describes_every_field(name: str) -> None:
+    found = schema(name)
+    jsonschema.Draft202012Validator.check_schema(found)
+    assert found["$id"] == f"urn:mooring:schema:{name}"
+    assert found["title"] and found["description"]
+    assert list(_undescribed(found)) == []
+
+
+def _undescribed(value: dict[str, Any], path: str = "$") -> Iterator[str]:
+    for field, inner in value.get("properties", {}).items():
+        if "$ref" not in inner and not inner.get("description"):
+            yield f"{path}.{field}"
+        yield from _undescribed(inner, f"{path}.{field}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(value.get(key), dict):
+            yield from _undescribed(value[key], f"{path}[]")
+    for field, inner in value.get("$defs", {}).items():
+        yield from _undescribed(inner, field)
+
+
+def printed(command: str) -> list[Any]:
+    """The objects that a command prints: one, or one per line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(command.split()[1:])
+    assert code in (0, 1), err.getvalue()
+    text = out.getvalue()
+    try:
+        return [json.loads(text)]
+    except json.JSONDecodeError:
+        return [json.loads(line) for line in text.splitlines()]
+
+
+STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wait"]
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/report.yaml -o json", id="a refused pod"),
+        pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
+        pytest.param(
+            "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"
+        ),
+        pytest.param(
+            "config-check-v1", f"mooring config check {EXAMPLES}/configurations/policy.json -o json", id="not valid"
+        ),
+        pytest.param("configuration-v1", "mooring config defaults -o json", id="defaults"),
+        pytest.param(
+            "configuration-v1",
+            f"mooring config convert {EXAMPLES}/configurations/policy.json -o json",
+            id="a converted policy",
+        ),
+        pytest.param(
+            "configuration-v1", f"mooring extender config {EXAMPLES}/03-extenders/lucky.py -o json", id="an extender"
+        ),
+        pytest.param("decide-v1", f"mooring decide {GOLDEN}/gates.jsonl.gz", id="gated pods"),
+        pytest.param("decide-v1", f"mooring decide {GOLDEN}/preemption.jsonl.gz", id="preempting pods"),
+        pytest.param("decide-v1", f"mooring decide {GOLDEN}/requeue.jsonl.gz", id="pods that come again"),
+        *(pytest.param("story-v1", f"mooring scenario run --virtual-time {s} -o json -v", id=s) for s in STORIES),
+        pytest.param(
+            "bench-decide-v1", "mooring bench decide --nodes 20 --pods 5 --workload plain --memory -o json", id="decide"
+        ),
+        pytest.param(
+            "bench-growth-v1",
+            "mooring bench growth --by nodes --nodes 20,40 --kind plain --decisions 20 -o json",
+            id="growth by nodes",
+        ),
+        pytest.param("bench-perf-list-v1", "mooring bench perf --list -o json", id="workloads"),
+        pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
+    ],
+)
+def test_what_a_command_prints_is_described(
+    name: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = printed(command)
+    assert found and (len(found) == 1 or name in LINES)
+    for value in found:
+        check(name, value)
+
+
+@pytest.mark.e2e
+def test_the_queue_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubeconfig = tmp_path / "config"
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        terminal.type(f"mooring start --keep --nodes 1 --scenario taints --write-kubeconfig {kubeconfig} &")
+        (found,) = printed("mooring queue -o json")
+    finally:
+        terminal.close()
+    check("queue-v1", found)
+    assert found["counts"].keys() == {"active", "backoff", "unschedulable", "gated"}
+
+
+@pytest.mark.e2e
+def test_the_check_of_an_extender_is_described(free_port: int) -> None:
+    terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        terminal.type(f"mooring extender serve {EXAMPLES}/03-extenders/lucky.py --port {free_port} &")
+        (found,) = printed(f"mooring extender check http://127.0.0.1:{free_port} -o json")
+    finally:
+        terminal.close()
+    check("extender-check-v1", found)
+
+
+@pytest.fixture
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# ---- the decision log --------------------------------------------------------------------------------------------
+
+
+def decided(*nodes: Any, **wanted: Any) -> tuple[Decision, Profile]:
+    scheduler = Scheduler(*nodes)
+    pod = make_pod("web", **wanted)
+    return scheduler.decide(pod), scheduler.built.profile_of(pod)
+
+
+def _full(name: str) -> Iterator[Any]:
+    yield make_node(name, cpu="1")
+    yield make_pod("old", node=name, cpu="1", priority=0)
+
+
+@pytest.mark.parametrize(
+    ("decide", "has"),
+    [
+        pytest.param(lambda: decided(*(make_node(f"n{i}") for i in range(9))), {"node", "scores"}, id="scheduled"),
+        pytest.param(lambda: decided(make_node("a")), {"node", "scores"}, id="on the only node"),
+        pytest.param(lambda: decided(make_node("a"), cpu="99"), {"reason", "message", "plugins"}, id="fits nowhere"),
+        pytest.param(
+            lambda: decided(*_full("a"), cpu="1", priority=9), {"message", "nominatedNode", "victims"}, id="preempts"
+        ),
+        pytest.param(lambda: decided(make_node("a"), cpu="x"), {"reason", "message"}, id="broke"),
+    ],
+)
+def test_a_line_of_the_decision_log_is_described(decide: Callable[[], tuple[Decision, Profile]], has: set[str]) -> None:
+    entry = log_entry(*decide(), 1, NOON, 0.001)
+    check("decision-log-v1", entry)
+    assert entry.keys() >= has
+    assert len(entry.get("scores", ())) <= MAX_NODES
+
+
+def test_the_schema_says_how_many_nodes_a_line_has() -> None:
+    assert f"the {MAX_NODES} best nodes" in schema("decision-log-v1")["properties"]["scores"]["description"]
