@@ -28,7 +28,7 @@ EXAMPLES = REPOSITORY / "examples"
 EXPLAIN = f"mooring explain --cluster {EXAMPLES}/02-explain/cluster.yaml"
 GOLDEN = REPOSITORY / "tests" / "parity" / "golden"
 NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
-LINES = {"story-v1", "decide-v1"}  # one object per line
+LINES = {"story-v1", "decide-v1", "lesson-v1"}  # one object per line
 
 # Which schema each command's -o json has.
 COMMANDS = {
@@ -37,6 +37,7 @@ COMMANDS = {
     "queue": "queue-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
+    **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
     "config check": "config-check-v1",
     "config convert": "configuration-v1",
     "config defaults": "configuration-v1",
@@ -158,6 +159,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "mooring bench growth --by nodes --nodes 20,40 --kind plain --decisions 20 -o json",
             id="growth by nodes",
         ),
+        pytest.param("lesson-v1", "mooring learn 7 -o json", id="a lesson"),
         pytest.param("bench-perf-list-v1", "mooring bench perf --list -o json", id="workloads"),
         pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
     ],

@@ -18,7 +18,7 @@ KEEPS = re.compile(r"\.cursor\(\)|\(Derived\)|Kept\(|@lru_cache|Weak(?:Key|Value
 BOUND = re.compile(r"^(_?MAX_[A-Z_]+) *=", re.MULTILINE)
 NOT_ABOUT_KEEPING = {
     "MAX_NODE_SCORE", "MAX_COUNTED", "MAX_CONTAINER_THRESHOLD", "MAX_BLOCKERS", "MAX_EXTRA_SKEW", "MAX_CHARACTERS",
-    "_MAX_GROWTH", "MAX_MEMOS",
+    "_MAX_GROWTH", "MAX_MEMOS", "MAX_FAILURES",
 }  # fmt: skip
 
 
