@@ -221,10 +221,10 @@ def _first_sentence(text: str) -> str:
 
 
 def extension_points() -> str:
+    from mooring.engine.in_tree import IN_TREE
     from mooring.framework import extension_points as table_of_points
     from mooring.framework import interfaces
     from mooring.framework.extension_points import EXTENSION_POINTS, EXTENSIONS, points_of
-    from mooring.engine.in_tree import IN_TREE
 
     says = {
         name: (kind, method)

@@ -80,8 +80,8 @@ PHASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def way_of_a_pod() -> str:
     """The extension points in the order in which a pod meets them, with the default profile's plugins."""
-    from mooring.framework.extension_points import EXTENSION_POINTS, points_of
     from mooring.engine.in_tree import IN_TREE
+    from mooring.framework.extension_points import EXTENSION_POINTS, points_of
 
     points = [point.name for point in EXTENSION_POINTS if point.methods]
     assert points == [point for _, _, inside in PHASES.values() for point in inside], "a point has no phase here"
