@@ -149,7 +149,7 @@ def test_metrics_of_another_version_are_counted_and_not_shown():
         metrics.versioned.claim_created(is_created=True)
         metrics.versioned.queued_entities.labels("active", "pod").set(3)
         text = metrics.render().decode()
-        assert f'{name}{{status="success"' in text and text.count("resourceclaim_creates_total{") == 1
+        assert f"\n{name}{{" in text and text.count("resourceclaim_creates_total{") == 1
         assert ('scheduler_queued_entities{queue="active",type="pod"} 3' in text) is (version is V1_37)
         assert ("unschedulableEntities" in text) is (version is V1_37)
 

@@ -59,7 +59,6 @@ def test_reading(arguments, name, want):
             "--leader-elect-resource-lock=endpoints is not supported: only leases are supported",
             id="a lock that is not a lease",
         ),
-        pytest.param(["--emulated-version=1.33"], "--emulated-version=1.33 is not supported", id="another version"),
     ],
 )
 def test_mistakes_are_one_line(arguments, text):

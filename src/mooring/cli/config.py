@@ -10,11 +10,11 @@ import click
 from rich.console import Console
 
 from mooring.api import yaml
-from mooring.cli.configuration import load_registry, plugin_option
+from mooring.cli.configuration import features_for, load_registry, plugin_option, version_option
 from mooring.cli.help import Group, examples
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.config.convert import OLD_VERSIONS, Note, convert_document
-from mooring.config.features import parse_feature_gates
+from mooring.config.features import Features, parse_feature_gates
 from mooring.config.load import default_config, examine, load_document, read_document
 from mooring.config.policy import convert_policy, is_policy
 from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
@@ -43,16 +43,22 @@ def config() -> None:
 )
 @plugin_option
 @_feature_gates
+@version_option
 @output_option()
 def check(
-    file: str, assume: tuple[str, ...], plugins: tuple[str, ...], feature_gates: tuple[str, ...], output: str
+    file: str,
+    assume: tuple[str, ...],
+    plugins: tuple[str, ...],
+    feature_gates: tuple[str, ...],
+    kubernetes_version: str | None,
+    output: str,
 ) -> int:
     """Validate FILE (- for standard input) and print which plugins run where.
 
     Exit code 0: the configuration can be used; 1: it cannot, every mistake is listed; 2: there is no such file, or
     it is not YAML or JSON.
     """
-    features = parse_feature_gates(feature_gates)
+    features = parse_feature_gates(feature_gates, features_for(kubernetes_version).version)
     have, own = load_registry(plugins)
     registry = {**_points(have), **_assumed(assume)}
     source, text = _source(file), read_input(file)
@@ -63,7 +69,7 @@ def check(
         warnings = loaded.warnings
         expanded = expand_all(loaded.config, registry, suggest=_suggest(registry), version=features.version)
         if own and not problems:
-            problems += _problems_of_plugins(loaded.config, have)
+            problems += _problems_of_plugins(loaded.config, have, features)
     except ConfigError as e:
         problems += e.problems
     if problems:
@@ -76,8 +82,11 @@ def check(
 @click.argument("file")
 @click.option("--strict", is_flag=True, help="Exit with code 1 if anything has no equivalent.")
 @_feature_gates
+@version_option
 @output_option("yaml", "json")
-def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str) -> int:
+def convert(
+    file: str, strict: bool, feature_gates: tuple[str, ...], kubernetes_version: str | None, output: str
+) -> int:
     """Turn FILE, a Policy or a v1beta1 to v1beta3 configuration, into version v1.
 
     The new configuration goes to standard output, what changed to standard error.
@@ -90,7 +99,7 @@ def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str
         converted, notes = convert_document(document)
     else:
         converted = document
-    features = parse_feature_gates(feature_gates)
+    features = parse_feature_gates(feature_gates, features_for(kubernetes_version).version)
     try:  # what comes out must be a configuration, or there is no point in printing it
         load_document(converted, features)
     except ConfigError as e:
@@ -102,10 +111,11 @@ def convert(file: str, strict: bool, feature_gates: tuple[str, ...], output: str
 
 @config.command(epilog=examples("mooring config defaults -o json"))
 @_feature_gates
+@version_option
 @output_option("yaml", "json")
-def defaults(feature_gates: tuple[str, ...], output: str) -> None:
+def defaults(feature_gates: tuple[str, ...], kubernetes_version: str | None, output: str) -> None:
     """Print the default configuration, with every field."""
-    document = to_wire(default_config(parse_feature_gates(feature_gates)))
+    document = to_wire(default_config(parse_feature_gates(feature_gates, features_for(kubernetes_version).version)))
     click.echo(to_json(document) if output == "json" else yaml.dump(document), nl=output == "json")
 
 
@@ -130,13 +140,13 @@ def _points(have: Registry) -> dict[str, frozenset[str]]:
     return {name: points for name, points in IN_TREE_POINTS.items() if name in have} | ours
 
 
-def _problems_of_plugins(loaded: KubeSchedulerConfiguration, have: Registry) -> list[str]:
+def _problems_of_plugins(loaded: KubeSchedulerConfiguration, have: Registry, features: Features) -> list[str]:
     """Create the plugins once: only the user's own ones can check their arguments."""
     from mooring.engine.build import build
     from mooring.state.cluster import Cluster
 
     try:
-        build(loaded, Cluster(), registry=have)
+        build(loaded, Cluster(), registry=have, features=features)
     except MooringError as error:
         return [str(error)]
     return []

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.api.release import UNKNOWN, Release
 from mooring.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
+    from mooring.config.features import Features
     from mooring.config.types import KubeSchedulerConfiguration
     from mooring.framework.registry import Registry
 
@@ -24,6 +26,28 @@ def config_option(command: F) -> F:
         metavar="FILE",
         help="A KubeSchedulerConfiguration; without it the default, in which every --plugin is enabled.",
     )(command)
+
+
+def version_option(command: F) -> F:
+    """Add ``--kubernetes-version`` to a command, as parameter ``kubernetes_version``."""
+    return click.option(
+        "--kubernetes-version",
+        metavar="1.36|1.37",
+        help="Decide as kube-scheduler of this version.  [default: the cluster's if something says it, or 1.36]",
+    )(command)
+
+
+def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> Features:
+    """The version that was asked for, or the nearest to a cluster's release, with a warning if it is another one."""
+    from mooring.config.features import Features
+    from mooring.config.versions import nearest_version, parse_version
+
+    if kubernetes_version is not None:
+        return Features(parse_version(kubernetes_version))
+    version, warning = nearest_version(release)
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
+    return Features(version)
 
 
 def plugin_option(command: F) -> F:
@@ -52,7 +76,9 @@ def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
     return registry, names
 
 
-def load_configuration(path: str | None, own: Sequence[str] = ()) -> KubeSchedulerConfiguration:
+def load_configuration(
+    path: str | None, own: Sequence[str] = (), features: Features | None = None
+) -> KubeSchedulerConfiguration:
     """The configuration in a file, or the default one with the user's own plugins enabled.
 
     Warnings go to standard error: what changed since an old version, extenders, plugins that no profile enables.
@@ -60,9 +86,10 @@ def load_configuration(path: str | None, own: Sequence[str] = ()) -> KubeSchedul
     from mooring.config.load import config_from_dict, load_config_file
     from mooring.config.own_plugins import enabling, unused
 
+    features = features or features_for(None)
     if path is None:
-        return config_from_dict(enabling(None, own))
-    loaded = load_config_file(path)
+        return config_from_dict(enabling(None, own), features)
+    loaded = load_config_file(path, features)
     warnings = [*loaded.warnings, *unused(loaded.config, own, path)]
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -6,14 +6,27 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mooring.cli.configuration import load_configuration, load_registry, plugin_option, warn_of_extenders
+from mooring.api.release import Release, release_of
+from mooring.cli.configuration import (
+    features_for,
+    load_configuration,
+    load_registry,
+    plugin_option,
+    version_option,
+    warn_of_extenders,
+)
 from mooring.errors import InputError, MooringError
 from mooring.urls import without_password
+
+if TYPE_CHECKING:
+    from mooring.config.features import Features
+    from mooring.config.types import KubeSchedulerConfiguration
 
 
 def read_cases(path: str) -> Iterator[dict[str, Any]]:
@@ -49,12 +62,20 @@ def _extenders_of(case: dict[str, Any]) -> list[str]:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--config", "config_path", metavar="FILE", help="A KubeSchedulerConfiguration instead of the cases' own.")
 @plugin_option
+@version_option
 @click.option("-o", "--output", type=click.Choice(["json"]), default="json", help="One JSON object per case.")
-def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, ...], output: str) -> None:
+def decide(
+    files: tuple[str, ...],
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+    output: str,
+) -> None:
     """Replay recorded cases and print the decisions, one JSON line per case.
 
-    A case is a cluster, a configuration and pods that come one after another. Recorded verdicts are not looked at:
-    compare the output with them. Extenders are not called; if there are some, a warning says so.
+    A case is a cluster, a configuration and pods that come one after another. It says the version of Kubernetes.
+    Recorded verdicts are not looked at: compare the output with them. Extenders are not called; if there are some, a
+    warning says so.
 
     \b
     Example:
@@ -63,13 +84,19 @@ def decide(files: tuple[str, ...], config_path: str | None, plugins: tuple[str, 
     from mooring.sim.replay import replay_case
 
     registry, own = load_registry(plugins)
-    config = None if config_path is None else load_configuration(config_path, own)
+
+    @cache  # a warning about a version, or about the configuration, is given once
+    def of_release(release: Release) -> tuple[Features, KubeSchedulerConfiguration | None]:
+        features = features_for(kubernetes_version, release)
+        return features, None if config_path is None else load_configuration(config_path, own, features)
+
     for path in files:
         for case in read_cases(path):
+            features, config = of_release(release_of(case.get("kubernetes")))
             if config is None:
                 warn_of_extenders(_extenders_of(case), f"case {case.get('id')}")
             try:
-                decided = replay_case(case, config, registry)
+                decided = replay_case(case, config, registry, features)
             except MooringError as error:
                 raise type(error)(f"case {case.get('id')}: {error}") from None
             click.echo(json.dumps(decided, separators=(",", ":"), ensure_ascii=False))

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mooring.cli.configuration import config_option, load_configuration, load_registry, plugin_option
+from mooring.cli.configuration import (
+    config_option,
+    features_for,
+    load_configuration,
+    load_registry,
+    plugin_option,
+    version_option,
+)
 from mooring.cli.output import emit, output_option
 from mooring.errors import UsageError
 
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
 @config_option
 @plugin_option
+@version_option
 @click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="How many nodes to show.")
 @output_option()
 def explain(
@@ -44,6 +52,7 @@ def explain(
     context: str,
     config_path: str | None,
     plugins: tuple[str, ...],
+    kubernetes_version: str | None,
     top: int,
     output: str,
 ) -> int:
@@ -84,8 +93,9 @@ def explain(
         cluster.remove(running)
     cluster.take_over(asked.others)
     registry, own = load_registry(plugins)
-    config = load_configuration(config_path, own)
-    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry)
+    features = features_for(kubernetes_version, manifests.release)
+    config = load_configuration(config_path, own, features)
+    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
         theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
         click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)

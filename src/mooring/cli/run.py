@@ -36,7 +36,10 @@ def run(arguments: tuple[str, ...]) -> int:
         click.echo(help_text(EXAMPLE))
         return 0
     if flags.text("version") not in ("false", ""):
-        click.echo(f"mooring {__version__} (decides as Kubernetes v1.36.4)")
+        from mooring.config.versions import VERSIONS
+
+        versions = " or ".join(version.tag for version in VERSIONS.values())
+        click.echo(f"mooring {__version__} (decides as Kubernetes {versions})")
         return 0
     from mooring.observe import logs
     from mooring.scheduler.settings import load_settings
@@ -49,11 +52,17 @@ def run(arguments: tuple[str, ...]) -> int:
     if flags.text("write-config-to"):
         _write_config(flags.text("write-config-to"), settings)
         return 0
+    from mooring.scheduler.cluster_version import for_cluster
     from mooring.scheduler.process import SchedulerProcess, run_in_loop
 
-    log.info("Starting mooring", version=__version__, kubernetes="v1.36.4")
     settings.client_config()  # what is wrong with it is said before anything begins
-    return run_in_loop(lambda: SchedulerProcess(settings, settings.client_config).run())
+
+    async def run_as_the_cluster_is() -> int:
+        of_cluster = await for_cluster(settings)
+        log.info("Starting mooring", version=__version__, kubernetes=of_cluster.features.version.tag)
+        return await SchedulerProcess(of_cluster, of_cluster.client_config).run()
+
+    return run_in_loop(run_as_the_cluster_is)
 
 
 def _write_config(path: str, settings: object) -> None:

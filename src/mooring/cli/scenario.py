@@ -60,6 +60,7 @@ def run(
     kubeconfig: str | None,
     config_path: str | None,
     plugins: tuple[str, ...],
+    kubernetes_version: str | None,
     seed: int,
     quiet: bool,
     verbose: int,
@@ -80,7 +81,7 @@ def run(
             return _run_remotely(story, settings, place)
         return (run_in_virtual_time if virtual_time else run_in_real_time)(story, settings)
 
-    found = [with_scheduler(find(each), config_path, plugins) for each in stories]
+    found = [with_scheduler(find(each), config_path, plugins, kubernetes_version) for each in stories]
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
     results: list[Result] = []
     for each in found:

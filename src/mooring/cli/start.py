@@ -56,6 +56,7 @@ def start(
     kubeconfig: str | None,
     config_path: str | None,
     plugins: tuple[str, ...],
+    kubernetes_version: str | None,
     write_kubeconfig: Path | None,
     keep: bool,
     once: bool,
@@ -80,7 +81,7 @@ def start(
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
     stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
     settings = Telling(quiet, verbose, output).settings()
-    setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins)
+    setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
     with _place_for(data_dir, write_kubeconfig) as path:
         show = _Shown(path, stays, output == "text", place.is_embedded)
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mooring.cli.configuration import config_option, load_configuration, load_registry, plugin_option
+from mooring.cli.configuration import (
+    config_option,
+    features_for,
+    load_configuration,
+    load_registry,
+    plugin_option,
+    version_option,
+)
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,23 +70,31 @@ class Place:
 
 
 def scheduler_options(command: F) -> F:
-    """Add ``--config`` and ``--plugin`` to a command, for :func:`with_scheduler`."""
-    return config_option(plugin_option(command))
+    """Add ``--config``, ``--plugin`` and ``--kubernetes-version`` to a command, for :func:`with_scheduler`."""
+    return config_option(plugin_option(version_option(command)))
 
 
-def with_scheduler(scenario: Scenario, config_path: str | None, plugins: tuple[str, ...]) -> Scenario:
-    """The story with the user's own plugins, and with another configuration if one is given."""
+def with_scheduler(
+    scenario: Scenario, config_path: str | None, plugins: tuple[str, ...], kubernetes_version: str | None = None
+) -> Scenario:
+    """The story with the user's own plugins, and with another configuration or version if one is given."""
     from mooring.config.own_plugins import enabling
     from mooring.config.wire import to_wire
 
     _, own = load_registry(plugins)
+    features = features_for(kubernetes_version or scenario.kubernetes_version)
     if config_path is not None:
-        config = to_wire(load_configuration(config_path, own))
+        config = to_wire(load_configuration(config_path, own, features))
     else:
         from mooring.config.own_plugins import enabling
 
         config = enabling(scenario.config, own)
-    return replace(scenario, config=config, plugin_files=(*scenario.plugin_files, *plugins))
+    return replace(
+        scenario,
+        config=config,
+        plugin_files=(*scenario.plugin_files, *plugins),
+        kubernetes_version=str(features.version),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,8 @@ class Control:
             pods=lambda: list(scheduler.pods.values()) if self._is_leading() else [],
             json_endpoints={"/debug/queue": functools.partial(queue_content, scheduler)},
             ask=self._ask,
+            version=self._settings.features.version.tag.removeprefix("v"),
+            emulation_version=str(self._settings.features.version),
             has_flagz=self._settings.features["ComponentFlagz"],
             has_statusz=self._settings.features["ComponentStatusz"],
         )

@@ -109,8 +109,8 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
     ),
     "Features": (
         Flag("feature-gates", PAIRS, help="Name=true|false,…"),
-        Flag("emulated-version", LIST, refused="only version 1.36 is emulated", same=("1.36", "kube=1.36")),
-        Flag("min-compatibility-version", LIST, refused="only 1.35 is the minimum", same=("1.35", "kube=1.35")),
+        Flag("emulated-version", LIST, help="The same as --kubernetes-version in kube-scheduler's words: kube=1.36."),
+        Flag("min-compatibility-version", LIST, no_effect="every gate has its version's default"),
     ),
     "Metrics": (
         Flag("disabled-metrics", LIST, help="Metrics to leave out."),
@@ -129,6 +129,10 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("log-text-split-stream", BOOL, "false", refused="everything goes to standard error"),
     ),
     "mooring's own": (
+        Flag(
+            "kubernetes-version",
+            help="Decide as kube-scheduler of this version, 1.36 or 1.37. Without it, as the cluster's or the nearest.",
+        ),
         Flag("plugin", LIST, help="A plugin of your own: module:Class, FILE.py or FILE.py:Class; may be repeated."),
         Flag("plugin-timeout", DURATION, "10s", "How long one call of a plugin of your own may take; 0s for no limit."),
         Flag(

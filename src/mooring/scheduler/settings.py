@@ -14,6 +14,7 @@ from mooring.config.load import config_from_dict, load_config_file
 from mooring.config.own_plugins import enabling, unused
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
+from mooring.config.versions import DEFAULT_VERSION, KubernetesVersion, parse_version
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ConfigError, PluginError, UsageError
 from mooring.framework.registry import Registry
@@ -82,9 +83,20 @@ class Settings:
         )
 
 
-def load_settings(flags: Flags) -> Settings:
-    """Read the configuration file, or take the flags that stand for one."""
-    features = parse_feature_gates([flags.text("feature-gates")])
+def asked_version(flags: Flags) -> KubernetesVersion | None:
+    """The version of Kubernetes that the flags ask for; None: the cluster's counts."""
+    for flag in ("kubernetes-version", "emulated-version"):
+        if flags.text(flag):
+            return parse_version(flags.text(flag).removeprefix("kube="), f"--{flag}")
+    return None
+
+
+def load_settings(flags: Flags, version: KubernetesVersion | None = None) -> Settings:
+    """Read the configuration file, or take the flags that stand for one.
+
+    ``version`` is the cluster's; flags that ask for another one come first.
+    """
+    features = parse_feature_gates([flags.text("feature-gates")], asked_version(flags) or version or DEFAULT_VERSION)
     check_supported(features)
     registry, own, problems = load_registry(flags.words("plugin"))
     config, warnings = load_configuration(flags, features, own)

@@ -15,8 +15,10 @@ from typing import Any
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient
 from mooring.clock import Clock
+from mooring.config.features import Features
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
+from mooring.config.versions import DEFAULT_VERSION, parse_version
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
@@ -25,6 +27,7 @@ from mooring.errors import ApiError, MooringError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_plugins
 from mooring.observe.events import EventRecorder
+from mooring.observe.metrics import SchedulerMetrics
 from mooring.scheduler.assembly import Options as SchedulerOptions
 from mooring.scheduler.assembly import Scheduler
 from mooring.scheduler.dump import queue_content
@@ -144,14 +147,18 @@ class World(ABC):
         rng = random.Random(self._settings.seed)
         recorder = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
         extenders = self._scenario.extenders if self._scenario is not None else ()
+        scenario_version = str(DEFAULT_VERSION) if self._scenario is None else self._scenario.kubernetes_version
+        features = Features(parse_version(scenario_version, "kubernetesVersion"))
         options = SchedulerOptions(
+            features=features,
+            metrics=SchedulerMetrics(features=features),
             registry=registry_for(self._scenario),
             clock=self.clock,
             rng=rng,
             observers=(Narration(self.narrator),),
             extenders=lambda config: extenders,
         )
-        config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario))
+        config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)
         scheduler = Scheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
         await recorder.start()
         self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from mooring.clock import Clock
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import ApiError, MooringError
 from mooring.framework.extender import Extender
@@ -68,6 +69,7 @@ class Scenario:
     plugin_files: tuple[str, ...] = ()
     extenders: tuple[Extender, ...] = ()
     source: str = ""
+    kubernetes_version: str = str(DEFAULT_VERSION)
 
 
 class ScenarioCluster:

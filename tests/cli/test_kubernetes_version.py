@@ -1,0 +1,98 @@
+"""``--kubernetes-version``: who is asked, and what a command says about it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.cli.main import run
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"allocatable": {"pods": "9"}}}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "x"}]},
+}
+CORDONED = {**NODE, "spec": {"unschedulable": True}}
+OLD, NEW = "no new claims to deallocate, preemption: ", "unschedulable. preemption: "
+
+
+@dataclass
+class Result:
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str]) -> Any:
+    def call(*arguments: str) -> Result:
+        code = run(list(arguments))
+        return Result(code, *capsys.readouterr())
+
+    return call
+
+
+def case(version: str | None) -> str:
+    pod = {**POD, "metadata": {"name": "p", "namespace": "default", "uid": "u"}}
+    value = {"id": "c", "objects": [CORDONED], "steps": [{"pod": pod, "afterwards": "deleted"}]}
+    return json.dumps(value if version is None else {**value, "kubernetes": version})
+
+
+@pytest.mark.parametrize(
+    ("version", "option", "said", "warning"),
+    [
+        pytest.param(None, (), OLD, "", id="a case that does not say is 1.36"),
+        pytest.param("v1.36.4", (), OLD, "", id="a case of 1.36"),
+        pytest.param("v1.37.0-rc.1", (), NEW, "", id="a case of 1.37"),
+        pytest.param("v1.37.0-rc.1", ("--kubernetes-version", "1.36"), OLD, "", id="the option comes first"),
+        pytest.param("v1.30.1", (), OLD, "the cluster is Kubernetes 1.30; deciding as 1.36", id="an old case"),
+        pytest.param("v1.39.0", (), NEW, "the cluster is Kubernetes 1.39; deciding as 1.37", id="a new case"),
+    ],
+)
+def test_decide(
+    invoke: Any, tmp_path: Path, version: str | None, option: tuple[str, ...], said: str, warning: str
+) -> None:
+    (tmp_path / "cases.jsonl").write_text(f"{case(version)}\n{case(version)}\n")
+    result = invoke("decide", str(tmp_path / "cases.jsonl"), *option)
+    assert result.exit_code == 0
+    for line in result.stdout.splitlines():
+        assert said in json.loads(line)["steps"][0]["message"]
+    assert result.stderr.count("warning: ") == bool(warning) and warning in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "option", "said"),
+    [
+        pytest.param("v1.36.2", (), OLD, id="the dump says 1.36"),
+        pytest.param("v1.37.0", (), NEW, id="the dump says 1.37"),
+        pytest.param("v1.37.0", ("--kubernetes-version=1.36",), OLD, id="the option comes first"),
+    ],
+)
+def test_explain(invoke: Any, tmp_path: Path, kubelet: str, option: tuple[str, ...], said: str) -> None:
+    node = {**CORDONED, "status": {**NODE["status"], "nodeInfo": {"kubeletVersion": kubelet}}}  # type: ignore[dict-item]
+    (tmp_path / "dump.json").write_text(json.dumps(node))
+    (tmp_path / "pod.json").write_text(json.dumps(POD))
+    result = invoke(
+        "explain", str(tmp_path / "pod.json"), "--cluster", str(tmp_path / "dump.json"), "-o", "json", *option
+    )
+    assert result.exit_code == 1
+    assert said in result.stdout and not result.stderr
+
+
+def test_a_version_that_there_is_not(invoke: Any) -> None:
+    result = invoke("config", "defaults", "--kubernetes-version", "1.35")
+    assert result.exit_code == 2
+    assert "--kubernetes-version: found '1.35', expected one of 1.36, 1.37" in result.stderr
+
+
+def test_the_default_configuration_of_a_version(invoke: Any) -> None:
+    first = invoke("config", "defaults", "--kubernetes-version", "1.37").stdout
+    assert first.index("name: NodeName") < first.index("name: NodeUnschedulable")
+    before = invoke("config", "defaults").stdout
+    assert before.index("name: NodeName") > before.index("name: NodeUnschedulable")
