@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -30,3 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="Write the transcripts in tests/scenarios anew. Commit the difference only if you can explain it.",
     )
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_they_were() -> Iterator[None]:
+    """A command that runs in the test's own process sets up logging; the next test must not notice."""
+    logging.getLogger("mooring")  # it exists from now on, and is among them
+    loggers = [
+        logger
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] == "mooring"
+    ]
+    before = [(each, each.level, each.propagate, list(each.handlers), each.disabled) for each in loggers]
+    yield
+    for logger, level, propagate, handlers, disabled in before:
+        logger.setLevel(level)
+        logger.propagate, logger.handlers, logger.disabled = propagate, handlers, disabled
