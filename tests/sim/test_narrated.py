@@ -33,7 +33,7 @@ async def gang_of_two(cluster) -> None:
     await cluster.create(pod("first", cpu="1", labels=LABELS))
     await cluster.create(pod("loner", cpu="1"))
     await cluster.expect_pod("loner", node="a")
-    await cluster.expect_pod("first", pending=True)
+    assert not (await cluster.placements()).get("first"), "it waits for the second"
     await cluster.create(pod("second", cpu="1", labels=LABELS))
     for name in ("first", "second"):
         await cluster.expect_pod(name, node="a")
@@ -46,6 +46,7 @@ def test_a_story_sees_the_pod_groups_that_its_plugin_wants(run):
     result = run(story, Settings(write=lines.append))
     assert result.held, "\n".join(lines)
     assert any("podgroup gang" in line for line in lines)
+    assert any('first is held back: pod group "gang" has 1 of the 2 pods it needs' in line for line in lines)
 
 
 class Heard:
