@@ -64,11 +64,17 @@ def test_every_reference_of_an_openapi_document_resolves(group_version: tuple[st
 
 
 @pytest.mark.parametrize("group_version", group_versions(), ids=lambda gv: "/".join(gv).strip("/"))
-def test_every_parameter_in_a_path_is_declared(group_version: tuple[str, str]) -> None:
+def test_paths_have_the_methods_of_their_kind_and_declare_their_parameters(group_version: tuple[str, str]) -> None:
     group, version = group_version
     raw = openapi.document(f"/openapi/v3/{'apis/' + group if group else 'api'}/{version}")
     assert raw is not None
-    for path, item in json.loads(raw)["paths"].items():
+    paths = json.loads(raw)["paths"]
+    for kind in (kind for kind in KINDS if (kind.group, kind.version) == group_version):
+        collection = openapi._path(kind)
+        is_review = kind.verbs == ("create",)
+        assert paths[collection].keys() - {"parameters"} == ({"post"} if is_review else {"get", "post"})
+        assert (f"{collection}/{{name}}" in paths) is not is_review
+    for path, item in paths.items():
         declared = {each["name"] for each in item.get("parameters", ()) if each["in"] == "path" and each["required"]}
         assert declared == set(re.findall(r"{(\w+)}", path)), path
 

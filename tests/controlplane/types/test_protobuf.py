@@ -169,6 +169,24 @@ def test_an_empty_storage_class_is_a_wish() -> None:
     assert read["spec"] == {"storageClassName": ""}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "want"),
+    [
+        (0, 0, None),
+        (0, 1000, "1970-01-01T00:00:00Z"),
+        (-1, 0, "1969-12-31T23:59:59Z"),
+        (2**37, 0, "6325-04-08T15:04:32Z"),
+        (2**37 + 1, 0, None),
+        (-(2**35) - 1, 0, None),
+    ],
+    ids=["no time", "a moment after the epoch", "before it", "far away", "too far away", "too long ago"],
+)
+def test_times(seconds: int, nanos: int, want: str | None) -> None:
+    stamp = tagged(8, number_field(1, seconds) + number_field(2, nanos))  # creationTimestamp
+    read = json.loads(protobuf.to_json(envelope("v1", "Pod", tagged(1, stamp))))
+    assert read["metadata"].get("creationTimestamp") == want
+
+
 def test_unknown_fields_are_skipped() -> None:
     unknown = number_field(999, 5) + tagged(998, b"x") + varint(997 * 8 + 1) + bytes(8) + varint(996 * 8 + 5) + bytes(4)
     raw = encode_message("core.v1.Pod", {"metadata": {"name": "a"}}) + unknown
