@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest.mock
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ import click
 import pytest
 
 from mooring.cli.main import COMMANDS, cli, run
+from mooring.lessons.classroom import Classroom
 
 from .texts import (
     LEARN,
@@ -64,7 +66,9 @@ class Terminal:
         if OURS.match(command):
             return self._ours(command, exit_code)
         program = shlex.split(command)[0]
-        assert program in ("kubectl", "curl", "sed", "python", "pip"), f"{command}: not a command that this test knows"
+        assert program in ("kubectl", "curl", "sed", "grep", "python", "pip"), (
+            f"{command}: not a command that this test knows"
+        )
         if program in ("python", "pip"):
             command = f"{sys.executable} {'-m pip' if program == 'pip' else ''} {command.partition(' ')[2]}"
         elif shutil.which(program) is None:
@@ -88,9 +92,13 @@ class Terminal:
             return ""
         return out.getvalue() + (err.getvalue() if exit_code else "")
 
-    def start(self, command: str, until: str = "Ctrl-C ends it") -> str:
-        """Start a command that stays, and return what it prints until it is ready."""
+    def start(self, command: str, until: str = "") -> str:
+        """Start a command that stays, and return what it prints until it is ready; `> file 2>&1` is a file."""
+        until = until or ("Caches are synced" if command.startswith("mooring run ") else "Ctrl-C ends it")
+        command, _, file = command.removesuffix(" 2>&1").partition(" > ")
         arguments = [sys.executable, "-m", *shlex.split(command)]
+        if file:
+            return self._start_into(Path(file), arguments, until)
         started = subprocess.Popen(
             arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environ
         )
@@ -102,6 +110,15 @@ class Terminal:
             if until in line:
                 return seen
         raise AssertionError(f"{command}: it ended with: {seen}")
+
+    def _start_into(self, file: Path, arguments: list[str], until: str) -> str:
+        with file.open("w") as output:
+            started = subprocess.Popen(arguments, stdout=output, stderr=subprocess.STDOUT, text=True, env=self.environ)
+        self._background.append(started)
+        while until not in file.read_text():
+            assert started.poll() is None, f"{arguments}: it ended with: {file.read_text()}"
+            time.sleep(0.05)
+        return ""
 
     def close(self) -> None:
         for started in self._background:
@@ -149,7 +166,10 @@ def test_the_commands_of_a_text_work_in_the_order_of_the_text(path: Path, termin
 def test_links_and_file_names_lead_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if not link.startswith("http")]
-    gone = [link for link in links if not (path.parent / link).exists()]
+    folder = (
+        path.parent if LEARN in path.parents or path.parent == REPOSITORY else LEARN
+    )  # beside code there are copies
+    gone = [link for link in links if not (folder / link).exists()]
     files = re.findall(r"`((?:src|docs|examples)/[\w./-]+)`", text)
     assert gone + [file for file in files if not (REPOSITORY / file).exists()] == []
 
@@ -170,6 +190,13 @@ def test_commands_in_running_text_exist(path: Path) -> None:
         known = {"--help"} | {option for parameter in group.params for option in parameter.opts}
         for option in words:
             assert not option.startswith("--") or option.split("=")[0] in known, f"{command}: there is no {option}"
+
+
+@pytest.mark.parametrize("path", sorted(LEARN.rglob("scenarios.md")), ids=name)
+def test_every_verb_of_a_scenario_is_documented(path: Path) -> None:
+    known = {verb for verb in vars(Classroom) if not verb.startswith("_") and callable(getattr(Classroom, verb))}
+    documented = set(re.findall(r"`(?:await )?room\.(\w+)\(", path.read_text(encoding="utf-8")))
+    assert documented == known - {"heard", "stop"}  # those two are for the classroom itself
 
 
 def test_every_command_of_the_course_is_one_of_ours() -> None:

@@ -11,7 +11,8 @@ LEARN = REPOSITORY / "docs" / "learn"
 STAGES = REPOSITORY / "src" / "mooring" / "lessons"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"(?:#|//) ([\w-]+\.(?:py|yaml|json|toml))\n")
+_FILE = re.compile(r"# ([\w-]+\.(?:py|yaml|toml))\n")
+_SAVED_AS = re.compile(r"`([\w-]+\.json)`[^`\n]*\n\n$")  # JSON has no comments: the line before names the file
 
 
 @dataclass
@@ -45,12 +46,12 @@ def everything() -> list[Path]:
 def parts(text: str) -> list[Step | WrittenFile]:
     """The files and commands of a text, in order."""
     found: list[Step | WrittenFile] = []
-    for kind, block in _FENCE.findall(text):
+    for fence in _FENCE.finditer(text):
+        kind, block = fence.groups()
         if kind == "console":
             found += _steps(block)
-        elif named := _FILE.match(block):
-            content = block[named.end() :] if kind == "json" else block
-            found.append(WrittenFile(named[1], content))
+        elif named := _FILE.match(block) or (kind == "json" and _SAVED_AS.search(text[: fence.start()])):
+            found.append(WrittenFile(named[1], block))
     return found
 
 

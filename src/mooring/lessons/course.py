@@ -93,6 +93,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     Chapter(10, "read-the-real-one", "read the real one, from main to leader election"),
     Chapter(11, "preemption", "preemption: make room for a more important pod"),
     Chapter(12, "why-is-my-pod-pending", "why is my pod pending?"),
+    Chapter(13, "four-ways", "four ways to extend a scheduler, and their price"),
 )
 
 
