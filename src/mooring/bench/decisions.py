@@ -13,6 +13,7 @@ from mooring.bench.clusters import add_bound_claim, add_csi_nodes, fill_with_uni
 from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
+from mooring.memory import keep_freed_memory
 
 Progress = Callable[[int, int], None]
 
@@ -46,6 +47,7 @@ def measure(
     progress: Progress | None = None,
 ) -> Result:
     """Place pods one after another and take the time of every decision."""
+    keep_freed_memory()  # as mooring run does
     cluster = make_cluster(nodes, running)
     if workload == "preemption":
         fill_with_unimportant(cluster, nodes)

@@ -12,6 +12,7 @@ from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
+from mooring.memory import keep_freed_memory
 from mooring.observe.events import EventRecorder
 from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.extender_calls import ExtenderCalls
@@ -58,6 +59,7 @@ class LiveScheduler:
         """Begin to watch and to write events."""
         if self._tune_gc:
             gc.set_threshold(*GC_THRESHOLDS)
+            keep_freed_memory()
         self.informers.start()
         await self.recorder.start()
 
