@@ -6,8 +6,11 @@ English, so a learner's own scenario needs no catalogue.
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from mooring.errors import UsageError
 
@@ -28,16 +31,12 @@ class Words:
         return found.format(**values) if values else found
 
 
+@functools.cache
 def _catalogue(language: str) -> Mapping[str, str]:
-    if language == "ja":
-        from mooring.lessons.words_ja import WORDS as japanese
-
-        return japanese
-    if language == "zh":
-        from mooring.lessons.words_zh import WORDS as chinese
-
-        return chinese
-    return {}
+    """English texts and what stands for them, from ``words_<language>.json``; none for English itself."""
+    path = Path(__file__).with_name(f"words_{language}.json")
+    found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def language_of(environ: Mapping[str, str] = os.environ) -> str:

@@ -1,3 +1,0 @@
-"""The course in Japanese."""
-
-WORDS: dict[str, str] = {}

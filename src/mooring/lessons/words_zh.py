@@ -1,3 +1,0 @@
-"""The course in Chinese."""
-
-WORDS: dict[str, str] = {}
