@@ -72,9 +72,9 @@ def _title(decision: Path) -> str:
 
 
 def _number(page: Path) -> tuple[int, str]:
-    """README first, then 2-… before 10-…."""
+    """README first, then 2-… before 10-…, then pages without a number."""
     found = re.match(r"\d+", page.name)
-    return (int(found.group()) if found else 0, page.name)
+    return (int(found.group()) if found else 0 if page.name == "README.md" else 999, page.name)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

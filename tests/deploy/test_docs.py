@@ -75,13 +75,20 @@ class TestSite:
             )
             assert loaded == [], page
 
-    def test_the_sdk_is_made_from_its_docstrings(self, site):
+    def test_api_pages_are_made_from_docstrings(self, site):
+        import mooring
         from mooring import sdk, testing
 
-        for name, module in (("sdk", sdk), ("testing", testing)):
+        for name, module in (("sdk", sdk), ("testing", testing), ("python", mooring)):
             page = (site / "reference" / f"{name}.html").read_text()
-            assert [each for each in module.__all__ if f">{each}<" not in page and f"{each} " not in page] == []
-            assert ":class:" not in page
+            names = [each for each in module.__all__ if not each.startswith("_")]
+            assert [each for each in names if f">{each}<" not in page and f"{each} " not in page] == []
+            assert not re.search(r":(class|mod|func|meth):", page)
+
+    def test_a_reader_copies_commands_without_prompt_and_output(self, site):
+        assert '<span class="gp">$ </span>' in (site / "explain.html").read_text()
+        rules = (site / "images" / "site.css").read_text()
+        assert "[data-md-copying] .gp, [data-md-copying] .go { display: none; }" in rules
 
 
 @pytest.fixture(scope="module")
