@@ -155,8 +155,11 @@ def test_the_kinds_that_a_plugin_adds_can_be_allowed(manifests, render_chart):
         ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural) for kind in EXTRA_KINDS.values()
     }
     chart = render_chart(values={"coscheduling": {"enabled": True}})
-    for objects in (manifests("components/coscheduling/cluster-role.yaml"), chart):
-        rules = next(o for o in objects if o["kind"] == "ClusterRole")["rules"]
+    for objects in (
+        manifests("components/coscheduling/cluster-role.yaml") + manifests("base/cluster-role.yaml"),
+        chart,
+    ):
+        rules = [rule for o in objects if o["kind"] == "ClusterRole" for rule in o["rules"]]
         allowed = {(*r["verbs"], group, name) for r in rules for group in r["apiGroups"] for name in r["resources"]}
         assert needed <= allowed
     component, binding = manifests("components/coscheduling/cluster-role.yaml")

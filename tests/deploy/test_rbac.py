@@ -160,6 +160,7 @@ async def running(objects: list[Object], faults: Faults, folder: Any) -> AsyncIt
             f"--secure-port={port}",
             f"--authentication-kubeconfig={kubeconfig}",
             f"--authorization-kubeconfig={kubeconfig}",
+            "--kubernetes-version=1.37",  # it watches more than 1.36
         ]
         settings = load_settings(parse_flags(flags))
         process = SchedulerProcess(settings, settings.client_config)

@@ -11,7 +11,7 @@ import msgspec
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
 from mooring.api.meta import Object
 from mooring.api.nesting import flattened
-from mooring.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -48,6 +48,7 @@ KINDS: dict[str, type[Object]] = {
         ResourceClaimTemplate,
         DeviceClass,
         ResourceSlice,
+        DeviceTaintRule,
     )
 }
 

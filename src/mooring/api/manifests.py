@@ -34,7 +34,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment"), ("storage.k8s.io",)
     ),
-    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"), ("resource.k8s.io",)),
+    **dict.fromkeys(
+        ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice", "DeviceTaintRule"),
+        ("resource.k8s.io",),
+    ),
     "PodDisruptionBudget": ("policy",),
     "PriorityClass": ("scheduling.k8s.io",),
     "PodGroup": ("scheduling.k8s.io", "scheduling.x-k8s.io"),

@@ -112,6 +112,21 @@ class ResourceSliceSpec(Struct):
     shared_counters: list[CounterSet] = []
 
 
+class DeviceTaintSelector(Struct):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Struct):
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = msgspec.field(default_factory=DeviceTaint)
+
+
+class DeviceTaintRule(Object, kw_only=True):
+    spec: DeviceTaintRuleSpec = msgspec.field(default_factory=DeviceTaintRuleSpec)
+
+
 class ResourceSlice(Object, kw_only=True):
     spec: ResourceSliceSpec = msgspec.field(default_factory=ResourceSliceSpec)
 

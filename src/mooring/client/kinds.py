@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
-from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -39,10 +39,14 @@ VOLUME_ATTACHMENTS = typed_kind("volumeattachments", "storage.k8s.io/v1", Volume
 RESOURCE_CLAIMS = typed_kind("resourceclaims", "resource.k8s.io/v1", ResourceClaim)
 RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSlice)
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
+DEVICE_TAINT_RULES = typed_kind("devicetaintrules", "resource.k8s.io/v1", DeviceTaintRule)
 POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", PodGroup)
 
 # Watched only where a plugin registers for their events.
-EXTRA_KINDS: dict[EventResource, ResourceKind[Any]] = {EventResource.POD_GROUP: POD_GROUPS}
+EXTRA_KINDS: dict[EventResource, ResourceKind[Any]] = {
+    EventResource.DEVICE_TAINT_RULE: DEVICE_TAINT_RULES,
+    EventResource.POD_GROUP: POD_GROUPS,
+}
 
 SCHEDULER_KINDS: tuple[ResourceKind[Any], ...] = (
     NODES,

@@ -206,6 +206,7 @@ _CHANGES_1_37 = {
     "ImageVolumesRaiseTheCeiling": "ImageLocality counts image volumes in its upper threshold.",
     "MergedNamespacesReplaceTheSelector": "A namespaceSelector of the pod is no longer asked about empty labels.",
     "BatchingRescoresTheLastNode": "Batching scores the last node again instead of giving up when it is not full.",
+    "DeletedClaimsWake": "A claim that is deleted while it has devices wakes pods that wait for some.",
     "MetricsCountEntities": "Metrics count entities of the queue; the one of created claims has another name.",
     "AnyAntiAffinityTermWakes": "A pod with several anti-affinity terms is woken if any of them is concerned.",
 }

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.resource import AllocationResult, DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.selectors import parse_int64
 from mooring.devices.allocated import AllocatedState
 from mooring.devices.cel import CelError, CelSelectors
 from mooring.devices.extended import ClassResolver, device_totals
 from mooring.devices.pools import AllocationError, Inventory
+from mooring.devices.taint_rules import applies_to, tainted
 from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
@@ -34,13 +35,19 @@ class _InFlight:
 class ClusterDevices:
     """Listers over the cluster's objects that keep derived state until those objects change."""
 
-    def __init__(self, cluster: Cluster, *, extended: bool = True) -> None:
-        """``extended`` is the gate DRAExtendedResource: whether a class can stand behind an extended resource."""
+    def __init__(self, cluster: Cluster, *, extended: bool = True, taint_rules: bool = False) -> None:
+        """``extended`` is the gate DRAExtendedResource: whether a class can stand behind an extended resource.
+
+        ``taint_rules`` is the gate DRADeviceTaintRules.
+        """
         self._extended = extended
+        self._has_rules = taint_rules
         self.selectors = CelSelectors()
         self._objects = cluster.objects
         self._inventory = Inventory()
         self._slices = cluster.objects.log(ResourceSlice).cursor()
+        self._rules_version = -1
+        self._rules: list[DeviceTaintRule] = []
         self._resolver = ClassResolver()
         self._resolver_version = -1
         self._allocated = AllocatedState()
@@ -55,7 +62,7 @@ class ClusterDevices:
 
     def on(self, cluster: Cluster) -> ClusterDevices:
         """The same for a fork of the cluster: what is about to be taken here is about to be taken there, too."""
-        other = ClusterDevices(cluster, extended=self._extended)
+        other = ClusterDevices(cluster, extended=self._extended, taint_rules=self._has_rules)
         other.selectors = self.selectors  # compiled expressions, nothing of the cluster
         other._assumed = dict(self._assumed)
         other._created = dict.fromkeys(self._created, cluster.objects.version(ResourceClaim))
@@ -69,16 +76,29 @@ class ClusterDevices:
 
     def inventory(self) -> Inventory:
         changed = self._slices.take()
-        if changed is EVERYTHING:
-            self._inventory = Inventory(self._objects.all(ResourceSlice))
+        if self._take_rules() or changed is EVERYTHING:
+            self._inventory = Inventory(tainted(each, self._rules) for each in self._objects.all(ResourceSlice))
             return self._inventory
         for name in changed:
             slice = self._objects.get(ResourceSlice, name)
             if slice is None:
                 self._inventory.remove(name)
             else:
-                self._inventory.put(slice)
+                self._inventory.put(tainted(slice, self._rules))
         return self._inventory
+
+    def _take_rules(self) -> bool:
+        """Bring the rules up to date; report whether they have changed."""
+        version = self._objects.version(DeviceTaintRule)
+        if not self._has_rules or version == self._rules_version:
+            return False
+        before, self._rules_version = self._rules, version
+        self._rules = sorted(self._objects.all(DeviceTaintRule), key=lambda rule: rule.name)
+        return bool(before or self._rules)
+
+    def concerns(self, rule: DeviceTaintRule) -> bool:
+        """Report whether there is a slice whose devices the rule may taint."""
+        return any(applies_to(rule, published) for published in self._objects.all(ResourceSlice))
 
     def device_class(self, name: str) -> DeviceClass | None:
         return self._objects.get(DeviceClass, name)

@@ -47,6 +47,7 @@ class EventResource(Enum):
     RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
     RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    DEVICE_TAINT_RULE = "resource.k8s.io/DeviceTaintRule"  # upstream: an update of the slices that the rule concerns
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     WILDCARD = "*"
 

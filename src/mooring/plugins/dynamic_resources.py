@@ -10,7 +10,7 @@ import numpy as np
 
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.meta import Object
-from mooring.api.resource import ResourceClaim
+from mooring.api.resource import DeviceTaintRule, ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import Allocator
 from mooring.devices.attempt import KEY, Attempt, NodeAllocation, NodeTask, attempt_of
@@ -89,6 +89,8 @@ class DynamicResources:
         self._devices = handle.devices
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
+        self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
+        self._has_rules = handle.is_enabled("DRADeviceTaintRules")
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
 
@@ -99,7 +101,11 @@ class DynamicResources:
             if not handle.devices.is_of(handle.cluster):  # the cluster is a fork
                 handle.devices = handle.devices.on(handle.cluster)
         else:
-            handle.devices = ClusterDevices(handle.cluster, extended=handle.is_enabled("DRAExtendedResource", True))
+            handle.devices = ClusterDevices(
+                handle.cluster,
+                extended=handle.is_enabled("DRAExtendedResource", True),
+                taint_rules=handle.is_enabled("DRADeviceTaintRules"),
+            )
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
 
@@ -119,20 +125,32 @@ class DynamicResources:
 
     def events_to_register(self) -> Sequence[EventRegistration]:
         add_or_update = ActionType.ADD | ActionType.UPDATE
+        about_claims = add_or_update | ActionType.DELETE if self._is_told_of_deleted_claims else add_or_update
+        changed = add_or_update | ActionType.DELETE
+        about_rules = (
+            (on(EventResource.DEVICE_TAINT_RULE, changed, self._after_rule_change),) if self._has_rules else ()
+        )
         return (
             on(
                 EventResource.NODE,
                 ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE,
             ),
-            on(EventResource.RESOURCE_CLAIM, add_or_update, self._after_claim_change),
+            on(EventResource.RESOURCE_CLAIM, about_claims, self._after_claim_change),
             on(EventResource.POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, self._after_pod_change),
             on(EventResource.DEVICE_CLASS, add_or_update),
             on(EventResource.RESOURCE_SLICE, add_or_update),
+            *about_rules,
         )
+
+    def _after_rule_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
+        """Devices of some slice may have lost a taint, or got one; upstream looks no closer."""
+        rules = (rule for rule in (before, after) if isinstance(rule, DeviceTaintRule))
+        return Hint.QUEUE if any(self._devices.concerns(rule) for rule in rules) else Hint.SKIP
 
     def _after_claim_change(self, pod: Pod, before: Object | None, after: Object | None) -> Hint:
         if not isinstance(after, ResourceClaim):
-            return Hint.QUEUE
+            is_idle = isinstance(before, ResourceClaim) and before.status.allocation is None
+            return Hint.SKIP if is_idle else Hint.QUEUE  # an allocated claim that is gone frees its devices
         old = before if isinstance(before, ResourceClaim) else None
         is_freed = old is not None and old.status.allocation is not None and after.status.allocation is None
         if not is_freed and not may_use(pod, after):

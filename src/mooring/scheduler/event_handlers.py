@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
     CSINode,
@@ -48,6 +48,7 @@ RESOURCES: dict[type[Object], EventResource] = {
     ResourceClaim: EventResource.RESOURCE_CLAIM,
     ResourceSlice: EventResource.RESOURCE_SLICE,
     DeviceClass: EventResource.DEVICE_CLASS,
+    DeviceTaintRule: EventResource.DEVICE_TAINT_RULE,
     PodGroup: EventResource.POD_GROUP,
 }
 """The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""

@@ -10,11 +10,12 @@ from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.client.errors import NotFound
 from mooring.client.informer import InformerSet
-from mooring.client.kinds import EXTRA_KINDS, NODES, PODS, SCHEDULER_KINDS
+from mooring.client.kinds import DEVICE_TAINT_RULES, EXTRA_KINDS, NODES, PODS, SCHEDULER_KINDS
 from mooring.client.pages import Garbled, read_page
 from mooring.client.resource_kind import ResourceKind
 from mooring.client.rest import RestClient
 from mooring.client.watch import PAGE_SIZE
+from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.errors import ApiError
 from mooring.extender.objects import RawObjects
 from mooring.framework.cluster_event import EventResource
@@ -64,10 +65,11 @@ def _after(first: Callable[[Object], None], then: Callable[[Object], None]) -> C
     return both
 
 
-async def load_objects(client: RestClient) -> list[Any]:
+async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES) -> list[Any]:
     """Everything that a scheduler would watch, as it is now. What may not be read raises Forbidden, with its name."""
     objects: list[Any] = []
-    for kind in SCHEDULER_KINDS:
+    also = (DEVICE_TAINT_RULES,) if features["DRADeviceTaintRules"] else ()
+    for kind in (*SCHEDULER_KINDS, *also):
         try:
             objects += await _list(client, kind)
         except NotFound:

@@ -40,12 +40,15 @@ async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
     from mooring.client.kubeconfig import find_config
     from mooring.client.rest import RestClient, user_agent
     from mooring.client.server_version import server_version
+    from mooring.config.features import Features
+    from mooring.config.versions import nearest_version
     from mooring.scheduler.informers import load_objects
 
     client = RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", command))
     try:
-        version = await server_version(client)
-        return Manifests(objects=await load_objects(client), server_release=version.release)
+        release = (await server_version(client)).release
+        features = Features(nearest_version(release)[0])
+        return Manifests(objects=await load_objects(client, features), server_release=release)
     finally:
         await client.close()
 

@@ -45,6 +45,7 @@ UPSTREAM = {
     "rolebindings.rbac.authorization.k8s.io": "Name,Role,Age,+Users,+Groups,+ServiceAccounts",
     "roles.rbac.authorization.k8s.io": "Name,Created At",
     "deviceclasses.resource.k8s.io": "Name,Age",
+    "devicetaintrules.resource.k8s.io": "Name,Age",
     "resourceclaims.resource.k8s.io": "Name,State,Age",
     "resourceclaimtemplates.resource.k8s.io": "Name,Age",
     "resourceslices.resource.k8s.io": "Name,Node,Driver,Pool,Age",

@@ -72,12 +72,28 @@ def _admit_slice(obj: Object, context: Context) -> None:
             taint.setdefault("timeAdded", context.timestamp())
 
 
+def _admit_taint_rule(obj: Object, context: Context) -> None:
+    obj["spec"].setdefault("taint", {}).setdefault("timeAdded", context.timestamp())
+
+
 DEVICE_CLASSES = Kind(
     "DeviceClass",
     "deviceclasses",
     _GROUP,
     is_namespaced=False,
     has_generation=True,
+    columns=(NAME, AGE),
+)
+
+
+DEVICE_TAINT_RULES = Kind(
+    "DeviceTaintRule",
+    "devicetaintrules",
+    _GROUP,
+    is_namespaced=False,
+    has_generation=True,
+    subresources=("status",),
+    strategy=Strategy(admit=_admit_taint_rule),
     columns=(NAME, AGE),
 )
 
