@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 
 import pytest
 
@@ -85,6 +86,14 @@ def test_the_grace_period_of_the_manifests_is_longer_than_bindings_may_take() ->
     for page in ("deploy/base/deployment.yaml", "deploy/static-pod/mooring.yaml"):
         (grace,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", text(page))
         assert int(grace) > DRAIN_S
+
+
+def test_every_extra_is_on_the_page_about_installing() -> None:
+    extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", (REPOSITORY / "docs/install.md").read_text("utf-8"), re.M))
+    assert rows.keys() == extras.keys()
+    for extra in ("fast", "docs"):
+        assert [re.split(r"[\[>]", package)[0] for package in extras[extra]] == rows[extra].split(", ")
 
 
 def test_what_the_front_page_says_about_speed_is_on_the_page_about_performance() -> None:

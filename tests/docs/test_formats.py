@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -15,6 +16,8 @@ import jsonschema
 import pytest
 
 from mooring.cli.main import cli, run
+from mooring.client.kubeconfig import find_config
+from mooring.client.rest import RestClient
 from mooring.engine.decision import Decision
 from mooring.framework.runtime import Profile
 from mooring.scheduler.log_entry import MAX_NODES, log_entry
@@ -152,7 +155,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("decide-v1", f"mooring decide {GOLDEN}/requeue.jsonl.gz", id="pods that come again"),
         *(pytest.param("story-v1", f"mooring scenario run --virtual-time {s} -o json -v", id=s) for s in STORIES),
         pytest.param(
-            "bench-decide-v1", "mooring bench decide --nodes 20 --pods 5 --workload plain --memory -o json", id="decide"
+            "bench-decide-v1", "mooring bench decide --nodes 20 --pods 5 --workload plain -o json", id="decide"
         ),
         pytest.param(
             "bench-growth-v1",
@@ -161,6 +164,18 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         ),
         pytest.param("lesson-v1", "mooring learn 7 -o json", id="a lesson"),
         pytest.param("bench-perf-list-v1", "mooring bench perf --list -o json", id="workloads"),
+        pytest.param(
+            "bench-growth-v1",
+            "mooring bench growth --by pods --fixed-nodes 20 --pods 0,50 --kind plain --decisions 20 -o json",
+            id="growth by pods",
+        ),
+        pytest.param("bench-extender-v1", "mooring bench extender --nodes 20 --calls 2 -o json", id="round trips"),
+        pytest.param(
+            "bench-perf-v1",
+            "mooring bench profile SchedulingPodAntiAffinity/5Nodes --with own --svg flame.svg -o json",
+            id="a profile",
+        ),
+        pytest.param("bench-soak-v1", "mooring bench soak --minutes 0.05 --nodes 3 -o json", id="a soak"),
         pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
     ],
 )
@@ -174,18 +189,29 @@ def test_what_a_command_prints_is_described(
         check(name, value)
 
 
+async def create_a_pod_that_fits_nowhere(kubeconfig: Path) -> None:
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "999"}}}
+    pod = {"metadata": {"name": "large"}, "spec": {"containers": [container]}}
+    async with RestClient(find_config(str(kubeconfig))) as client:
+        await client.create("/api/v1/namespaces/default/pods", json.dumps(pod).encode())
+
+
 @pytest.mark.e2e
 def test_the_queue_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kubeconfig = tmp_path / "config"
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
-        terminal.type(f"mooring start --keep --nodes 1 --scenario taints --write-kubeconfig {kubeconfig} &")
+        terminal.type(f"mooring start --keep --nodes 1 --write-kubeconfig {kubeconfig} &")
+        asyncio.run(create_a_pod_that_fits_nowhere(kubeconfig))
         (found,) = printed("mooring queue -o json")
+        while not found["pods"]:  # it is being decided about
+            (found,) = printed("mooring queue -o json")
     finally:
         terminal.close()
     check("queue-v1", found)
     assert found["counts"].keys() == {"active", "backoff", "unschedulable", "gated"}
+    assert [pod["name"] for pod in found["pods"]] == ["large"]
 
 
 @pytest.mark.e2e
