@@ -22,6 +22,7 @@ import pytest
 
 from mooring.cli.main import COMMANDS, cli, run
 from mooring.lessons.classroom import Classroom
+from mooring.lessons.course import CHAPTERS
 
 from .texts import (
     LEARN,
@@ -34,6 +35,7 @@ from .texts import (
     everything,
     follows,
     inline_commands,
+    outside_of_code,
     parts,
 )
 
@@ -143,8 +145,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-# Translated lessons have the same commands as the originals (see below); what only a translation has is run as well.
-RUN = [path for path in (*english(), *sorted(LEARN.glob("*/README.md")), REPOSITORY / "README.zh.md") if commands(path)]
+# Translations have the same commands as the originals, see below.
+RUN = [path for path in (*english(), REPOSITORY / "README.zh.md") if commands(path)]
 
 
 @pytest.mark.timeout(900)  # only against hanging: on a busy machine the commands of a page take minutes
@@ -221,29 +223,48 @@ def test_the_chapters_that_are_shipped_are_those_of_the_documentation(copy: Path
     assert copy.read_text(encoding="utf-8") == original.read_text(encoding="utf-8")
 
 
+PAGES = sorted(path.name for path in LEARN.glob("*.md"))
+
+
 @pytest.mark.parametrize("language", ["ja", "zh"])
-@pytest.mark.parametrize("number", range(1, 8), ids=lambda n: f"lesson {n}")
-def test_a_translation_has_the_same_commands_and_sections(language: str, number: int) -> None:
-    original = next(STAGES.glob(f"stage{number}_*/README.md"))
-    translated = next((LEARN / language).glob(f"{number}-*.md"))
-    assert commands(translated) == commands(original)
+def test_every_page_is_translated(language: str) -> None:
+    assert sorted(path.name for path in (LEARN / language).glob("*.md")) == PAGES
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_translation_has_the_same_commands_files_and_sections(language: str, page: str) -> None:
+    original, translated = ((folder / page).read_text(encoding="utf-8") for folder in (LEARN, LEARN / language))
+    assert parts(translated) == parts(original)
     headings = [
-        len(re.findall(r"^## ", path.read_text(encoding="utf-8"), re.MULTILINE)) for path in (original, translated)
+        [len(marks) for marks in re.findall(r"^(#+) ", outside_of_code(text), re.M)] for text in (original, translated)
     ]
     assert headings[0] == headings[1]
-    assert re.search(
-        r"[\u3040-\u30ff]" if language == "ja" else r"[\u4e00-\u9fff]", translated.read_text(encoding="utf-8")
-    )
+    assert re.search(r"[\u3040-\u30ff]" if language == "ja" else r"[\u4e00-\u9fff]", translated)
 
 
 @pytest.mark.parametrize("language", ["ja", "zh"])
-def test_a_translation_names_the_same_things(language: str) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_a_translation_names_the_same_things(language: str, page: str) -> None:
     """Names in code marks are facts: none may be missing from a translation."""
-    for number in range(1, 8):
-        original = next(STAGES.glob(f"stage{number}_*/README.md")).read_text(encoding="utf-8")
-        translated = next((LEARN / language).glob(f"{number}-*.md")).read_text(encoding="utf-8")
-        names = set(re.findall(r"`([A-Za-z_]+)`", original))
-        assert {one for one in names if one not in translated} == set(), f"lesson {number}"
+    original, translated = ((folder / page).read_text(encoding="utf-8") for folder in (LEARN, LEARN / language))
+    names = set(re.findall(r"`([^`\n]+)`", outside_of_code(original)))
+    assert {one for one in names if f"`{one}`" not in translated} == set()
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+def test_translated_lessons_are_shipped_beside_the_code(language: str) -> None:
+    for stage in sorted(STAGES.glob("stage*_*")):
+        number = stage.name.removeprefix("stage")[0]
+        (page,) = (LEARN / language).glob(f"{number}-*.md")
+        assert (stage / f"README.{language}.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", ["", "ja", "zh"])
+def test_every_chapter_is_shipped(language: str) -> None:
+    for chapter in CHAPTERS:
+        page = (LEARN / language / chapter.page).read_text(encoding="utf-8")
+        assert chapter.text(language or "en").read_text(encoding="utf-8") == page
 
 
 def test_the_translated_front_pages_have_the_same_commands() -> None:

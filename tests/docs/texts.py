@@ -74,8 +74,12 @@ def commands(path: Path) -> list[str]:
 
 def inline_commands(text: str) -> list[str]:
     """Commands of ours that are mentioned in the running text."""
-    prose = _FENCE.sub("", text)
-    return [found for found in re.findall(r"`([^`\n]+)`", prose) if found.startswith("mooring ")]
+    return [found for found in re.findall(r"`([^`\n]+)`", outside_of_code(text)) if found.startswith("mooring ")]
+
+
+def outside_of_code(text: str) -> str:
+    """A text without its code blocks."""
+    return _FENCE.sub("", text)
 
 
 def follows(expected: list[str], output: list[str]) -> bool:

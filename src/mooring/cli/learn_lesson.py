@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,11 +166,13 @@ def teller(to: Console) -> Tell:
 
     def tell(at_s: float, who: str, text: str) -> None:
         begin = f"{'':8}  → " if who == "note" else f"{'':8}  " if who == "kubectl" else f"{at_s:6.1f} s  {who:<9}  "
-        lines = [text]
+        lines = [Text(text)]
         if to.is_terminal and who != "kubectl":
-            lines = textwrap.wrap(text, max(20, to.width - len(begin)), break_on_hyphens=False) or [""]
+            lines = list(Text(text).wrap(to, max(20, to.width - len(begin)))) or [Text()]
         for line in lines:
-            to.print(Text(begin, style="dim").append(line, style=styles[who]), soft_wrap=True)
+            line.rstrip()
+            line.stylize(styles[who])
+            to.print(Text(begin, style="dim").append_text(line), soft_wrap=True)
             begin = " " * len(begin)
 
     return tell
