@@ -35,13 +35,17 @@ class HintTable:
         self._clock = clock
         self._recorder = recorder
         self._listeners: dict[ClusterEvent, dict[str, HintsOfPlugin]] = {}
+        self._last: tuple[ClusterEvent | None, dict[str, HintsOfPlugin]] = (None, {})
 
     def listeners(self, event: ClusterEvent) -> dict[str, HintsOfPlugin]:
         """By scheduler name and plugin, the hints to ask about this event; not of profiles without listeners."""
+        if event is self._last[0]:  # one event is shown to many pods
+            return self._last[1]
         found = self._listeners.get(event)
         if found is None:
             found = {name: hints for name in self._profiles if (hints := self._listening(name, event))}
             self._listeners[event] = found
+        self._last = (event, found)
         return found
 
     def _listening(self, scheduler_name: str, event: ClusterEvent) -> HintsOfPlugin:
@@ -92,7 +96,7 @@ class HintTable:
         started = self._clock.monotonic() if self._recorder.wants_hint_durations else 0.0
         try:
             answer = hint(pod, old, new)
-            said = answer.value
+            said = _SKIP if answer is Hint.SKIP else answer.value  # nearly always; enums give their value slowly
         except Exception:
             log.exception("QueueingHintFn returns error event=%s plugin=%s pod=%s", event.label, plugin, pod.key)
             answer, said = Hint.QUEUE, "Error"
@@ -101,4 +105,5 @@ class HintTable:
         return answer
 
 
+_SKIP = Hint.SKIP.value
 _NOBODY: HintsOfPlugin = {}
