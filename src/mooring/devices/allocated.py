@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from mooring.api.quantity import parse_quantity
 from mooring.api.resource import AllocationResult
-from mooring.devices.pools import DeviceId, Reach
+from mooring.devices.pools import DeviceId, Inventory, PoolId, Reach
 
 
 @dataclass(slots=True)
@@ -20,21 +20,22 @@ class AllocatedState:
     devices: dict[DeviceId, int] = field(default_factory=dict)  # change through ``add`` and ``remove``
     shares: dict[DeviceId, int] = field(default_factory=dict)
     capacity: dict[DeviceId, dict[str, Fraction]] = field(default_factory=dict)
-    _changes: int = 0
-    _held: dict[tuple[str, str], int] = field(default_factory=dict)  # pool -> how many of its devices are held alone
-    _changed: dict[tuple[str, str], int] = field(default_factory=dict)  # the same pools -> number of the last change
-    _emptied: int = 0  # the last change by which a pool got all of its devices back
+    changed: set[tuple[str, str]] = field(default_factory=set)
+    """Pools of which a device was taken or given back since ``tell``."""
 
     def taken(self, reach: Reach) -> tuple[int, ...]:
-        """Positions of the node's devices that a claim holds alone; looked for again when one of its pools changed."""
-        changed, emptied = self._changed, self._emptied
-        last = [changed.get(pool.id, emptied) for pool in reach.pools]
+        """Positions of the node's devices that a claim holds alone; kept in ``reach`` until ``tell``."""
         known = reach.taken
-        if known is None or known[0] is not self or known[1] != last:
+        if known is None or known[0] is not self:
             devices = self.devices
-            positions = tuple([i for i, id in enumerate(reach.ids) if id in devices])
-            known = reach.taken = (self, last, positions)
-        return known[2]
+            known = reach.taken = (self, tuple([i for i, id in enumerate(reach.ids) if id in devices]))
+        return known[1]
+
+    def tell(self, inventory: Inventory) -> None:
+        """Let what ``taken`` has kept be forgotten where it has changed."""
+        for driver, pool in self.changed:
+            inventory.forget_taken(PoolId(driver, pool))
+        self.changed.clear()
 
     def add(self, allocation: AllocationResult) -> None:
         self._count(allocation, 1)
@@ -53,9 +54,8 @@ class AllocatedState:
                 continue
             id = DeviceId(result.driver, result.pool, result.device)
             if result.share_id is None:
-                before = len(self.devices)
                 _step(self.devices, id, step)
-                self._note((result.driver, result.pool), len(self.devices) - before)
+                self.changed.add((result.driver, result.pool))
                 continue
             _step(self.shares, id, step)
             if result.consumed_capacity is None:
@@ -65,18 +65,6 @@ class AllocatedState:
                 consumed[name] = consumed.get(name, Fraction(0)) + step * parse_quantity(amount)
             if step < 0 and not any(consumed.values()):
                 del self.capacity[id]
-
-    def _note(self, pool: tuple[str, str], change: int) -> None:
-        """So many more of the pool's devices are held; one that holds none is not remembered: pools come and go."""
-        if not change:
-            return
-        self._changes += 1
-        held = self._held.get(pool, 0) + change
-        if held:
-            self._held[pool], self._changed[pool] = held, self._changes
-        else:
-            del self._held[pool], self._changed[pool]
-            self._emptied = self._changes
 
 
 def _step(counts: dict[DeviceId, int], id: DeviceId, step: int) -> None:

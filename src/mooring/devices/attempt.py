@@ -31,15 +31,6 @@ class NodeTask(NamedTuple):
     """None if all claims are allocated."""
 
 
-class NodeAllocation(NamedTuple):
-    """What the pod would get on one node, for the claims that have no allocation yet."""
-
-    found: NodeSolution
-    extended_claim: ResourceClaim | None
-    """The claim for extended resources as this node needs it."""
-    mappings: list[ContainerExtendedResourceRequest]
-
-
 @dataclass(slots=True, eq=False)
 class Attempt:
     """Empty ``claims`` means that the pod needs nothing from this plugin."""
@@ -55,11 +46,16 @@ class Attempt:
     """Allocated claims whose devices failed to become ready, or did not in time."""
     unavailable: set[int] = field(default_factory=set)
     """Allocated claims that some node could not use: PostFilter may give them back."""
-    statuses: dict[str, Status | None] = field(default_factory=dict)
-    """Verdicts by node: they do not depend on pods, so asking again for a hypothesis changes nothing."""
+    verdicts: dict[str, int] = field(default_factory=dict)
+    """By node a number in ``reasons``: no pod can change it, so asking again for a hypothesis changes nothing."""
+    reasons: dict[Status, int] = field(default_factory=dict)
+    """Why nodes are refused, numbered from 1; 0 stands for a node on which the pod can run."""
+    errors: set[int] = field(default_factory=set)
+    """The numbers of reasons that make the whole attempt fail."""
     node_tasks: dict[frozenset[str] | None, NodeTask] = field(default_factory=dict)
     """By the extended resources that a node must give as devices; None for nodes that need no claim for them."""
-    node_allocations: dict[str, NodeAllocation] = field(default_factory=dict)
+    node_allocations: dict[str, tuple[NodeSolution, NodeTask]] = field(default_factory=dict)
+    """What the pod would get on a node, for the claims that have no allocation yet."""
     deadline: float | None = None
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """By position of the claim: allocations that Reserve decided and PreBind has to store."""
@@ -76,10 +72,20 @@ class Attempt:
         Upstream stores a claim for extended resources beside the pod's own claims even where the node counts the
         resources itself, and then has nothing to tell the pod's containers about it.
         """
-        on_node = self.node_allocations.get(node_name)
-        if on_node is None or on_node.extended_claim is None or on_node.mappings:
+        _, task = self.node_allocations.get(node_name, (None, None))
+        if task is None or task.extended_claim is None or task.mappings:
             return ""
         return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
+
+    def note(self, node_name: str, status: Status | None) -> int:
+        """Remember the verdict on a node; return its number."""
+        number = 0
+        if status is not None:
+            number = self.reasons.setdefault(status, len(self.reasons) + 1)
+            if not status.is_rejected:
+                self.errors.add(number)
+        self.verdicts[node_name] = number
+        return number
 
     def blocked(self, nodes: NodeRows) -> list[tuple[int, Mask]]:
         """Allocated claims that cannot be used on some of the nodes, by position, and on which."""
@@ -111,8 +117,8 @@ def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str
     attempt = attempt_of(state)
     if attempt is None:
         return {}
-    allocation = attempt.node_allocations.get(node_name)
-    fresh = iter(allocation.found.results() if allocation is not None else ())
+    found, _ = attempt.node_allocations.get(node_name, (None, None))
+    fresh = iter(found.results() if found is not None else ())
     chosen = {}
     for claim in attempt.claims:
         result = claim.status.allocation or next(fresh, None)

@@ -84,11 +84,11 @@ class ClaimBinder:
         is_new = is_extended and claim.name == IN_MEMORY_NAME
         try:
             if is_new:
-                on_node = attempt.node_allocations.get(node_name)
-                if on_node is None or on_node.extended_claim is None:
+                _, task = attempt.node_allocations.get(node_name, (None, None))
+                if task is None or task.extended_claim is None:
                     raise ApiError(f"extended resource claim not found for node {node_name}")
-                mappings = on_node.mappings
-                claim = await self._create(on_node.extended_claim)
+                mappings = task.mappings
+                claim = await self._create(task.extended_claim)
                 attempt.extended = attempt.claims[index] = claim
             async with writer.turn(claim.key):
                 claim = await self._store(self._newest(claim), pod, allocation)

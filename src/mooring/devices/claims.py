@@ -37,12 +37,16 @@ def claim_name(pod: Pod, wanted: PodResourceClaim) -> tuple[str | None, bool]:
 
 def may_use(pod: Pod, claim: ResourceClaim) -> bool:
     """Report whether one of the pod's claims has this claim's name; whether it can be used is another question."""
-    if claim.namespace != pod.namespace:
+    if claim.metadata.namespace != pod.metadata.namespace:
         return False
-    name = claim.name
-    return any(wanted.resource_claim_name == name for wanted in pod.spec.resource_claims) or any(
-        made.resource_claim_name == name for made in pod.status.resource_claim_statuses
-    )
+    name = claim.metadata.name
+    for wanted in pod.spec.resource_claims:  # loops, because every new claim is shown to every waiting pod
+        if wanted.resource_claim_name == name:
+            return True
+    for made in pod.status.resource_claim_statuses:  # noqa: SIM110
+        if made.resource_claim_name == name:
+            return True
+    return False
 
 
 def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
@@ -136,6 +140,10 @@ def _find(conditions: Sequence[Condition], kind: str) -> Condition | None:
 def _is_true(conditions: Sequence[Condition], kind: str) -> bool:
     found = _find(conditions, kind)
     return found is not None and found.status == "True"
+
+
+def has_prioritized_list(claim: ResourceClaim) -> bool:
+    return any(request.first_available for request in claim.spec.devices.requests)
 
 
 def prioritized_score(claim: ResourceClaim) -> int:

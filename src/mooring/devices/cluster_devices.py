@@ -176,6 +176,7 @@ class ClusterDevices:
             changed = [*self._counted, *(claim.key for claim in self._objects.all(ResourceClaim))]
         for key in changed:
             self._recount(key)
+        self._allocated.tell(self._inventory)
         return self._allocated
 
     def _recount(self, key: str) -> None:

@@ -71,8 +71,8 @@ class Reach:
     devices: list[tuple[Pool, PublishedDevice]]
     ids: list[DeviceId]
     likeness: int | None
-    taken: tuple[object, list[int], tuple[int, ...]] | None = None
-    """Which positions are taken, as :class:`AllocatedState` has found out: who looked, when, and the answer."""
+    taken: tuple[object, tuple[int, ...]] | None = None
+    """Which positions are taken, as an :class:`AllocatedState` has found out, and which one that was."""
 
 
 @dataclass(slots=True, eq=False)
@@ -144,6 +144,12 @@ class Inventory:
             return
         for node_name in (slice.spec.node_name or "", *self._nodes_of_pool.pop(pool_of(slice), ())):
             self._reach.pop(node_name, None)
+
+    def forget_taken(self, pool: PoolId) -> None:
+        """Forget which devices are taken on nodes that reach the pool."""
+        for node_name in self._nodes_of_pool.get(pool, ()):
+            if (known := self._reach.get(node_name)) is not None:
+                known[1].taken = None
 
     def _forget_all(self) -> None:
         self._reach.clear()

@@ -13,12 +13,13 @@ from mooring.api.meta import Object
 from mooring.api.resource import DeviceTaintRule, ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import Allocator
-from mooring.devices.attempt import KEY, Attempt, NodeAllocation, NodeTask, attempt_of
+from mooring.devices.attempt import KEY, Attempt, NodeTask, attempt_of
 from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
     ClaimProblem,
     binding_failure,
     has_binding_timed_out,
+    has_prioritized_list,
     is_ready_for_binding,
     is_reserved_for,
     may_use,
@@ -34,6 +35,7 @@ from mooring.devices.extended import (
     requests_for,
 )
 from mooring.devices.pools import AllocationError
+from mooring.devices.results import Solution
 from mooring.devices.search import InvalidPools
 from mooring.devices.writes import (
     ClaimWriter,
@@ -271,21 +273,18 @@ class DynamicResources:
             return (
                 Verdict.where(np.logical_or.reduce([mask for _, mask in blocked]), NOT_AVAILABLE) if blocked else None
             )
-        ids = np.zeros(len(nodes), np.int64)
-        numbers: dict[Status, int] = {}
+        ids = [0] * len(nodes)
         counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
         for i, node in enumerate(nodes.infos):
-            if node.name not in attempt.statuses:
+            number = attempt.verdicts.get(node.name)
+            if number is None:
                 by_node = {resource for resource, column in counted.items() if column[i]}
                 unavailable = [index for index, mask in blocked if mask[i]]
-                attempt.statuses[node.name] = self._judge(attempt, pod, node, by_node, unavailable)
-            status = attempt.statuses[node.name]
-            if status is None:
-                continue
-            ids[i] = numbers.setdefault(status, len(numbers) + 1)
-            if not status.is_rejected:
-                break  # an error fails the attempt: no need to look at more nodes
-        return Verdict.choose(ids, list(numbers)) if numbers else None
+                number = attempt.note(node.name, self._judge(attempt, pod, node, by_node, unavailable))
+            ids[i] = number
+            if number in attempt.errors:
+                break  # it fails the attempt: no need to look at more nodes
+        return Verdict.choose(np.array(ids), list(attempt.reasons)) if any(ids) else None
 
     def _judge(
         self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str], unavailable: list[int]
@@ -320,7 +319,7 @@ class DynamicResources:
             attempt.unavailable.update(unavailable)
             return NOT_AVAILABLE
         if found is not None:
-            attempt.node_allocations[node.name] = NodeAllocation(found, wanted.extended_claim, wanted.mappings)
+            attempt.node_allocations[node.name] = found, wanted
         return None
 
     def _start_timer(self, attempt: Attempt) -> None:
@@ -394,16 +393,17 @@ class DynamicResources:
         if attempt is None or not attempt.node_allocations or not self._prioritizes:
             return None
         scores = np.zeros(len(nodes), np.int64)
+        if not any(has_prioritized_list(claim) for claim in attempt.claims):
+            return scores
         held = sum(prioritized_score(claim) for claim in attempt.claims)
-        known: dict[int, int] = {}  # nodes that look alike share a solution
+        known: dict[Solution, int] = {}  # nodes that look alike share a solution
         for i, node in enumerate(nodes.infos):
-            allocation = attempt.node_allocations.get(node.name)
-            if allocation is None:
+            found, _ = attempt.node_allocations.get(node.name, (None, None))
+            if found is None:
                 continue
-            solution = allocation.found.solution
-            if id(solution) not in known:
-                known[id(solution)] = solution.score
-            scores[i] = held + known[id(solution)]
+            if found.solution not in known:
+                known[found.solution] = found.solution.score
+            scores[i] = held + known[found.solution]
         return scores
 
     def normalize(self, state: CycleState, pod: PodInfo, scores: Scores, nodes: NodeRows) -> Scores:
@@ -416,12 +416,12 @@ class DynamicResources:
         if attempt is None or attempt.allocator is None:
             return SUCCESS
         wanted = attempt.to_allocate()
-        allocation = attempt.node_allocations.get(node_name)
-        if allocation is None:
+        found, _ = attempt.node_allocations.get(node_name, (None, None))
+        if found is None:
             if all(claim is attempt.extended for _, claim in wanted):
                 return SUCCESS  # the node counts the resource itself
             return Status.error("claim allocation not found for node")
-        for (index, claim), result in zip(wanted, allocation.found.results(), strict=True):
+        for (index, claim), result in zip(wanted, found.results(), strict=True):
             attempt.reserved[index] = result
             self._devices.add_pending(claim.uid, claim, result)
         return SUCCESS
