@@ -24,7 +24,7 @@ def solved() -> set[int]:
 
 
 def remember(number: int) -> None:
-    """Note a solved exercise. A home directory that cannot be written keeps nobody from learning."""
+    """Note a solved exercise. If the home directory cannot be written, it is not remembered."""
     with contextlib.suppress(OSError, RuntimeError):
         target = place()
         target.parent.mkdir(parents=True, exist_ok=True)

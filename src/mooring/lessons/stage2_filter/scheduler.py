@@ -1,7 +1,7 @@
-"""Lesson 2: filter plugins say no, and say why.
+"""Lesson 2: filter plugins refuse nodes, and say why.
 
 A filter plugin is a predicate with a name and a reason. When no node is left, the reasons are counted and become the
-message that everybody knows: 0/3 nodes are available: 3 node(s) were unschedulable.
+message that kubectl describe shows: 0/3 nodes are available: 3 node(s) were unschedulable.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py
 """

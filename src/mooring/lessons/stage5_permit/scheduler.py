@@ -1,6 +1,6 @@
-"""Lesson 5: permit plugins may ask a pod to wait, and nobody else waits with it.
+"""Lesson 5: permit plugins may ask a pod to wait, and no other pod waits with it.
 
-Once a node is chosen, permit plugins have the last word: yes, no, or wait. Waiting and binding are done in the
+Once a node is chosen, permit plugins answer yes, no, or wait. Waiting and binding are done in the
 background, as the pod's binding cycle, while the scheduling cycle takes the next pod.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py

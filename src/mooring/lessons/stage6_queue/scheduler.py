@@ -1,7 +1,7 @@
 """Lesson 6: a scheduling queue loses no pod.
 
-What failed comes back. The queue has three parts: active (next, please), backoff (not so soon after the last failure)
-and unschedulable (nothing has changed that could help). Timers move pods back to active.
+A pod whose attempt failed comes back. The queue has three parts: active (may be tried now), backoff (failed a moment
+ago) and unschedulable (nothing has changed that could help). Timers move pods back to active.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py
 """

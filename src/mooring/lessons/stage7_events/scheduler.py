@@ -1,7 +1,7 @@
-"""Lesson 7: event handlers wake what an event can help.
+"""Lesson 7: event handlers wake the pods that an event can help.
 
-Each plugin registers the events that might turn its no into a yes. When one happens, the pods that this plugin refused
-leave the unschedulable part at once; nobody waits for minutes, and nobody is tried in vain.
+Each plugin registers the events that might make it accept. When one happens, the pods that this plugin refused leave
+the unschedulable part at once. No pod waits for minutes, and few are tried in vain.
 
 It runs by itself against the cluster of your kubeconfig: python scheduler.py
 """
