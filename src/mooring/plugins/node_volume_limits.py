@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core import Pod, Volume
 from mooring.api.meta import Object
-from mooring.api.storage import CSIDriver, CSINode, PersistentVolumeClaim, VolumeAttachment
+from mooring.api.storage import CSIDriver, CSINode, VolumeAttachment
 from mooring.errors import ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
@@ -24,8 +24,8 @@ from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.volumes.attached import AttachedVolumes, ClaimMissing, CountError, NodeVolumes, limits
-from mooring.volumes.claims import refers_to
 from mooring.volumes.csi_migration import inline_handle, inline_plugin
+from mooring.volumes.hints import after_claim
 from mooring.volumes.remedies import without_volumes
 
 EXCEEDED = Status.unschedulable("node(s) exceed max volume count")
@@ -150,7 +150,7 @@ class NodeVolumeLimits:
             on(EventResource.CSI_NODE, ActionType.ADD),
             on(EventResource.CSI_NODE, ActionType.UPDATE, _after_csi_node_updated),
             on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
-            on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, _after_claim_added),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim),
             on(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE, _after_attachment_deleted),
         )
 
@@ -180,12 +180,6 @@ def _after_pod_deleted(pod: Pod, old: Object | None, new: Object | None) -> Hint
     if not old.spec.node_name and not old.status.nominated_node_name:
         return Hint.SKIP
     return Hint.QUEUE if any(_may_count(volume) for volume in old.spec.volumes) else Hint.SKIP
-
-
-def _after_claim_added(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    if not isinstance(new, PersistentVolumeClaim):
-        return Hint.QUEUE
-    return Hint.QUEUE if refers_to(pod, new, ephemeral=True) else Hint.SKIP
 
 
 def _after_attachment_deleted(pod: Pod, old: Object | None, new: Object | None) -> Hint:

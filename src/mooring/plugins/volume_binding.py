@@ -45,10 +45,10 @@ from mooring.volumes.claims import (
     claims_of,
     is_fully_bound,
     ownership_problem,
-    refers_to,
 )
 from mooring.volumes.csi_migration import MIGRATED_PLUGINS
 from mooring.volumes.free_volumes import capacity_of, storage_request
+from mooring.volumes.hints import after_claim
 from mooring.volumes.remedies import without_volumes
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
@@ -316,7 +316,7 @@ class VolumeBinding:
         change = ActionType.ADD | ActionType.UPDATE
         return (
             on(EventResource.STORAGE_CLASS, change, _after_class_changed),
-            on(EventResource.PERSISTENT_VOLUME_CLAIM, change, _after_claim_changed),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, change, after_claim),
             on(EventResource.PERSISTENT_VOLUME, change),
             on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             on(EventResource.CSI_NODE, change, _after_csi_node_changed),
@@ -343,12 +343,6 @@ def _after_class_changed(pod: Pod, old: Object | None, new: Object | None) -> Hi
     if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
         return Hint.QUEUE
     return Hint.SKIP if old.allowed_topologies == new.allowed_topologies else Hint.QUEUE
-
-
-def _after_claim_changed(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    if not isinstance(new, PersistentVolumeClaim):
-        return Hint.QUEUE
-    return Hint.QUEUE if refers_to(pod, new, ephemeral=True) else Hint.SKIP
 
 
 def _after_csi_node_changed(pod: Pod, old: Object | None, new: Object | None) -> Hint:

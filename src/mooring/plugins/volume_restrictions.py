@@ -21,7 +21,8 @@ from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
-from mooring.volumes.claims import claim_not_found, refers_to
+from mooring.volumes.claims import claim_not_found
+from mooring.volumes.hints import after_named_claim
 from mooring.volumes.pod_changes import PodChanges
 from mooring.volumes.remedies import without_volumes
 
@@ -132,7 +133,7 @@ class VolumeRestrictions:
         return (
             on(EventResource.POD, ActionType.DELETE, _after_pod_deleted),
             on(EventResource.NODE, ActionType.ADD),
-            on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, _after_claim_added),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_named_claim),
         )
 
 
@@ -210,12 +211,6 @@ def _after_pod_deleted(pod: Pod, old: Object | None, new: Object | None) -> Hint
     if disks and disks_conflict(disks, old.spec.volumes):
         return Hint.QUEUE
     return Hint.SKIP if _claim_names(pod).isdisjoint(_claim_names(old)) else Hint.QUEUE
-
-
-def _after_claim_added(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    if not isinstance(new, PersistentVolumeClaim):
-        return Hint.QUEUE
-    return Hint.QUEUE if refers_to(pod, new, ephemeral=False) else Hint.SKIP
 
 
 def _claim_names(pod: Pod) -> set[str]:

@@ -27,10 +27,10 @@ from mooring.volumes.claims import (
     claim_class,
     claim_not_found,
     class_not_found,
-    refers_to,
     volume_not_found,
 )
 from mooring.volumes.csi_migration import ZONE_DELIMITER
+from mooring.volumes.hints import after_named_claim
 from mooring.volumes.remedies import without_volumes
 
 CONFLICT = Status.unresolvable("node(s) had no available volume zone")
@@ -128,7 +128,7 @@ class VolumeZone:
         return (
             on(EventResource.STORAGE_CLASS, ActionType.ADD, _after_class_added),
             on(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            on(EventResource.PERSISTENT_VOLUME_CLAIM, change, _after_claim_changed),
+            on(EventResource.PERSISTENT_VOLUME_CLAIM, change, after_named_claim),
             on(EventResource.PERSISTENT_VOLUME, change, _after_volume_changed),
         )
 
@@ -165,12 +165,6 @@ def _after_class_added(pod: Pod, old: Object | None, new: Object | None) -> Hint
     if isinstance(new, StorageClass) and new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         return Hint.SKIP
     return Hint.QUEUE
-
-
-def _after_claim_changed(pod: Pod, old: Object | None, new: Object | None) -> Hint:
-    if not isinstance(new, PersistentVolumeClaim):
-        return Hint.QUEUE
-    return Hint.QUEUE if refers_to(pod, new, ephemeral=False) else Hint.SKIP
 
 
 def _after_volume_changed(pod: Pod, old: Object | None, new: Object | None) -> Hint:
