@@ -1,4 +1,4 @@
-"""What the documentation's build adds to the pages in docs/: pages made from the code, and the decisions.
+"""What the documentation's build adds to the pages in docs/: pages made from the code, CONTRIBUTING, the decisions.
 
 A folder in the navigation (``learn/``) stands for its pages, in the order of their numbers. Links are the business of
 ``docs_links.py``, languages that of ``docs_languages.py``.
@@ -78,9 +78,9 @@ def _number(page: Path) -> tuple[int, str]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code, and the decisions."""
+    """Add the pages that are made from the code, and those that lie outside of docs/."""
     for name, make in GENERATED.items():
         files.append(File.generated(config, name, content=make()))
-    for name, path in DECISIONS.items():
+    for name, path in {"contributing.md": ROOT / "CONTRIBUTING.md", **DECISIONS}.items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files

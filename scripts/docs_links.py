@@ -28,8 +28,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _rewritten(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     name = page.file.src_uri
-    is_decision = name.startswith("decisions/") and name != "decisions/index.md"
-    here = os.path.dirname(name if is_decision else f"docs/{name}")
+    here = os.path.dirname(_in_repository(name))
 
     def replace(match: re.Match[str]) -> str:
         title, target, anchor = match.group(1), match.group(2), match.group(3) or ""
@@ -49,10 +48,18 @@ def _rewritten(text: str, page: Page, config: MkDocsConfig, files: Files) -> str
     return _LINK.sub(replace, text)
 
 
+def _in_repository(name: str) -> str:
+    """Where a page of the site lies in the repository."""
+    if name == "contributing.md":
+        return "CONTRIBUTING.md"
+    is_decision = name.startswith("decisions/") and name != "decisions/index.md"
+    return name if is_decision else f"docs/{name}"
+
+
 def _on_site(path: str, files: Files) -> str | None:
     """The name that a file of the repository has among the site's pages."""
-    if path == "decisions":
-        return "decisions/index.md"
+    if path in ("decisions", "CONTRIBUTING.md"):
+        return "decisions/index.md" if path == "decisions" else "contributing.md"
     if path.startswith("decisions/"):
         name = path
     elif path.startswith("docs/"):
