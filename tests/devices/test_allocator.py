@@ -15,6 +15,7 @@ from mooring.devices.allocator import Allocator, Task
 from mooring.devices.cel import CelSelectors
 from mooring.devices.pools import AllocationError, Inventory
 from mooring.devices.results import NodeSolution
+from mooring.devices.rules import FIRST_RULES, Rules
 from mooring.devices.search import AllocationTimeout, InvalidPools
 
 Wire = dict[str, Any]
@@ -74,10 +75,11 @@ def allocate(
     *claims: ResourceClaim,
     allocated: AllocatedState | None = None,
     labels: dict[str, str] | None = None,
+    rules: Rules = FIRST_RULES,
 ) -> list[AllocationResult] | None:
     classes = {n: msgspec.convert({"metadata": {"name": n}, "spec": s}, DeviceClass) for n, s in CLASSES.items()}
     inventory = Inventory([msgspec.convert(wire, ResourceSlice) for wire in slices])
-    allocator = Allocator(inventory, SELECTORS, allocated or AllocatedState(), classes.get)
+    allocator = Allocator(inventory, SELECTORS, allocated or AllocatedState(), classes.get, rules=rules)
     return results_of(allocator.allocate("n", labels or {}, allocator.prepare(claims)))
 
 

@@ -13,6 +13,7 @@ from mooring.devices.device_checks import DeviceChecks
 from mooring.devices.pools import Inventory, Reach
 from mooring.devices.requests import ClaimPlan, ClassLookup, plan_claim
 from mooring.devices.results import NodeSolution, Solution
+from mooring.devices.rules import FIRST_RULES, Rules
 from mooring.devices.search import Search, Stage, stages_of
 
 
@@ -37,12 +38,13 @@ class Allocator:
         classes: ClassLookup,
         is_late: Callable[[], bool] = lambda: False,
         begin: Callable[[], None] = lambda: None,
+        rules: Rules = FIRST_RULES,
     ) -> None:
         self.steps = 0
         """How many steps all searches took together: upstream's NumAllocateOneInvocations."""
         self._inventory = inventory
         self._allocated = allocated
-        self._checks = DeviceChecks(inventory, selectors, allocated)
+        self._checks = DeviceChecks(inventory, selectors, allocated, rules)
         self._counters = AvailableCounters(allocated)
         self._classes = classes
         self._is_late = is_late

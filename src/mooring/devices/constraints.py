@@ -8,6 +8,7 @@ from typing import Protocol
 from mooring.api.resource import Device, DeviceAttribute, DeviceConstraint
 from mooring.devices.pools import PublishedDevice
 from mooring.devices.requests import Request
+from mooring.devices.rules import FIRST_RULES, Rules
 
 Value = tuple[str, str | int | bool]
 
@@ -110,15 +111,16 @@ class MatchAttribute(_Scoped):
 class DistinctAttribute(_Scoped):
     """Every device has the attribute, each with another value.
 
-    Like upstream, one value is remembered per request: of several devices of one request only the last counts, and
-    removing one forgets them all.
+    Like upstream until 1.36, one value is remembered per request: of several devices of one request only the last
+    counts, and removing one forgets them all. Since 1.37 (``every``) each device counts.
     """
 
     is_ordered = True
 
-    def __init__(self, requests: list[str], attribute: str) -> None:
+    def __init__(self, requests: list[str], attribute: str, *, every: bool = False) -> None:
         super().__init__(requests, attribute)
-        self._values: dict[str, Value | None] = {}
+        self._every = every
+        self._values: dict[tuple[str, int], Value | None] = {}  # by request and, if each counts, number of the device
         self._devices = 0
 
     def add(self, request: Request, candidate: PublishedDevice) -> bool:
@@ -130,14 +132,17 @@ class DistinctAttribute(_Scoped):
         value = found[0]
         if self._devices and self._values and (value is None or value in self._values.values()):
             return False
-        self._values[request.base_name] = value
+        self._values[self._key(request)] = value
         self._devices += 1
         return True
 
+    def _key(self, request: Request) -> tuple[str, int]:
+        return ("", self._devices) if self._every else (request.base_name, 0)
+
     def remove(self, request: Request) -> None:
-        if self.applies(request):
-            self._values.pop(request.base_name, None)
+        if self.applies(request):  # devices are removed in reverse order
             self._devices -= 1
+            self._values.pop(self._key(request), None)
 
     def state(self) -> Hashable:
         return frozenset(self._values.values())
@@ -146,10 +151,11 @@ class DistinctAttribute(_Scoped):
         return () if self.trait(candidate) is not None else None
 
 
-def build_constraint(constraint: DeviceConstraint) -> AttributeConstraint | None:
+def build_constraint(constraint: DeviceConstraint, rules: Rules = FIRST_RULES) -> AttributeConstraint | None:
     """Make the checker for a constraint; None for a kind that is not known."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     if constraint.distinct_attribute is not None:
-        return DistinctAttribute(constraint.requests, constraint.distinct_attribute)
+        every = rules.distinct_sees_every_device
+        return DistinctAttribute(constraint.requests, constraint.distinct_attribute, every=every)
     return None

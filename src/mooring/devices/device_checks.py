@@ -11,15 +11,23 @@ from mooring.devices.capacity import fits, has_unknown_request
 from mooring.devices.cel import CelSelectors, CompileError, RuntimeCelError
 from mooring.devices.pools import AllocationError, Inventory, PublishedDevice
 from mooring.devices.requests import Request
+from mooring.devices.rules import FIRST_RULES, Rules
 
 NOTHING: Mapping[str, Fraction] = {}
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
 
 
 class DeviceChecks:
     """Make one per attempt: ``allocated`` must not change while it is used."""
 
-    def __init__(self, inventory: Inventory, selectors: CelSelectors, allocated: AllocatedState) -> None:
+    def __init__(
+        self, inventory: Inventory, selectors: CelSelectors, allocated: AllocatedState, rules: Rules = FIRST_RULES
+    ) -> None:
         self.allocated = allocated
+        self.rules = rules
         self._inventory = inventory
         self._selectors = selectors
         self._eligible: dict[Request, dict[bytes, bool]] = {}
@@ -37,16 +45,16 @@ class DeviceChecks:
         known = self._eligible.setdefault(request, {})
         verdict = known.get(candidate.content)
         if verdict is None:
-            verdict = known[candidate.content] = self._passes_selectors(claim, request, candidate.content)
+            verdict = known[candidate.content] = self._passes_selectors(claim, request, candidate)
         if not verdict or not candidate.slice.spec.per_device_node_selection:
             return verdict
         return self._inventory.device_matches_node(candidate, node_name, labels)
 
-    def _passes_selectors(self, claim: ResourceClaim, request: Request, content: bytes) -> bool:
+    def _passes_selectors(self, claim: ResourceClaim, request: Request, candidate: PublishedDevice) -> bool:
         """Ask the class's and the request's selectors."""
         for i, expression in enumerate(request.expressions):
             try:
-                if not self._selectors.matches(expression, content):
+                if not self._selectors.matches(expression, candidate.content):
                     return False
             except (CompileError, RuntimeCelError) as error:
                 kind = "compile" if isinstance(error, CompileError) else "runtime"
@@ -54,7 +62,11 @@ class DeviceChecks:
                     where = f"class {request.device_class.name}: selector #{i}"
                 else:
                     where = f"claim {claim.key}: selector #{i - request.class_expressions}"
-                raise AllocationError(f"{where}: CEL {kind} error: {error}") from None
+                text = str(error)
+                if self.rules.errors_name_the_device and kind == "runtime":
+                    where += f" on device {candidate.id}"
+                    text += _HINT if "no such key:" in text else ""
+                raise AllocationError(f"{where}: CEL {kind} error: {text}") from None
         return True
 
     def has_capacity(self, request: Request, candidate: PublishedDevice, consuming: Mapping[str, Fraction]) -> bool:
@@ -65,6 +77,21 @@ class DeviceChecks:
             return not has_unknown_request(request.capacity, capacity) and fits(
                 request.capacity, capacity, consumed, consuming
             )
+        return self._has_capacity_alone(request, candidate)
+
+    def counts_for_all(self, request: Request, candidate: PublishedDevice) -> bool:
+        """Report whether a request for all devices wants this one, too."""
+        if self.rules.all_counts_full_devices:  # what others have left of it is checked when it is taken
+            return self._has_capacity_alone(request, candidate)
+        return self.has_capacity(request, candidate, NOTHING)
+
+    def has_shares(self, candidate: PublishedDevice) -> bool:
+        """Report whether some claim shares the device already."""
+        shared, consumed = self.allocated.shares, self.allocated.capacity
+        return candidate.id in consumed or (self.rules.shares_draw_counters_once and candidate.id in shared)
+
+    def _has_capacity_alone(self, request: Request, candidate: PublishedDevice) -> bool:
+        capacity = candidate.device.capacity
         known = self._fits_alone.setdefault(request, {})
         verdict = known.get(candidate.content)
         if verdict is None:

@@ -17,6 +17,7 @@ from mooring.api.resource import (
 )
 from mooring.devices.pools import AllocationError, Pool, PublishedDevice
 from mooring.devices.requests import ClaimPlan, Request
+from mooring.devices.rules import FIRST_RULES, Rules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,7 @@ class Solution:
     choices: Sequence[Sequence[Choice]]
     selected: Sequence[Mapping[int, int]]
     """Per claim which alternative was taken, by position of the request."""
+    rules: Rules = FIRST_RULES
 
     @property
     def score(self) -> int:
@@ -64,7 +66,7 @@ class NodeSolution(NamedTuple):
             for i, (choice, candidate) in enumerate(zip(choices, candidates, strict=True))
         ]
         return AllocationResult(
-            devices=DeviceAllocationResult(results=results, config=_configuration(plan, selected)),
+            devices=DeviceAllocationResult(results=results, config=_configuration(plan, selected, self.solution.rules)),
             node_selector=_node_selector(plan, candidates, self.node_name),
         )
 
@@ -88,7 +90,7 @@ def _device_result(
     )
 
 
-def _configuration(plan: ClaimPlan, selected: Mapping[int, int]) -> list[DeviceAllocationConfiguration]:
+def _configuration(plan: ClaimPlan, selected: Mapping[int, int], rules: Rules) -> list[DeviceAllocationConfiguration]:
     """Configuration of the classes involved first, each class once, then the claim's own."""
     config: list[DeviceAllocationConfiguration] = []
     of_class: dict[str, list[DeviceAllocationConfiguration]] = {}
@@ -109,10 +111,14 @@ def _configuration(plan: ClaimPlan, selected: Mapping[int, int]) -> list[DeviceA
         config.extend(entries)
     for own in plan.claim.spec.devices.config:
         hits = 1 if not own.requests else sum(_concerns(own.requests, request) for request in taken)
-        for _ in range(hits):
+        for _ in range(min(hits, 1) if rules.writes_configuration_once else hits):
             config.append(
                 DeviceAllocationConfiguration(source="FromClaim", requests=list(own.requests), opaque=own.opaque)
             )
+    if rules.writes_configuration_once:
+        for entry in config:
+            if all(_concerns(entry.requests, request) for request in taken):
+                entry.requests = []  # it means all
     return config
 
 

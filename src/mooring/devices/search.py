@@ -100,7 +100,7 @@ class Search:
             if any(pool.invalid_reason for pool in self._pools):
                 raise InvalidPools("invalid resource pools were encountered")
             return None
-        return Solution(self.plans, self.chosen, self._selected)
+        return Solution(self.plans, self.chosen, self._selected, self.checks.rules)
 
     # ---- before the search -------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Search:
             )
         constraints = []
         for i, wanted in enumerate(claim.spec.devices.constraints):
-            constraint = build_constraint(wanted)
+            constraint = build_constraint(wanted, self.checks.rules)
             if constraint is None:
                 raise AllocationError(
                     f"claim {claim.key}, constraint #{i}: empty constraint (unsupported constraint type?)"
@@ -141,7 +141,7 @@ class Search:
         found = [
             position
             for position, (_, candidate) in enumerate(self.devices)
-            if self.is_selectable(claim, request, candidate) and self.checks.has_capacity(request, candidate, NOTHING)
+            if self.is_selectable(claim, request, candidate) and self.checks.counts_for_all(request, candidate)
         ]
         self._everything[request] = found
         return len(found)
@@ -264,9 +264,7 @@ class Search:
             return None
         if candidate.device.taints and prevents_allocation(candidate.device, request.tolerations):
             return None
-        is_shared_already = candidate.is_shareable and (
-            candidate.id in self.checks.allocated.capacity or position in self.consuming
-        )
+        is_shared_already = candidate.is_shareable and (self.checks.has_shares(candidate) or position in self.consuming)
         draws = bool(candidate.device.consumes_counters) and not is_shared_already
         if draws and not self.counters.draw(pool, candidate):
             return None

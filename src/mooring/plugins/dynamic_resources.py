@@ -36,6 +36,7 @@ from mooring.devices.extended import (
 )
 from mooring.devices.pools import AllocationError
 from mooring.devices.results import Solution
+from mooring.devices.rules import Rules
 from mooring.devices.search import InvalidPools
 from mooring.devices.writes import (
     ClaimWriter,
@@ -90,6 +91,7 @@ class DynamicResources:
         assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
+        self._rules = Rules.of(handle.is_enabled)
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
         self._has_rules = handle.is_enabled("DRADeviceTaintRules")
@@ -209,6 +211,7 @@ class DynamicResources:
                 self._devices.device_class,
                 lambda: self._is_late(state, attempt),
                 lambda: self._start_timer(attempt),
+                self._rules,
             )
         state.write(KEY, attempt)
         return SUCCESS
