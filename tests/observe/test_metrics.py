@@ -154,6 +154,21 @@ def test_metrics_of_another_version_are_counted_and_not_shown():
         assert ("unschedulableEntities" in text) is (version is V1_37)
 
 
+@pytest.mark.parametrize(
+    ("label", "newer"),
+    [
+        pytest.param("UnschedulablePodAdd", "UnscheduledPodAdd", id="a new pod"),
+        pytest.param("UnschedulablePodDelete", "UnscheduledPodDelete", id="a pod that is gone"),
+        pytest.param("UnschedulablePodUpdatePodToleration", "TargetPodUpdatePodToleration", id="the pod's own update"),
+        pytest.param("AssignedPodAdd", "AssignedPodAdd", id="a pod on a node"),
+        pytest.param("UnschedulableTimeout", "UnschedulableTimeout", id="no event of a pod"),
+    ],
+)
+def test_labels_of_events(label, newer):
+    names = [SchedulerMetrics(features=Features(version)).versioned.event(label) for version in (V1_36, V1_37)]
+    assert names == [label, newer]
+
+
 def test_gauges_can_be_brought_up_to_date_when_shown():
     metrics = SchedulerMetrics()
     metrics.on_render(lambda: metrics.pending_pods.labels("active").set(7))

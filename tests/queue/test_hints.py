@@ -136,6 +136,7 @@ def test_hints_are_timed_when_somebody_wants_it(info, meter):
 def test_who_waits_for_new_nodes_also_hears_of_taints(registrations, want):
     added = registered_hints("P", registrations)[len(registrations) :]
     assert [(hint.event.label, hint.hint) for hint in added] == want
+    assert len(registered_hints("P", registrations, implies_taints=False)) == len(registrations), "since 1.37"
 
 
 class Gatekeeper:

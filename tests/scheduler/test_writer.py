@@ -139,6 +139,30 @@ async def test_a_binding_that_may_have_been_carried_out_is_looked_up(failure, fo
     assert [verb for verb, *_ in client.sent] == ["create"] + ["get"] * len(found), "sent once, looked up until known"
 
 
+@pytest.mark.parametrize(
+    ("failures", "found", "tries"),
+    [
+        pytest.param([TROUBLED], [], 2, id="after a 500"),
+        pytest.param([NOBODY, NOBODY, NOBODY], [], 4, id="four times at most"),
+        pytest.param([TROUBLED, TAKEN], [stored("a")], 2, id="the first one was carried out after all"),
+    ],
+)
+async def test_since_1_37_a_binding_is_sent_again(failures, found, tries):
+    client = FakeClient(create=[*failures, {}], get=found)
+    writer = ApiWriter(client, SimpleNamespace(record=None), {"d/p": make_pod()}, sleep=_no_sleep, retries_binding=True)
+    await writer.bind(SimpleNamespace(pod=make_pod()), "a")
+    assert [verb for verb, *_ in client.sent] == ["create"] * tries + ["get"] * len(found)
+
+
+@pytest.mark.parametrize("failure", [REFUSED, BUSY], ids=["not allowed", "too many requests"])
+async def test_a_binding_is_not_sent_again_where_that_would_not_help(failure):
+    client = FakeClient(create=[failure])
+    writer = ApiWriter(client, SimpleNamespace(record=None), {}, sleep=_no_sleep, retries_binding=True)
+    with pytest.raises(type(failure)):
+        await writer.bind(SimpleNamespace(pod=make_pod()), "a")
+    assert len(client.sent) == 1
+
+
 async def test_what_the_watch_knows_already_need_not_be_asked():
     client = FakeClient(create=[BROKEN])
     await bind(client, make_pod("a"))

@@ -212,6 +212,10 @@ _CHANGES_1_37 = {
     "SelectorErrorsNameTheDevice": "An error of a device selector names the device, and hints at optional fields.",
     "SharesDrawCountersOnce": "A shared device draws its counters once, also where shares consume no capacity.",
     "DeletedClaimsWake": "A claim that is deleted while it has devices wakes pods that wait for some.",
+    "GatedPodsHoldTheirNomination": "A gated pod that is nominated to a node reserves its place there.",
+    "BindingIsRetried": "A Binding is sent again after a 500, a 503 or a refused connection.",
+    "EventsTellTargetPods": "Labels of events tell a pod's own updates (TargetPod) from new pods (UnscheduledPod).",
+    "TaintsWakeOnlyWhoAsks": "A change of taints wakes only pods whose plugins ask for it, not for new nodes alone.",
     "MetricsCountEntities": "Metrics count entities of the queue; the one of created claims has another name.",
     "AnyAntiAffinityTermWakes": "A pod with several anti-affinity terms is woken if any of them is concerned.",
 }

@@ -86,6 +86,7 @@ class VersionedMetrics:
 
     def __init__(self, registry: Registry, features: Features) -> None:
         self._former, nowhere = _Former(), Registry()
+        self._tells_target_pods = features["EventsTellTargetPods"]
         if features["MetricsCountEntities"]:
             fill(self, registry)
             fill(self._former, nowhere)
@@ -94,6 +95,13 @@ class VersionedMetrics:
         else:
             fill(self, nowhere)
             fill(self._former, registry)
+
+    def event(self, label: str) -> str:
+        """What the version calls an event."""
+        if not self._tells_target_pods or not label.startswith("UnschedulablePod"):
+            return label
+        what = label.removeprefix("UnschedulablePod")
+        return ("TargetPod" if what.startswith("UpdatePod") else "UnscheduledPod") + what
 
     def claim_created(self, *, is_created: bool) -> None:
         """A claim for an extended resource was written, or could not be."""

@@ -52,13 +52,17 @@ class QueueProfile:
     sort_key: SortKey = priority_sort
 
 
-def registered_hints(plugin: str, registrations: Iterable[EventRegistration]) -> list[PluginHint]:
-    """A plugin's registrations, and what goes without saying.
+def registered_hints(
+    plugin: str, registrations: Iterable[EventRegistration], *, implies_taints: bool = True
+) -> list[PluginHint]:
+    """A plugin's registrations, and until 1.36 (``implies_taints``) what goes without saying.
 
-    Who waits for new nodes also waits for taints to change: upstream adds this
+    A plugin that waits for new nodes also waits for taints to change: upstream added this
     because a tainted node that was added may have been overlooked.
     """
     hints = [PluginHint(plugin, each.event, each.hint) for each in registrations]
+    if not implies_taints:
+        return hints
     about_nodes = [hint.event.action for hint in hints if hint.event.resource is EventResource.NODE]
     hears_of_new_nodes = any(action & ActionType.ADD for action in about_nodes)
     hears_of_taints = any(action & ActionType.UPDATE_NODE_TAINT for action in about_nodes)
@@ -74,6 +78,7 @@ def queue_profile(
     pre_enqueue: Iterable[ResolvedPlugin] = (),
     sort_key: SortKey = priority_sort,
     has_extenders: bool = False,
+    implies_taints: bool = True,
 ) -> QueueProfile:
     """Ask every plugin of a profile which events it wants to hear of.
 
@@ -85,11 +90,11 @@ def queue_profile(
     for plugin in plugins:
         if plugin.points & _REFUSING_POINTS:
             wanted = EVERYTHING if plugin.events_to_register is None else plugin.events_to_register()
-            hints += registered_hints(plugin.name, wanted)
+            hints += registered_hints(plugin.name, wanted, implies_taints=implies_taints)
     return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)
 
 
-def from_runtime(profile: Profile, *, has_extenders: bool = False) -> QueueProfile:
+def from_runtime(profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True) -> QueueProfile:
     """The queue's view of a profile that the engine uses."""
     return queue_profile(
         profile.scheduler_name,
@@ -97,4 +102,5 @@ def from_runtime(profile: Profile, *, has_extenders: bool = False) -> QueueProfi
         pre_enqueue=profile.pre_enqueue,
         sort_key=profile.queue_sort[0].sort_key,
         has_extenders=has_extenders,
+        implies_taints=implies_taints,
     )

@@ -54,6 +54,7 @@ class QueueOptions:
     pod_max_in_unschedulable_pods_s: float = 300.0
     pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
     generic_workload: bool = False  # GenericWorkload
+    gated_hold_nomination: bool = False  # whether a nomination counts before the pod has passed its gates
 
 
 class SchedulingQueue:
@@ -157,6 +158,8 @@ class SchedulingQueue:
     def _new(self, pod: PodInfo) -> QueuedPodInfo:
         self._sequence += 1
         self.nominator.touch(pod.pod.key)
+        if self.options.gated_hold_nomination:
+            self.nominator.add(pod.pod)
         return QueuedPodInfo(pod, self._clock.monotonic(), self._sequence)
 
     def _replace(self, info: QueuedPodInfo, old: Pod | None, new: PodInfo) -> Pod:

@@ -326,6 +326,7 @@ class Scheduler:
             pod_max_in_unschedulable_pods_s=self.options.pod_max_in_unschedulable_pods_s,
             pop_from_backoff=features["SchedulerPopFromBackoffQ"],
             generic_workload=features["GenericWorkload"],
+            gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
         )
 
     def _is_gated_by(self, pod: Pod, plugin: str) -> bool:
@@ -335,7 +336,11 @@ class Scheduler:
 
 def _queue_profiles(built: Built) -> list[QueueProfile]:
     has_extenders = bool(built.handle.extenders)
-    return [from_runtime(profile, has_extenders=has_extenders) for profile in built.profiles.values()]
+    implies_taints = not built.features["TaintsWakeOnlyWhoAsks"]
+    return [
+        from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints)
+        for profile in built.profiles.values()
+    ]
 
 
 def _tell_all(listeners: Sequence[Callable[..., None]], what: tuple[object, ...]) -> None:

@@ -48,7 +48,12 @@ class LiveScheduler:
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
         options.condition_turn = Leftovers(self.client.limiter).turn
         self.scheduler = Scheduler(
-            config, lambda pods: ApiWriter(self.client, self.recorder, pods), self.recorder, options
+            config,
+            lambda pods: ApiWriter(
+                self.client, self.recorder, pods, retries_binding=options.features["BindingIsRetried"]
+            ),
+            self.recorder,
+            options,
         )
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
         self._gc_thresholds = gc.get_threshold()

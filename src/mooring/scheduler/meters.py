@@ -318,7 +318,9 @@ class Meters(SchedulerObserver):
     def event_handled(self, event: str, seconds: float) -> None:
         child = self._events.get(event)
         if child is None:
-            child = self._events[event] = self.metrics.event_handling_duration.labels(event)
+            child = self._events[event] = self.metrics.event_handling_duration.labels(
+                self.metrics.versioned.event(event)
+            )
         child.observe(seconds)
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
@@ -326,9 +328,10 @@ class Meters(SchedulerObserver):
     def incoming_pod(self, queue: str, event: str) -> None:
         children = self._incoming.get((queue, event))
         if children is None:
+            label = self.metrics.versioned.event(event)
             children = self._incoming[queue, event] = (
-                self.metrics.queue_incoming_pods.labels(queue, event),
-                self.metrics.versioned.queue_incoming_entities.labels(queue, event, "pod"),
+                self.metrics.queue_incoming_pods.labels(queue, label),
+                self.metrics.versioned.queue_incoming_entities.labels(queue, label, "pod"),
             )
         for child in children:
             child.inc()
@@ -342,7 +345,7 @@ class Meters(SchedulerObserver):
     def in_flight_events(self, event: str, change: int) -> None:
         child = self._in_flight.get(event)
         if child is None:
-            child = self._in_flight[event] = self.metrics.inflight_events.labels(event)
+            child = self._in_flight[event] = self.metrics.inflight_events.labels(self.metrics.versioned.event(event))
         child.inc(change)
 
     def pre_enqueue(self, profile: str) -> ProfileGates:
@@ -355,5 +358,7 @@ class Meters(SchedulerObserver):
         key = (plugin, event, hint)
         child = self._hints.get(key)
         if child is None:
-            child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(*key)
+            child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(
+                plugin, self.metrics.versioned.event(event), hint
+            )
         child.observe(seconds)

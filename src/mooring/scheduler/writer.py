@@ -69,8 +69,10 @@ class ApiWriter:
         pods: Mapping[str, Pod],
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        retries_binding: bool = False,
     ) -> None:
         self._client = client
+        self._bind_tries = PATCH_TRIES if retries_binding else 1
         self._recorder = recorder
         self._pods = pods
         self._sleep = sleep
@@ -88,11 +90,24 @@ class ApiWriter:
         }
         try:
             path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
-            await self._client.create(path, _encode(body))
+            await self._post_binding(path, _encode(body))
         except ApiError as error:
             if not _may_be_bound(error):
                 raise
             await self._find_out(pod.pod, node_name, error)
+
+    async def _post_binding(self, path: str, body: bytes) -> None:
+        """Post. Since 1.37, try again at once after what a patch is tried again after, but for a conflict."""
+        pause_s = PATCH_PAUSE_S
+        for tries_left in range(self._bind_tries - 1, -1, -1):
+            try:
+                await self._client.create(path, body)
+                return
+            except ApiError as error:
+                if not tries_left or isinstance(error, Conflict) or not _is_worth_repeating(error):
+                    raise
+            await self._sleep(pause_s)
+            pause_s *= 5
 
     async def _find_out(self, pod: Pod, node_name: str, error: ApiError) -> None:
         """Look the pod up after a Binding of unknown outcome: return if it is bound to our node, else raise."""

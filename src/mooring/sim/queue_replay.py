@@ -23,7 +23,7 @@ from mooring.framework.registry import Registry
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.profile import from_runtime
 from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.sim.recording import bound, describe, describe_gated, features_of, latest_time, load_object
 from mooring.state.cluster import Cluster
@@ -55,8 +55,10 @@ class QueueReplay:
             registry=registry,
             features=features,
         )
-        profiles = [from_runtime(profile) for profile in self.built.profiles.values()]
-        self.queue = SchedulingQueue(profiles, self.clock, nominator=nominator)
+        implies_taints = not features["TaintsWakeOnlyWhoAsks"]
+        profiles = [from_runtime(profile, implies_taints=implies_taints) for profile in self.built.profiles.values()]
+        options = QueueOptions(gated_hold_nomination=features["GatedPodsHoldTheirNomination"])
+        self.queue = SchedulingQueue(profiles, self.clock, options=options, nominator=nominator)
         self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
         self._seen: dict[str, int] = {}  # attempts at each pod before the last action

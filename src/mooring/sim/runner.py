@@ -159,7 +159,12 @@ class World(ABC):
             extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)
-        scheduler = Scheduler(config, lambda pods: ApiWriter(client, recorder, pods), recorder, options)
+        scheduler = Scheduler(
+            config,
+            lambda pods: ApiWriter(client, recorder, pods, retries_binding=features["BindingIsRetried"]),
+            recorder,
+            options,
+        )
         await recorder.start()
         self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)
         await self._feed(scheduler, client)
