@@ -29,6 +29,8 @@ case "$*" in
     if [ -e {folder}/interrupt-mooring ]; then
       rm {folder}/interrupt-mooring; echo "exit 1" >> "$(dirname "$0")/mooring"
     fi ;;
+  "-c import sys; sys.exit(sys.version_info"*) [ ! -e {folder}/is-old ] ;;
+  "--version") echo "Python 3.9.2" ;;
   *) exit 9 ;;
 esac
 """
@@ -111,3 +113,14 @@ def test_what_the_tests_need_is_enough_to_start(clone: Clone) -> None:
     assert clone.asked() == ["venv", "pip .[dev]", "mooring --version"]
     assert clone.make().returncode == 0
     assert clone.asked() == ["mooring start"]
+
+
+def test_an_old_python_is_one_clear_line(clone: Clone) -> None:
+    (clone.folder / "is-old").touch()
+    old = clone.make()
+    assert old.returncode != 0
+    assert old.stdout == ""
+    assert old.stderr.splitlines()[0] == (
+        f"mooring needs Python 3.11 or newer; {clone.folder}/fake-python is Python 3.9.2. "
+        "Name another one: make start PYTHON=python3.12"
+    )

@@ -5,6 +5,8 @@ The story of a well-known first scheduler plugin, with the plugin in Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mooring import sdk
 from mooring.sim.scenario import ScenarioCluster, node, pod
 
@@ -18,6 +20,9 @@ class CpuLabelled(sdk.NodeFilter):
         if node.labels.get("cpu") == "true":
             return sdk.SUCCESS
         return sdk.unschedulable(f"Node: {node.name}")
+
+    def events_to_register(self) -> Sequence[sdk.EventRegistration]:
+        return (sdk.NODE_CHANGED,)
 
 
 PLUGINS = (CpuLabelled,)
