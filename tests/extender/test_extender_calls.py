@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from mooring.framework.extender import ExtenderError
 from mooring.observe.metrics import SchedulerMetrics
-from mooring.scheduler.extender_calls import extender_calls
+from mooring.scheduler.extender_calls import ExtenderCalls
 
 
 def test_calls_results_and_breakers_are_counted_by_extender() -> None:
     metrics = SchedulerMetrics()
-    calls = extender_calls(metrics)
-    assert extender_calls(metrics) is calls, "a second scheduler of the process counts in the same place"
+    calls = ExtenderCalls(metrics)
     calls.on_call("http://a", "filter", 0.003, None)
     calls.on_call("http://a", "filter", 0.2, ExtenderError("no"))
     calls.on_breaker("http://a", True, "5 calls in a row got no answer")

@@ -99,7 +99,7 @@ def chapter_command(which: Chapter) -> click.Command:
             click.Option(["--text"], is_flag=True, help="Print the text, as without it."),
             click.Option(["--lang"], metavar="LANG", help=LANG),
         ],
-        help=f"Chapter {which.number}: {which.title}.",
+        help=f"Chapter {which.number}: {which.title}.\n\n\b\nExample:\n  mooring learn {which.number}",
         short_help=which.title,
     )
 
