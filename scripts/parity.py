@@ -70,6 +70,15 @@ On a live cluster:
 - **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
   usage ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers.
+- **A leader that sees another holder of its lease**, or whose lease has expired by its own clock, binds nothing more;
+  kube-scheduler goes on until its renew deadline.
+- **Bindings go before patches of conditions** in the client's rate limit; kube-scheduler sends both in the order in
+  which they come.
+- **Outside of a cluster**, visitors of the endpoints are looked up at the API server that is scheduled for, unless
+  `--authentication-kubeconfig` and `--authorization-kubeconfig` say otherwise; to kube-scheduler they are anonymous.
+  `--kubeconfig` counts beside `--config`, too, if the file names no kubeconfig.
+- **`scheduler_plugin_evaluation_total` at Filter** counts every node that was looked at, also where an earlier plugin
+  had refused it, and no dry runs of preemption; kube-scheduler stops at the first refusal, and counts its dry runs.
 - **A plugin is timed by call**: an observation of `scheduler_plugin_execution_duration_seconds` at Filter or Score is
   one call for all nodes that the plugin had to look at; kube-scheduler makes one per node.
 """
