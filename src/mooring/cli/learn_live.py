@@ -38,7 +38,7 @@ async def serve_sandbox(
             for i in range(SANDBOX_NODES):
                 room.node(f"node{i}")
             await room.start()
-            kubectl = f"  kubectl --kubeconfig {kubeconfig}"
+            kubectl = f"  kubectl --kubeconfig {kubeconfig.resolve()}"  # the other terminal may be in another folder
             overrides = f'--overrides=\'{{"spec":{{"schedulerName":"{SCHEDULER_NAME}"}}}}\''
             to.print(words("The scheduler of lesson {number} is running. In another terminal:", number=number) + "\n")
             for arguments in (f"run pod3 --image=pause:3.10 {overrides}", "get pods -o wide", "get events"):
