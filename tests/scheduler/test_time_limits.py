@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -120,6 +121,50 @@ def test_an_interruption_cannot_be_swallowed_by_except_exception(watched):
 
     with pytest.raises(AttemptTimeout):
         watched.limits.run(watched.limit(), stubborn)
+
+
+def test_a_main_thread_that_swallows_the_interruption_is_interrupted_again(watched):
+    swallowed = []
+
+    def stubborn() -> None:
+        while len(swallowed) < 3:
+            try:
+                watched.wait_forever()
+            except OutOfTime:
+                swallowed.append("once more")
+        watched.wait_forever()
+
+    with pytest.raises(AttemptTimeout):
+        watched.limits.run(watched.limit(), stubborn)
+    assert len(swallowed) == 3
+
+
+def test_the_watch_goes_on_when_the_one_that_is_told_fails(watched, caplog):
+    failures = []
+
+    def fail() -> None:
+        failures.append("once")
+        raise RuntimeError("the loop is closed")
+
+    limit = watched.limit(on_stuck=fail)
+    limit.thread = -1
+    watched.limits._running.append(limit)
+    for seconds in (100.0, GRACE_S):
+        watched.clock.advance(seconds)
+        wait_until(lambda: limit.interrupted_at is not None)
+    wait_until(lambda: failures)
+    watched.limits._running.remove(limit)
+    with pytest.raises(AttemptTimeout):
+        watched.limits.run(watched.limit(), watched.wait_forever)
+    assert "Unexpected error while looking at time limits" in caplog.text
+
+
+def wait_until(check) -> None:
+    """Let other threads run until something is true."""
+    deadline = time.monotonic() + WAIT_S
+    while not check():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_a_thread_that_cannot_be_interrupted_is_reported_once(watched):

@@ -148,7 +148,10 @@ class TimeLimits:
 
     def _watch(self, is_over: threading.Event) -> None:
         while not is_over.wait(self._poll_s):
-            self.check()
+            try:
+                self.check()
+            except Exception as error:  # the watch must not end: nothing would hold the limits any more
+                log.error(error, "Unexpected error while looking at time limits")
 
     def check(self) -> None:
         """Look at the clock once."""
@@ -161,7 +164,10 @@ class TimeLimits:
             if limit.interrupted_at is None:
                 if late_s >= limit.grace_s:
                     self._interrupt(limit, now)
-            elif now - limit.interrupted_at >= GRACE_S and not limit.is_stuck and not limit.is_done:
+                continue
+            if limit in _interrupted and not limit.is_done:
+                signal.pthread_kill(limit.thread, SIGNAL)  # again, in case something has swallowed the interruption
+            if now - limit.interrupted_at >= GRACE_S and not limit.is_stuck and not limit.is_done:
                 limit.is_stuck = True
                 log.error(limit.error, "Out of time, and interrupting it had no effect", what=limit.name)
                 self._tell(limit)
