@@ -7,25 +7,36 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from mooring.api.resource import ResourceClaim
 from mooring.devices import pruning, search
 from mooring.devices.allocated import AllocatedState
 from mooring.devices.allocator import Allocator
-from mooring.devices.cel import CelSelectors
-from mooring.devices.pools import AllocationError, Inventory
+from mooring.devices.pools import AllocationError
 from mooring.devices.pruning import Pruning
 from mooring.devices.requests import Request
+from mooring.devices.rules import FIRST_RULES, Rules
 
-Wire = dict[str, Any]
-SELECTORS = CelSelectors()
+from .builders import (
+    SELECTORS,
+    Wire,
+    allocation,
+    claim,
+    device,
+    device_class,
+    exactly,
+    first_of,
+    holding,
+    inventory_of,
+    sliced,
+)
+
 MAX_STEPS = 1500
+LATEST_RULES = Rules(True, True, True, True, True)
 TOO_LONG = (search.AllocationTimeout, "node n: timed out trying to allocate devices")
-ANY = msgspec.convert({"metadata": {"name": "any"}}, DeviceClass)
 
 
 class NoPruning(Pruning):
@@ -44,11 +55,14 @@ class NoPruning(Pruning):
         pass
 
 
-def allocator_of(slices: list[Wire], allocated: AllocatedState, *, max_steps: int = 10_000) -> Allocator:
+def allocator_of(
+    slices: list[Wire], allocated: AllocatedState, *, max_steps: int = 10_000, rules: Rules = FIRST_RULES
+) -> Allocator:
     """An allocator that gives up when its only search takes more than so many steps."""
-    inventory = Inventory(msgspec.convert(slices, list[ResourceSlice]))
     steps = itertools.count(1)
-    return Allocator(inventory, SELECTORS, allocated, lambda _: ANY, lambda: next(steps) > max_steps)
+    return Allocator(
+        inventory_of(slices), SELECTORS, allocated, device_class, lambda: next(steps) > max_steps, rules=rules
+    )
 
 
 def outcome(allocator: Allocator, claims: list[ResourceClaim]) -> Any:
@@ -59,53 +73,26 @@ def outcome(allocator: Allocator, claims: list[ResourceClaim]) -> Any:
     return None if found is None else found.results()
 
 
-def pool(*devices: Wire, name: str = "s", count: int = 1, **spec: Any) -> Wire:
-    where = {"name": "p", "generation": 1, "resourceSliceCount": count}
-    spec = {"driver": "drv", "pool": where, "nodeName": "n", "devices": list(devices)} | spec
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def claim(name: str, requests: list[Wire], constraints: list[Wire]) -> ResourceClaim:
-    wire = {
-        "metadata": {"name": name, "namespace": "ns", "uid": name},
-        "spec": {"devices": {"requests": requests, "constraints": constraints}},
-    }
-    return msgspec.convert(wire, ResourceClaim)
-
-
-def exactly(name: str, count: int = 1, cel: str = "", **more: Any) -> Wire:
-    wanted = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count, **more}
-    if cel:
-        wanted["selectors"] = [{"cel": {"expression": cel}}]
-    return {"name": name, "exactly": wanted}
-
-
-def first_of(name: str, *alternatives: Wire) -> Wire:
-    return {"name": name, "firstAvailable": [{"name": a["name"], **a["exactly"]} for a in alternatives]}
-
-
-def device(name: str, **more: Any) -> Wire:
-    """A device; fields whose value is a number are attributes."""
-    attributes = {key: {"int": value} for key, value in more.items() if isinstance(value, int) and value is not True}
-    return {"name": name, "attributes": attributes, **{k: v for k, v in more.items() if k not in attributes}}
-
-
 class Problem(NamedTuple):
     slices: list[Wire]
     claims: list[ResourceClaim]
     taken: list[Wire] = []
     limit: int = 32
+    rules: Rules = FIRST_RULES
 
 
 # ---- the same outcome ------------------------------------------------------------------------------------------
 
 
+def slots(number: int) -> list[Wire]:
+    return [{"name": "cs", "counters": {"slots": {"value": str(number)}}}]
+
+
 def both(problem: Problem) -> tuple[Any, Any]:
     """The outcome of the search, and of upstream's; the latter is TOO_LONG if it takes too many steps."""
-    allocated = AllocatedState()
-    allocated.add(msgspec.convert({"devices": {"results": problem.taken}}, AllocationResult))
-    pruned = allocator_of(problem.slices, allocated)
-    plain = allocator_of(problem.slices, allocated, max_steps=MAX_STEPS)
+    allocated = holding(allocation(*problem.taken))
+    pruned = allocator_of(problem.slices, allocated, rules=problem.rules)
+    plain = allocator_of(problem.slices, allocated, max_steps=MAX_STEPS, rules=problem.rules)
     with patch.multiple(search, ALLOCATION_RESULTS_MAX_SIZE=problem.limit), patch.object(pruning, "EASY_STEPS", 0):
         got = outcome(pruned, problem.claims)
         with patch.object(search, "Pruning", NoPruning):
@@ -116,7 +103,6 @@ def both(problem: Problem) -> tuple[Any, Any]:
 
 SICK = [{"key": "sick", "effect": "NoSchedule"}]
 SLOT = [{"counterSet": "cs", "counters": {"slots": {"value": "1"}}}]
-ONE_SLOT = [{"name": "cs", "counters": {"slots": {"value": "1"}}}]
 Y_IS_0, K_IS_1 = 'device.attributes["drv"].y == 0', 'device.attributes["drv"].k == 1'
 
 
@@ -245,11 +231,23 @@ Y_IS_0, K_IS_1 = 'device.attributes["drv"].y == 0', 'device.attributes["drv"].k 
 )
 def test_what_must_not_be_left_out(devices: list[Wire], wanted: list[Wire], constraints: list[Wire], want: str) -> None:
     taken = [{"driver": "drv", "pool": "p", "device": "in-use"}]
-    slices = [pool(*devices, count=2), pool(name="t", count=2, sharedCounters=ONE_SLOT)]
-    got, plain = both(Problem(slices, [claim("c", wanted, constraints)], taken, limit=5))
+    slices = [sliced(*devices, count=2), sliced(name="t", count=2, sharedCounters=slots(1))]
+    got, plain = both(Problem(slices, [claim(*wanted, constraints=constraints)], taken, limit=5))
     assert got == plain
     text = got[1] if isinstance(got, tuple) else " ".join(f"{r.request}={r.device}" for r in got[0].devices.results)
     assert text == want
+
+
+def test_a_device_that_others_share_is_not_like_one_that_nobody_uses() -> None:
+    """Since 1.37 another share of a device draws on no counter."""
+    shared = {"allowMultipleAllocations": True, "consumesCounters": SLOT}
+    devices = [device("a", **shared), device("shared", **shared), device("c", k=1, consumesCounters=SLOT)]
+    slices = [sliced(*devices, count=2), sliced(name="t", count=2, sharedCounters=slots(2))]
+    wanted = claim(exactly("r0"), exactly("r1", cel=f'"k" in device.attributes["drv"] && {K_IS_1}'))
+    taken = [{"driver": "drv", "pool": "p", "device": "shared", "shareID": "s"}]
+    got, plain = both(Problem(slices, [wanted], taken, rules=LATEST_RULES))
+    assert got == plain
+    assert [result.device for result in got[0].devices.results] == ["shared", "c"]
 
 
 FEATURES = ("match", "distinct", "select", "fail", "taint", "share", "count", "admin", "all", "list", "use", "limit")
@@ -319,7 +317,7 @@ def claims_of(draw: st.DrawFn, features: set[str], name: str) -> ResourceClaim:
         for _ in range(draw(st.integers(1, 2))):
             names = draw(st.lists(st.sampled_from(["r0", "r1", "r1/s0", "r2", "r3"]), max_size=2, unique=True))
             constraints.append({f"{kind}Attribute": f"drv/{draw(st.sampled_from('xk'))}", "requests": names})
-    return claim(name, requests, constraints)
+    return claim(*requests, name=name, constraints=constraints)
 
 
 @st.composite
@@ -331,15 +329,15 @@ def problems(draw: st.DrawFn) -> Problem:
         look | {"name": f"d{i}"}
         for i, look in enumerate(draw(st.lists(st.sampled_from(kinds), min_size=4, max_size=8)))
     ]
-    slots = {"slots": {"value": str(draw(st.integers(1, 4)))}}
-    slices = [pool(*devices, count=2), pool(name="t", count=2, sharedCounters=[{"name": "cs", "counters": slots}])]
+    slices = [sliced(*devices, count=2), sliced(name="t", count=2, sharedCounters=slots(draw(st.integers(1, 4))))]
     claims = [draw(claims_of(features, f"c{i}")) for i in range(draw(st.sampled_from([1, 1, 2])))]
     taken = []
     if "use" in features:
         for number in draw(st.sets(st.integers(0, 6), max_size=3)):
             share = {"shareID": "s", "consumedCapacity": {"memory": "1"}} if "share" in features else {}
             taken.append({"driver": "drv", "pool": "p", "device": f"d{number}", **share})
-    return Problem(slices, claims, taken, draw(st.integers(3, 6)) if "limit" in features else 32)
+    limit = draw(st.integers(3, 6)) if "limit" in features else 32
+    return Problem(slices, claims, taken, limit, draw(st.sampled_from([FIRST_RULES, LATEST_RULES])))
 
 
 @settings(max_examples=500)
@@ -416,13 +414,14 @@ def wanted_pairs(number: int) -> tuple[list[Wire], list[Wire]]:
 def test_a_hopeless_search_is_short(
     devices: list[Wire], wanted: list[Wire], constraints: list[Wire], most: int
 ) -> None:
-    allocator = allocator_of([pool(*devices)], AllocatedState())
-    assert outcome(allocator, [claim("c", wanted, constraints)]) is None
+    allocator = allocator_of([sliced(*devices)], AllocatedState())
+    assert outcome(allocator, [claim(*wanted, constraints=constraints)]) is None
     assert allocator.steps <= most
 
 
 def test_failures_that_are_remembered_are_limited() -> None:
-    allocator = allocator_of([pool(*pairs(6, 5))], AllocatedState())
+    allocator = allocator_of([sliced(*pairs(6, 5))], AllocatedState())
+    requests, constraints = wanted_pairs(6)
     with patch.object(pruning, "MAX_FAILURES", 5):
-        assert outcome(allocator, [claim("c", *wanted_pairs(6))]) is None
+        assert outcome(allocator, [claim(*requests, constraints=constraints)]) is None
     assert allocator.steps > 1000  # the rest is gone through

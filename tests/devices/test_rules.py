@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
-from mooring.api.resource import AllocationResult
 from mooring.config.features import Features
 from mooring.config.versions import V1_36, V1_37
 from mooring.devices.pools import AllocationError
 from mooring.devices.rules import FIRST_RULES, Rules
-from tests.devices.test_allocator import (
-    allocate,
-    chosen,
-    claim,
-    device,
-    everything,
-    exactly,
-    gather,
-    in_use,
-    numa,
-    sliced,
-)
+
+from .builders import allocate, allocation, chosen, claim, device, everything, exactly, holding, in_use, sliced
 
 NOW = Rules.of(Features(V1_37).__getitem__)
 BOTH = pytest.mark.parametrize("rules", [pytest.param(FIRST_RULES, id="1.36"), pytest.param(NOW, id="1.37")])
@@ -36,7 +24,7 @@ def test_rules_are_those_of_the_version() -> None:
 def test_distinct_values_within_one_request(rules: Rules) -> None:
     """Values 0, 1, 0: the third is like the first, which 1.36 has forgotten."""
     found = allocate(
-        [sliced(numa("a", 0), numa("b", 1), numa("c", 0))],
+        [sliced(device("a", numa=0), device("b", numa=1), device("c", numa=0))],
         claim(exactly(count=3), constraints=[{"distinctAttribute": "drv/numa"}]),
         rules=rules,
     )
@@ -46,7 +34,7 @@ def test_distinct_values_within_one_request(rules: Rules) -> None:
 @BOTH
 def test_distinct_values_are_forgotten_with_their_device(rules: Rules) -> None:
     found = allocate(
-        [sliced(numa("a", 0), numa("b", 0), numa("c", 1))],
+        [sliced(device("a", numa=0), device("b", numa=0), device("c", numa=1))],
         claim(exactly(count=2), constraints=[{"distinctAttribute": "drv/numa"}]),
         rules=rules,
     )
@@ -94,6 +82,6 @@ def test_counters_of_a_device_that_is_shared_without_capacity(rules: Rules) -> N
         sliced(name="t", count=2, sharedCounters=counters),
     ]
     share = {"request": "x", "driver": "drv", "pool": "p", "device": "a", "shareID": "0"}
-    allocated = gather(msgspec.convert({"devices": {"results": [share]}}, AllocationResult))
+    allocated = holding(allocation(share))
     found = allocate(slices, claim(exactly()), allocated=allocated, rules=rules)
     assert chosen(found) == ([["r=a"]] if rules is NOW else None)

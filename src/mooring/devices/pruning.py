@@ -95,11 +95,11 @@ class Pruning:
     def _own_traits(self, position: int) -> Hashable:
         """What matters of a device to every request."""
         pool, candidate = self._search.devices[position]
-        allocated = self._search.checks.allocated
+        checks, allocated = self._search.checks, self._search.checks.allocated
         share: Hashable = None
         if candidate.is_shareable:
-            consumed = allocated.capacity.get(candidate.id)
-            share = (candidate.content, None if consumed is None else frozenset(consumed.items()))
+            consumed = allocated.capacity.get(candidate.id, NOTHING)
+            share = (candidate.content, checks.has_shares(candidate), frozenset(consumed.items()))
         draws = (pool.id, tuple(counters_of(candidate))) if candidate.device.consumes_counters else None
         return candidate.id in allocated.devices, share, draws
 
