@@ -320,14 +320,17 @@ def metrics() -> str:
 
 
 def features() -> str:
-    from mooring.config.features import DEFAULT_FEATURES
+    from mooring.config.versions import VERSIONS, KubernetesVersion
 
-    rows = [
-        (f"`{name}`", gate.stage.value, "on" if DEFAULT_FEATURES[name] else "off")
-        for name, gate in sorted(DEFAULT_FEATURES.version.gates.items())
-    ]
-    return "# Feature gates\n\nSet with `--feature-gates=Name=true,…`; the defaults are those of 1.36.\n\n" + table(
-        ("gate", "stage", "default"), rows
+    def state(name: str, version: KubernetesVersion) -> str:
+        gate = version.gates.get(name)
+        return "–" if gate is None else f"{gate.stage.value} {'on' if gate.default else 'off'}"
+
+    names = sorted({name for version in VERSIONS.values() for name in version.gates})
+    rows = [(f"`{name}`", *(state(name, version) for version in VERSIONS.values())) for name in names]
+    return (
+        "# Feature gates\n\nSet with `--feature-gates=Name=true,…`. Stage and default, by the version of Kubernetes "
+        "that mooring decides as:\n\n" + table(("gate", *VERSIONS), rows)
     )
 
 

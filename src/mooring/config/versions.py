@@ -206,6 +206,7 @@ _CHANGES_1_37 = {
     "ImageVolumesRaiseTheCeiling": "ImageLocality counts image volumes in its upper threshold.",
     "MergedNamespacesReplaceTheSelector": "A namespaceSelector of the pod is no longer asked about empty labels.",
     "BatchingRescoresTheLastNode": "Batching scores the last node again instead of giving up when it is not full.",
+    "ResizesCountWholePods": "A pod that is being resized holds the largest of three sums over its containers.",
     "DistinctAttributeSeesEveryDevice": "distinctAttribute compares all devices of a request, not only the last.",
     "AllCountsFullDevices": "A request for all devices fails if one of them has no capacity left.",
     "ConfigurationIsWrittenOnce": "A configuration stands once in an allocation, for all requests if it is for each.",

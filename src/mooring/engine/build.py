@@ -86,6 +86,8 @@ def build(
     config = with_ignored_resources(config)
     expanded = expand_all(config, registry.points(), suggest=registry.nearest, version=features.version)
 
+    cluster.count_resizes(whole=features["ResizesCountWholePods"])
+
     def on(cluster: Cluster, nominator: Nominator, devices: Devices) -> Built:
         handle = Handle(cluster, clock, nominator, features, devices=devices)
         handle.extenders = tuple(extenders)

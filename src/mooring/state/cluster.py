@@ -18,7 +18,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.objects import Objects
 from mooring.state.pod_index import PodIndex
-from mooring.state.pod_info import NO_TERMS, PodInfo, PodInterner
+from mooring.state.pod_info import NO_TERMS, PodInfo, PodInterner, is_resized
 from mooring.state.sharing import Forkable
 from mooring.state.term_index import TermIndex
 
@@ -36,6 +36,15 @@ class Cluster(Forkable):
         self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
         self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
         self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
+
+    def count_resizes(self, *, whole: bool) -> None:
+        """Count pods that are being resized as a whole (since 1.37), or container by container."""
+        if whole == self.interner.whole_resizes:
+            return
+        self.interner = PodInterner(whole_resizes=whole)
+        for info in self.pods():
+            if is_resized(info.pod) and info.uid not in self._assumed:
+                self.set_pod(info.pod)
 
     # ---- forks -------------------------------------------------------------------------------------------------
 

@@ -99,8 +99,9 @@ class PodShape:
 
     _ids: ClassVar[itertools.count[int]] = itertools.count(1)
 
-    def __init__(self, pod: Pod, placement_id: int = 0) -> None:
+    def __init__(self, pod: Pod, placement_id: int = 0, *, whole_resizes: bool = False) -> None:
         self.id = next(self._ids)
+        self._whole_resizes = whole_resizes
         # Shared by shapes that differ only in volumes and claims: what decides about labels, taints, ports, resources.
         self.placement_id = placement_id or self.id
         self.spec: PodSpec = pod.spec
@@ -110,8 +111,8 @@ class PodShape:
         amounts: Amounts = {}
         non_zero = (0, 0)
         try:
-            amounts = pod_requests(pod)
-            non_zero = non_zero_requests(pod, amounts)
+            amounts = pod_requests(pod, whole_resizes=whole_resizes)
+            non_zero = non_zero_requests(pod, amounts, whole_resizes=whole_resizes)
         except ParseError as error:
             self.problem = str(error)
         self.requests = rounded_requests(amounts)
@@ -149,7 +150,9 @@ class PodShape:
     @cached_property
     def _scored(self) -> Amounts:
         """What scoring assumes: defaults filled in per container; pod-level requests are not looked at."""
-        return {} if self.problem else pod_requests(self._pod, NON_ZERO, pod_level=False)
+        if self.problem:
+            return {}
+        return pod_requests(self._pod, NON_ZERO, pod_level=False, whole_resizes=self._whole_resizes)
 
     def scored_request(self, name: str) -> int:
         amount = self._scored.get(name)
@@ -231,7 +234,9 @@ class PodInfo:
 class PodInterner:
     """Hands out shapes and classes; forgets those that no pod uses any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, whole_resizes: bool = False) -> None:
+        """``whole_resizes``: see :func:`mooring.state.requests.pod_requests`."""
+        self.whole_resizes = whole_resizes
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._placements: OrderedDict[bytes, int] = OrderedDict()
         self._placement_ids = itertools.count(1)
@@ -246,7 +251,7 @@ class PodInterner:
         key = _shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[key] = PodShape(pod, self._placement_id(pod))
+            shape = self._shapes[key] = PodShape(pod, self._placement_id(pod), whole_resizes=self.whole_resizes)
         elif shape.spec is not pod.spec:
             _share(pod.spec, shape.spec)
         return shape
@@ -284,14 +289,21 @@ def _share(spec: PodSpec, like: PodSpec) -> None:
     spec.resources = like.resources
 
 
+def is_resized(pod: Pod) -> bool:
+    """Report whether the status says what the pod holds; then requests depend on it."""
+    status = pod.status
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    return status.resources is not None or any(s.resources is not None or s.allocated_resources for s in statuses)
+
+
 def _shape_key(pod: Pod, *, with_volumes: bool = True) -> bytes:
     """Serialise what a shape is made from. Irrelevant volumes are left out: each pod names its own token volume."""
     spec, status = pod.spec, pod.status
     resized: tuple[object, ...] = ()
-    if any(s.resources is not None for s in status.container_statuses) or status.resources is not None:
+    if is_resized(pod):
         resized = (
-            [s for s in status.container_statuses if s.resources is not None],
-            [s for s in status.init_container_statuses if s.resources is not None],
+            [s for s in status.container_statuses if s.resources is not None or s.allocated_resources],
+            [s for s in status.init_container_statuses if s.resources is not None or s.allocated_resources],
             status.resources,
             status.allocated_resources,
             [c.reason for c in status.conditions if c.type == "PodResizePending"],

@@ -146,16 +146,69 @@ def _init_requests(
         yield sidecar, _container_requests(pod, container, status, non_missing, f"spec.initContainers[{i}]")
 
 
+def resized_requests(pod: Pod, non_missing: Amounts) -> Amounts:
+    """What the containers hold while the pod is being resized, since 1.37: the largest of three sums.
+
+    What they ask for, what they were allocated, and what they have got are each added up over the whole pod. Where the
+    pod's own status says the last two, that counts. A resize that is infeasible does not count what is asked for.
+    """
+    is_infeasible = _is_resize_infeasible(pod)
+    status = pod.status
+    if status.allocated_resources and status.resources is not None and status.resources.requests:
+        total = parse_amounts(status.allocated_resources, "status.allocatedResources")
+        _raise_to(total, parse_amounts(status.resources.requests, "status.resources.requests"))
+    else:
+        total = _sum_by_status(pod, non_missing, is_infeasible, actuated=False)
+        _raise_to(total, _sum_by_status(pod, non_missing, is_infeasible, actuated=True))
+    if not is_infeasible:
+        _raise_to(total, container_requests(pod, non_missing, use_status=False))
+    return total
+
+
+def _sum_by_status(pod: Pod, non_missing: Amounts, is_infeasible: bool, *, actuated: bool) -> Amounts:
+    statuses = _by_name(pod.status.container_statuses) | _by_name(pod.status.init_container_statuses)
+
+    def held(container: Container, where: str) -> Amounts:
+        status = statuses.get(container.name)
+        found: ResourceList = {} if is_infeasible else container.resources.requests
+        if status is not None and status.allocated_resources:
+            found = status.allocated_resources
+        if actuated and status is not None and status.resources is not None and status.resources.requests:
+            found = status.resources.requests
+        amounts = parse_amounts(found, f"{where}.resources.requests")
+        for name, default in non_missing.items():
+            amounts.setdefault(name, default)
+        return amounts
+
+    regular = (held(container, f"spec.containers[{i}]") for i, container in enumerate(pod.spec.containers))
+    starting = (
+        (is_sidecar(container), held(container, f"spec.initContainers[{i}]"))
+        for i, container in enumerate(pod.spec.init_containers)
+    )
+    return held_together(regular, starting)
+
+
 def has_pod_level_requests(pod: Pod) -> bool:
     resources = pod.spec.resources
     return resources is not None and any(is_pod_level_name(name) for name in resources.requests)
 
 
 def pod_requests(
-    pod: Pod, non_missing: Amounts | None = None, *, use_status: bool = True, pod_level: bool = True
+    pod: Pod,
+    non_missing: Amounts | None = None,
+    *,
+    use_status: bool = True,
+    pod_level: bool = True,
+    whole_resizes: bool = False,
 ) -> Amounts:
-    """The pod's total request, overhead included; resources that it does not ask for are absent."""
-    total = container_requests(pod, non_missing or {}, use_status=use_status)
+    """The pod's total request, overhead included; resources that it does not ask for are absent.
+
+    ``whole_resizes``: while it is being resized, the pod counts as a whole (since 1.37), not container by container.
+    """
+    if use_status and whole_resizes:
+        total = resized_requests(pod, non_missing or {})
+    else:
+        total = container_requests(pod, non_missing or {}, use_status=use_status)
     resources = pod.spec.resources
     if pod_level and resources is not None and has_pod_level_requests(pod):
         where = "spec.resources.requests"
@@ -163,13 +216,13 @@ def pod_requests(
         status = pod.status.resources
         if use_status and status is not None:
             effective = _effective(pod, resources.requests, status.requests, pod.status.allocated_resources, where)
-            wanted = {name: effective.get(name, 0) for name in wanted}
+            wanted = effective if whole_resizes else {name: effective.get(name, 0) for name in wanted}
         total.update((name, amount) for name, amount in wanted.items() if is_pod_level_name(name))
     _add(total, parse_amounts(pod.spec.overhead, "spec.overhead"))
     return total
 
 
-def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
+def non_zero_requests(pod: Pod, requests: Amounts, *, whole_resizes: bool = False) -> tuple[int, int]:
     """(cpu in thousandths, memory in bytes) with defaults for containers that name none.
 
     With pod-level requests a default is filled in only where the whole pod names no amount.
@@ -177,7 +230,7 @@ def non_zero_requests(pod: Pod, requests: Amounts) -> tuple[int, int]:
     non_missing = NON_ZERO
     if has_pod_level_requests(pod):
         non_missing = {name: amount for name, amount in NON_ZERO.items() if name not in requests}
-    total = pod_requests(pod, non_missing) if non_missing else requests
+    total = pod_requests(pod, non_missing, whole_resizes=whole_resizes) if non_missing else requests
     return rounded(CPU, total.get(CPU, 0)), rounded(MEMORY, total.get(MEMORY, 0))
 
 
