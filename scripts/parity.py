@@ -38,6 +38,11 @@ totals, the reason, the message byte for byte, the nominated node, the victims, 
 must be among those with the highest total.
 """
 
+FROM_SOURCE = """\
+The corpus of 1.37 has no case in which batching scores a node again, no DeviceTaintRule, no pod that is being resized
+and no gate away from its default. There mooring follows kube-scheduler's source at v1.37.0-rc.1, and tests of its own.
+"""
+
 DELIBERATE = """\
 ## What differs on purpose
 
@@ -60,6 +65,8 @@ DELIBERATE = """\
 
 On a live cluster:
 
+- **A DeviceTaintRule's event** has its own name in metrics (`resource.k8s.io/DeviceTaintRuleAdd` …); kube-scheduler
+  calls it an update of the slices that the rule concerns.
 - **A Binding without an answer, or with a 409, is looked up** before it counts as failed: the pod may be bound.
 - **A pod that is gone or bound elsewhere** gets no status patch, and pods that waited for its place are woken at once;
   kube-scheduler leaves the latter to the sweep every five minutes. So it is with a preemptor whose victims went early.
@@ -190,6 +197,7 @@ def differences() -> list[str]:
     """What one version has that the one before has not."""
     parts = ["## What differs between versions\n"]
     parts.append("All of it is in `mooring.config.versions`, the one place that knows versions.\n")
+    parts.append(FROM_SOURCE)
     versions = list(VERSIONS.values())
     for before, version in pairwise(versions):
         parts.append(f"### From {before} to {version}\n")
