@@ -126,6 +126,13 @@ class World:
         self.handle.features = features or {}
         return VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=timeout_s), self.handle)
 
+    def remove_pod(self, name: str) -> None:
+        self.cluster.remove_pod(f"uid-{name}")
+
+    def settle(self) -> None:
+        """Let the table take over nodes that came, changed or went, as every decision does first."""
+        self.cluster.nodes()
+
     # ---- asking ------------------------------------------------------------------------------------------------
 
     def pre_filter(self, plugin: Any, pod: Pod, state: CycleState | None = None) -> Status:
