@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mooring.config.features import Features
+from mooring.config.versions import VERSIONS, KubernetesVersion
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
 from mooring.sim.runner import EmbeddedWorld, Settings
@@ -53,6 +55,12 @@ def test_what_stays_pending_says_why() -> None:
     outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("big", "3"))])
     assert outcome.placed == {}
     assert outcome.pending["default/big"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+@pytest.mark.parametrize("version", VERSIONS.values(), ids=str)
+def test_the_words_are_those_of_the_version(version: KubernetesVersion) -> None:
+    outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("big", "3"))], features=Features(version))
+    assert ("no new claims to deallocate" in outcome.pending["default/big"]) is (str(version) == "1.36")
 
 
 def test_an_end_stops_everything() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.clock import Clock
+from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.framework.registry import Registry
@@ -64,13 +65,16 @@ def simulate(
     until_s: float | None = None,
     seed: int = 0,
     observers: Sequence[SchedulerObserver] = (),
+    features: Features = DEFAULT_FEATURES,
 ) -> Outcome:
     """Play everything that happens, to ``until_s`` or until nothing is left to happen.
+
+    ``features`` say which version of Kubernetes decides; ``config`` must have been read for the same.
 
     The same arguments give the same outcome: random choices come from the seed, and time is the simulation's own.
     """
     agenda = _agenda(arrivals, happenings)
-    return run_virtual(_play(list(objects), agenda, config, registry, until_s, seed, observers))
+    return run_virtual(_play(list(objects), agenda, config, registry, until_s, seed, observers, features))
 
 
 Agenda = list[tuple[float, int, Happening]]
@@ -98,12 +102,14 @@ async def _play(
     until_s: float | None,
     seed: int,
     observers: Sequence[SchedulerObserver],
+    features: Features,
 ) -> Outcome:
     loop = asyncio.get_running_loop()
     clock = LoopClock(loop)
     world, witness = World(clock), _Witness(clock)
     # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
     options = Options(
+        features=features,
         registry=registry,
         clock=clock,
         rng=random.Random(seed),
@@ -111,7 +117,7 @@ async def _play(
         plugin_timeout_s=0,
         attempt_timeout_s=0,
     )
-    scheduler = Scheduler(config or config_from_dict(None), lambda pods: world, _NoEvents(), options)
+    scheduler = Scheduler(config or config_from_dict(None, features), lambda pods: world, _NoEvents(), options)
     world.connect(scheduler.put, scheduler.delete)
     for obj in objects:
         world.put(obj)
