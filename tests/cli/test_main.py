@@ -133,24 +133,26 @@ def test_a_commands_help_has_a_whole_example(path: str, command: click.Command, 
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry.name) for entry in frame.COMMANDS])
 def test_the_list_of_commands_says_what_the_command_says(entry: frame.Entry) -> None:
     """The list is written by hand, because it is shown without importing the commands."""
+    assert len(entry.help) <= 64, "it fits beside the names in 80 columns"
+    if entry.name not in frame.cli.list_commands(click.Context(frame.cli)):
+        pytest.skip("not part of this version")
     command = frame.cli.get_command(click.Context(frame.cli), entry.name)
     assert command is not None
     said = command.get_short_help_str(limit=1000)
     assert entry.help.split()[0] == said.split()[0]
-    assert len(entry.help) <= 64, "it fits beside the names in 80 columns"
 
 
 def test_the_help_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["--help"]) == 0
     headings = [line for line in capsys.readouterr().out.splitlines() if line.endswith(":") and line[0] != " "]
-    assert headings == ["Options:", "Begin:", "Explain:", "What if:", "Run:", "Develop:"]
+    assert headings == ["Options:", "Start:", "Learn:", "Explain:", "What if:", "Run:", "Develop:"]
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert frame.run(["--version"]) == 0
     assert capsys.readouterr().out == f"mooring {__version__}\n"
     assert frame.run([]) == 0
-    assert "Begin:" in capsys.readouterr().out
+    assert "Start:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

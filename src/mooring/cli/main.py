@@ -36,24 +36,40 @@ class Entry(NamedTuple):
     module: str
     attribute: str
     help: str
-    group: str
+    group: str = "Develop"
 
 
-BEGIN, EXPLAIN, WHAT_IF, RUN, DEVELOP = "Begin", "Explain", "What if", "Run", "Develop"
+START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP = "Start", "Learn", "Explain", "What if", "Run", "Develop"
 
 # One line per command. The help shows those whose module is there, under the heading of their group.
 COMMANDS: tuple[Entry, ...] = (
-    Entry("start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", BEGIN),
-    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", BEGIN),
+    Entry("start", "mooring.cli.start", "start", "Bring up a cluster in this process, schedule a first pod.", START),
+    Entry("learn", "mooring.cli.learn", "learn", "Walk through seven small schedulers.", LEARN),
     Entry("explain", "mooring.cli.explain", "explain", "Say why a pod goes where it goes, or nowhere.", EXPLAIN),
     Entry("queue", "mooring.cli.queue", "queue", "Show which pods wait in a running scheduler, and why.", EXPLAIN),
+    Entry("lint", "mooring.cli.lint", "lint", "Find mistakes of intent in manifests before they are applied.", EXPLAIN),
+    Entry("record", "mooring.cli.record", "record", "Write down what happens in a cluster.", EXPLAIN),
+    Entry("replay", "mooring.cli.replay", "replay", "Make the decisions of a record again.", EXPLAIN),
+    Entry("report", "mooring.cli.report", "report", "Report what happened, in figures.", EXPLAIN),
+    Entry("ui", "mooring.cli.ui", "ui", "Show clusters and decisions in the browser.", EXPLAIN),
+    Entry("capacity", "mooring.cli.capacity", "capacity", "Say how many more of these pods fit.", WHAT_IF),
+    Entry("drill", "mooring.cli.drill", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
+    Entry("plan", "mooring.cli.plan", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
+    Entry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
+    Entry("simulate", "mooring.cli.simulate", "simulate", "Simulate a cluster over time.", WHAT_IF),
+    Entry("import", "mooring.cli.import_", "import_", "Import a trace for simulations.", WHAT_IF),
+    Entry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
+    Entry("tune", "mooring.cli.tune", "tune", "Search a better configuration for your own trace.", WHAT_IF),
     Entry("scenario", "mooring.cli.scenario", "scenario", "Play stories about a cluster, in virtual time.", WHAT_IF),
-    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", WHAT_IF),
     Entry("run", "mooring.cli.run", "run", "Run as a scheduler of a cluster.", RUN),
+    Entry("shadow", "mooring.cli.shadow", "shadow", "Decide beside a live scheduler, and compare.", RUN),
     Entry("config", "mooring.cli.config", "config", "Check, convert and show scheduler configurations.", RUN),
     Entry("extender", "mooring.cli.extender", "extender", "Serve, describe and check extenders.", DEVELOP),
+    Entry("decide", "mooring.cli.decide", "decide", "Replay recorded cases and print the decisions.", DEVELOP),
+    Entry("mcp", "mooring.cli.mcp", "mcp", "Serve questions and answers to programs that speak MCP.", DEVELOP),
     Entry("bench", "mooring.cli.bench", "bench", "Measure mooring and say what it costs.", DEVELOP),
 )
+_HEADINGS = (START, LEARN, EXPLAIN, WHAT_IF, RUN, DEVELOP)
 
 
 @dataclass(slots=True)
@@ -98,7 +114,7 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by group, as kubectl does."""
-        rows: dict[str, list[tuple[str, str]]] = {}
+        rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in _HEADINGS}
         for entry in COMMANDS:
             if _exists(entry.module):
                 rows.setdefault(entry.group, []).append((entry.name, entry.help))
@@ -106,8 +122,9 @@ class LazyGroup(click.Group):
             rows.setdefault(DEVELOP, []).append((name, self.commands[name].get_short_help_str(limit=1000)))
         width = max(len(name) for entries in rows.values() for name, _ in entries)
         for group, entries in rows.items():
-            with formatter.section(group):
-                formatter.write_dl([(name.ljust(width), text) for name, text in entries])
+            if entries:
+                with formatter.section(group):
+                    formatter.write_dl([(name.ljust(width), text) for name, text in entries])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         helps = {e.name: e.help for e in COMMANDS}
