@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from mooring.cli.cluster_source import ClusterSource, cluster_options
 from mooring.cli.configuration import (
     config_option,
     features_for,
@@ -17,28 +16,16 @@ from mooring.cli.configuration import (
 from mooring.cli.output import emit, output_option
 from mooring.errors import UsageError
 
-if TYPE_CHECKING:
-    from mooring.api.manifests import Manifests
-
 
 @click.command()
 @click.argument("pod_argument", metavar="[POD]", required=False)
-@click.option(
-    "--cluster",
-    "dumps",
-    multiple=True,
-    metavar="DUMP",
-    help="Objects of the cluster: a YAML or JSON file, a directory, or what kubectl get -o yaml|json prints. "
-    "May be given repeatedly. Without it, the cluster that kubectl would talk to is asked.",
-)
+@cluster_options
 @click.option(
     "--pod",
     "pod_option",
     metavar="POD",
     help="A manifest of a pod or of a workload that makes pods (Deployment, Job …), or namespace/name of a pod.",
 )
-@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach a live cluster; only read from.")
-@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
 @config_option
 @plugin_option
 @version_option
@@ -68,7 +55,6 @@ def explain(
       mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json
       mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
     """
-    from mooring.api.manifests import load_manifests
     from mooring.engine.build import build
     from mooring.explanation.rendering import draw
     from mooring.explanation.why import explain_pod
@@ -78,9 +64,7 @@ def explain(
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):
         raise UsageError("expected one POD: a manifest, or namespace/name of a pod of the cluster")
-    if dumps and (kubeconfig or context):
-        raise UsageError("--cluster explains a dump and --kubeconfig a live cluster; expected one of them")
-    manifests = load_manifests(dumps) if dumps else _live(kubeconfig, context)
+    manifests = ClusterSource(dumps, kubeconfig, context).manifests("explain")
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
     cluster = Cluster().take_over(manifests.objects)
@@ -104,11 +88,3 @@ def explain(
     found.notes += asked.notes
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
     return 0 if found.is_scheduled else 1
-
-
-def _live(kubeconfig: str, context: str) -> Manifests:
-    import asyncio
-
-    from mooring.surface.reading import read_live
-
-    return asyncio.run(read_live(kubeconfig, context, "explain"))
