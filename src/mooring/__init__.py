@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing t
 if TYPE_CHECKING:
     from typing import Any
 
+    from mooring.compare.diff import Difference, diff
     from mooring.errors import MooringError
     from mooring.explanation.decision import Decision
     from mooring.explanation.why import Explanation
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Cluster",
     "Decision",
+    "Difference",
     "Explanation",
     "MooringError",
     "Scheduler",
     "__version__",
     "connect",
+    "diff",
     "explain",
     "load",
 ]
@@ -40,10 +43,12 @@ __all__ = [
 _MODULES = {
     "Cluster": "mooring.surface.cluster",
     "Decision": "mooring.explanation.decision",
+    "Difference": "mooring.compare.diff",
     "Explanation": "mooring.explanation.why",
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
     "connect": "mooring.surface.reading",
+    "diff": "mooring.compare.diff",
     "explain": "mooring.surface.scheduler",
     "load": "mooring.surface.reading",
 }
