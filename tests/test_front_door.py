@@ -49,7 +49,7 @@ def test_the_function_explain_is_not_hidden_by_a_package() -> None:
 
 
 def test_another_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Clutser'; it offers Cluster, Decision"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'Clutser'; it offers .*Cluster, "):
         mooring.Clutser  # type: ignore[attr-defined]
 
 

@@ -18,37 +18,37 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing t
 if TYPE_CHECKING:
     from typing import Any
 
-    from mooring.compare.diff import Difference, diff
     from mooring.errors import MooringError
     from mooring.explanation.decision import Decision
     from mooring.explanation.why import Explanation
     from mooring.surface.cluster import Cluster
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
+    from mooring.whatif.capacity import Capacity, capacity
 
 __all__ = [
+    "Capacity",
     "Cluster",
     "Decision",
-    "Difference",
     "Explanation",
     "MooringError",
     "Scheduler",
     "__version__",
+    "capacity",
     "connect",
-    "diff",
     "explain",
     "load",
 ]
 
 _MODULES = {
+    "Capacity": "mooring.whatif.capacity",
     "Cluster": "mooring.surface.cluster",
     "Decision": "mooring.explanation.decision",
-    "Difference": "mooring.compare.diff",
     "Explanation": "mooring.explanation.why",
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
+    "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
-    "diff": "mooring.compare.diff",
     "explain": "mooring.surface.scheduler",
     "load": "mooring.surface.reading",
 }

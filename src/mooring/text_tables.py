@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from io import StringIO
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -38,3 +39,10 @@ def print_aligned(to: Console, table: Table) -> None:
     with to.capture() as capture:
         to.print(table)
     to.file.write("".join(line.rstrip() + "\n" for line in capture.get().splitlines()))
+
+
+def printed(draw: Callable[[Console], None]) -> str:
+    """What is drawn, as text without colours; nothing is cut or wrapped."""
+    page = StringIO()
+    draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True))
+    return page.getvalue().rstrip()

@@ -29,6 +29,7 @@ from .texts import REPOSITORY
 SCHEMAS = REPOSITORY / "docs" / "reference" / "schemas"
 EXAMPLES = REPOSITORY / "examples"
 EXPLAIN = f"mooring explain --cluster {EXAMPLES}/02-explain/cluster.yaml"
+CAPACITY = f"mooring capacity --cluster {EXAMPLES}/02-explain/cluster.yaml"
 GOLDEN = REPOSITORY / "tests" / "parity" / "golden"
 NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
 LINES = {"story-v1", "decide-v1", "lesson-v1"}  # one object per line
@@ -38,7 +39,7 @@ COMMANDS = {
     "start": "story-v1",
     "explain": "explain-v1",
     "queue": "queue-v1",
-    "diff": "diff-v1",
+    "capacity": "capacity-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -136,12 +137,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
     [
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/report.yaml -o json", id="a refused pod"),
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
-        pytest.param(
-            "diff-v1",
-            f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "
-            f"--config {EXAMPLES}/configurations/bin-packing.yaml",
-            id="a difference",
-        ),
+        pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"
         ),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mooring.api import yaml
 from mooring.api.checks import problems_in
-from mooring.api.codec import KINDS, from_plain, struct_of
+from mooring.api.codec import KINDS, from_plain
 from mooring.api.defaults import is_stored, set_default_meta, set_defaults
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
@@ -107,15 +107,6 @@ def parse_manifests(text: str | bytes, source: str, context: Manifests | None = 
     return found
 
 
-def read_values(values: Iterable[tuple[str, Any]], context: Manifests | None = None) -> Manifests:
-    """The same for plain values, each with the place that errors name."""
-    found = Manifests()
-    for where, value in values:
-        _add(value, where, found)
-    _finish(found, context)
-    return found
-
-
 def _finish(found: Manifests, context: Manifests | None) -> None:
     before = context.objects if context is not None else ()
     _tell_apart(found, before)
@@ -201,7 +192,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         found.kubelet_release = max(
             found.kubelet_release, release_of(_at(value, "status", "nodeInfo", "kubeletVersion"))
         )
-    struct = struct_of(kind, version) or READ_KINDS.get(kind)
+    struct = READ_KINDS.get(kind)
     group = (version or "").rpartition("/")[0]
     if struct is None or (version and group not in GROUPS[kind]):
         found.ignored[kind] += 1
