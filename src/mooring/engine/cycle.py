@@ -85,10 +85,13 @@ class Engine:
             return
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
+        decision.start = self.search.next_start
         signed = self.batching.sign(attempt)
         result = self.search.run(attempt, lambda attempt: self.batching.hint(attempt, signed))
         attempt.state.check_time()
         _describe(decision, result)
+        if result.hint is not None:
+            decision.hint = nodes.table.infos[result.hint].name
         if not len(result.rows):
             self._refuse(attempt, decision, result)
             return

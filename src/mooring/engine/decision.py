@@ -75,6 +75,8 @@ class Decision:
     pending_plugins: frozenset[str] = frozenset()
     is_fit_error: bool = False
     from_hint: bool = False  # taken over from the ranking of an equal pod
+    hint: str = ""  # the node that the ranking of an equal pod proposed, whether it was taken or not
+    start: int = 0  # where the search began
     extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     """node -> extender -> scores as it answered them, before the weight; also of nodes that it was not asked about."""
     state: CycleState = field(default_factory=CycleState)  # for the plugins of the binding cycle

@@ -48,7 +48,7 @@ class Search:
         self._nominated = nominated
         self._extenders = extenders
         self._percentage = percentage_of_nodes_to_score
-        self._next_start = 0
+        self.next_start = 0  # where the next search begins if it looks at a part of the nodes
         self.kept: dict[str, TemplateColumns] = {}  # by scheduler name
 
     def kept_for(self, profile: Profile) -> TemplateColumns:
@@ -153,11 +153,11 @@ class Search:
         wanted = self._nodes_to_find(profile, n)
         if wanted >= n:  # the whole round: the next search starts where this one did
             return rows, index, outcome
-        start = self._next_start % n if n else 0
+        start = self.next_start % n if n else 0
         looked_at = np.arange(total) if index is None else index
         if len(rows) <= wanted:
             rows = _rotated(rows, looked_at, start)
-            self._next_start = (self._next_start + n) % total
+            self.next_start = (self.next_start + n) % total
             return rows, index, outcome
         order = np.roll(np.arange(n), -start)
         passes = outcome.feasible[order]
@@ -165,7 +165,7 @@ class Search:
         stop = int(np.searchsorted(seen, wanted + 1))  # the one too many: neither feasible nor refused
         taken = order[:stop]
         kept = taken[passes[:stop]]
-        self._next_start = (self._next_start + stop) % total
+        self.next_start = (self.next_start + stop) % total
         verdicts = [(name, Verdict(verdict.ids[taken], verdict.status_of)) for name, verdict in outcome.verdicts]
         return looked_at[kept], looked_at[taken], FilterOutcome(verdicts, outcome.feasible[taken])
 

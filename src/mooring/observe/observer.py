@@ -6,18 +6,53 @@ The scheduler calls them in its own thread, at the moment at which something hap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
+from mooring.clock import Clock
+from mooring.config.features import Features
+from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.decision import Decision
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Code
+from mooring.framework.waiting_pods import WaitingPods
 from mooring.observe.events import ObjectReference
 from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.scheduling_queue import SchedulingQueue
+from mooring.state.cluster import Cluster
+
+
+class Observed(Protocol):
+    """What an observer may read of the scheduler that it observes."""
+
+    config: KubeSchedulerConfiguration
+    cluster: Cluster
+    queue: SchedulingQueue
+    pods: dict[str, Pod]
+    drawn: list[int] | None  # random numbers that were drawn since it was emptied; None: nobody wants them
+
+    @property
+    def waiting_pods(self) -> WaitingPods: ...
+
+    @property
+    def features(self) -> Features: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
 
 class SchedulerObserver:
     """Override what you want to hear; the rest costs nothing. A method must be quick and must not raise."""
+
+    def configured(self, scheduler: Observed) -> None:
+        """The scheduler is put together, or goes on with another configuration."""
+
+    def put(self, obj: Object) -> None:
+        """An object is new or has changed. The scheduler takes it in when the observers have heard of it."""
+
+    def delete(self, obj: Object) -> None:
+        """An object is gone. The scheduler forgets it when the observers have heard of it."""
 
     def wants_detail(self) -> bool:
         """Asked before each decision: whether it should keep its scores by plugin, for ``decided``."""
@@ -72,6 +107,9 @@ class Observers:
         def hearing(name: str) -> list[SchedulerObserver]:
             return [one for one in each if getattr(type(one), name) is not getattr(SchedulerObserver, name)]
 
+        self.configured = tuple(one.configured for one in hearing("configured"))
+        self.put = tuple(one.put for one in hearing("put"))
+        self.delete = tuple(one.delete for one in hearing("delete"))
         self._asking: tuple[Callable[[], bool], ...] = tuple(one.wants_detail for one in hearing("wants_detail"))
         self.decided = tuple(one.decided for one in hearing("decided"))
         self.waiting = tuple(one.waiting for one in hearing("waiting"))

@@ -95,13 +95,14 @@ class Scheduler:
         self.cluster = Cluster()
         self.waiting_pods = WaitingPods()
         self.pods: dict[str, Pod] = {}
+        self.drawn: list[int] | None = None  # random numbers, for an observer that empties it
         self.meters = Meters(options.metrics, options.clock)
         self._clock = clock = options.clock
         self._writer = make_writer(self.pods)
         self._tasks = Tasks(clock)
         self._turnstile = turnstile = Turnstile()
         self._nominator = QueueNominator(known=self.pods.get)
-        observers = Observers((self.meters, *options.observers))
+        self._observers = observers = Observers((self.meters, *options.observers))
         options.limits.on_timeout = self.meters.timed_out
         if observers.event:
             recorder.observers = observers.event
@@ -188,20 +189,34 @@ class Scheduler:
             clock=clock,
         )
         self._view = view_of(options.features)
+        self._take_in, self._forget = self._handlers.put, self._handlers.delete
+        if observers.put or observers.delete:
+            self._take_in, self._forget = self._observed_put, self._observed_delete
         self.meters.follow(queue, self.cluster, hanging=lambda: self._loop.hanging)
+        self._tell_configured()
 
     # ---- what informers call -----------------------------------------------------------------------------------
 
     def put(self, obj: Object) -> None:
         """An object is new or has changed."""
-        self._turnstile(self._handlers.put, obj if self._view is None else self._view(obj))
+        self._turnstile(self._take_in, obj if self._view is None else self._view(obj))
 
     def update(self, old: Object, new: Object) -> None:
         self.put(new)
 
     def delete(self, obj: Object) -> None:
         """An object is gone."""
-        self._turnstile(self._handlers.delete, obj if self._view is None else self._view(obj))
+        self._turnstile(self._forget, obj if self._view is None else self._view(obj))
+
+    def _observed_put(self, obj: Object) -> None:
+        for tell in self._observers.put:
+            tell(obj)
+        self._handlers.put(obj)
+
+    def _observed_delete(self, obj: Object) -> None:
+        for tell in self._observers.delete:
+            tell(obj)
+        self._handlers.delete(obj)
 
     # ---- at work -----------------------------------------------------------------------------------------------
 
@@ -250,6 +265,22 @@ class Scheduler:
             if close is not None:
                 close()
 
+    # ---- what observers read -----------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> Features:
+        return self.options.features
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def _pick(self, n: int) -> int:
+        drawn = self.options.rng.randrange(n)
+        if self.drawn is not None:
+            self.drawn.append(drawn)
+        return drawn
+
     # ---- configuration -----------------------------------------------------------------------------------------
 
     @property
@@ -269,6 +300,11 @@ class Scheduler:
         built = self._build(config, self._loop.built)
         self.config = config
         self._turnstile(self._take_over, built, True)
+        self._turnstile(self._tell_configured)
+
+    def _tell_configured(self) -> None:
+        for tell in self._observers.configured:
+            tell(self)
 
     def reconsider(self) -> None:
         """Give every waiting pod another chance: something has changed that is no event."""
@@ -298,7 +334,7 @@ class Scheduler:
             handle.pods = self.pods
             handle.claims_are_served = self.options.claims_are_served
             handle.meters = self.meters.profile
-            handle.pick = self.options.rng.randrange
+            handle.pick = self._pick
             if before is not None:
                 handle.devices = before.handle.devices  # knows what is reserved for pods that are being bound
 

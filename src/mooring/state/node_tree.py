@@ -50,6 +50,10 @@ class NodeTree:
         if not self._zones[zone]:
             del self._zones[zone]
 
+    def by_zone(self) -> list[str]:
+        """Zone after zone: nodes that are added to an empty tree in this order give the same tree."""
+        return list(chain.from_iterable(self._zones.values()))
+
     def names(self) -> list[str]:
         """First node of each zone, then the second of each, and so on."""
         rounds = zip_longest(*self._zones.values())

@@ -49,7 +49,7 @@ class Scheduler:
         """
         self.cluster = as_cluster(cluster)
         features = Features(_version(cluster, kubernetes_version))
-        registry, own = _registry(plugins)
+        registry, own = registry_with(plugins)
         self._built = build(
             _configuration(config, own, features),
             cluster.state,
@@ -151,7 +151,7 @@ def _decided(built: Built, pod: Pod) -> Decision:
     return Decision(built.decide(pod), profile.scheduler_name, built.handle.cluster)
 
 
-def _registry(plugins: Iterable[PluginReference]) -> tuple[Registry, list[str]]:
+def registry_with(plugins: Iterable[PluginReference]) -> tuple[Registry, list[str]]:
     """The plugins that come with mooring, these, and the installed ones; and the names of these."""
     registry = in_tree_registry()
     own: list[str] = []

@@ -1,0 +1,215 @@
+"""What a record holds: one struct per kind of thing that happened.
+
+Inputs are what the scheduler was told: ``Put``, ``Deleted``, ``Configured``. Outcomes are what it did: ``Attempt``,
+``Moved``, ``Bound`` and the rest. A pod is named by its key (``namespace/name``) and its uid. On the wire an entry is
+a MessagePack array that begins with its number; fields are only ever added at the end, with a default.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mooring.api.meta import Object
+
+SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
+ACTIVE, BACKOFF, WAITING, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "in-flight"
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first thing in a file: who wrote it, and what is needed to decide again."""
+
+    format: int
+    mooring: str  # the version that wrote the record
+    kubernetes: str  # the version whose decisions these are, such as "1.36"
+    source: str = "scheduler"  # who recorded: "scheduler", "simulation", "scenario", "lesson" or "watch"
+    started: float = 0.0  # seconds since the epoch
+    gates: dict[str, bool] = {}  # feature gates that are not at the version's default
+    configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
+    is_redacted: bool = True  # whether annotation values were left out that scheduling does not read
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """Something that happened. Its time is beside it: a reader yields pairs of time and entry."""
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------------------
+
+
+class Put(Entry, tag=1, frozen=True):
+    """An object came or changed. ``object`` is a ``Pod``, a ``Node`` or another kind of :mod:`mooring.api`."""
+
+    object: Object
+
+
+class Deleted(Entry, tag=2, frozen=True):
+    """An object is gone. ``key`` is ``namespace/name``, or the bare name of a cluster-scoped object."""
+
+    kind: str
+    key: str
+    uid: str = ""
+
+
+class Configured(Entry, tag=3, frozen=True):
+    """The scheduler goes on with another configuration."""
+
+    configuration: dict[str, Any]
+
+
+# ---- outcomes --------------------------------------------------------------------------------------------------------
+
+
+class Attempt(Entry, tag=10, frozen=True):
+    """An attempt to find a node for a pod has ended with a decision."""
+
+    number: int  # counts from 1 through the whole record
+    key: str
+    uid: str
+    profile: str  # the scheduler name
+    outcome: str  # "scheduled", "unschedulable" or "error"
+    node: str = ""  # where the pod goes; empty if it goes nowhere
+    message: str = ""  # why it goes nowhere
+    tries: int = 1  # which attempt of this pod it is
+    num_nodes: int = 0  # in the cluster
+    evaluated: int = 0
+    feasible: int = 0
+    seconds: float = 0.0  # that the decision took; 0 in virtual time
+    nominated: str | None = None  # the node that room is made on; None: what was nominated stays; "": nothing is
+    victims: tuple[str, ...] = ()  # keys of pods that are to be evicted
+    plugins: tuple[str, ...] = ()  # that refused the pod
+    start: int = 0  # where the search began
+    hint: str = ""  # the node that an equal pod before it left as the next best
+    picks: tuple[int, ...] = ()  # the random numbers that were drawn
+
+    @property
+    def is_scheduled(self) -> bool:
+        return self.outcome == SCHEDULED
+
+
+class Bound(Entry, tag=11, frozen=True):
+    """A pod is bound; ``seconds`` have passed since its attempt began."""
+
+    key: str
+    uid: str
+    node: str
+    tries: int = 1
+    seconds: float = 0.0
+
+
+class BindingFailed(Entry, tag=12, frozen=True):
+    """A pod had a node, and could not be bound. ``Failed`` follows."""
+
+    key: str
+    uid: str
+    message: str
+
+
+class Failed(Entry, tag=13, frozen=True):
+    """An attempt has failed, before it had a node or after. What the pod held is free again."""
+
+    key: str
+    uid: str
+    reason: str  # "Unschedulable" or "SchedulerError"
+    message: str
+
+
+class Moved(Entry, tag=14, frozen=True):
+    """A pod has entered a part of the queue because of an event."""
+
+    key: str
+    uid: str
+    place: str  # "active", "backoff", "unschedulable" or "gated"
+    event: str  # the event's label, such as "NodeAdd"
+    cause: str = ""  # the object of that event, such as "Node/worker-3"
+
+
+class Evicted(Entry, tag=15, frozen=True):
+    """A victim was deleted, or stopped before it ran, to make room for the preemptor."""
+
+    key: str
+    uid: str
+    node: str
+    preemptor: str  # the key of the pod that needs the room
+
+
+class Waiting(Entry, tag=16, frozen=True):
+    """A pod holds its node and waits for Permit plugins."""
+
+    key: str
+    uid: str
+    node: str
+    plugins: tuple[str, ...] = ()
+
+
+class Waited(Entry, tag=17, frozen=True):
+    """A pod waits for Permit plugins no more."""
+
+    key: str
+    uid: str
+    code: str  # "Success", or why not
+
+
+class Nominated(Entry, tag=18, frozen=True):
+    """The waiting pods that are nominated to a node, from now on; the next attempt counts them in."""
+
+    node: str
+    uids: tuple[str, ...] = ()
+
+
+class Note(Entry, tag=20, frozen=True):
+    """A remark: what a story does next, or a marker that somebody set."""
+
+    text: str
+    kind: str = "note"
+
+
+class Gap(Entry, tag=21, frozen=True):
+    """So many entries are missing here: the disk was slower than the scheduler. The whole state follows."""
+
+    missing: int
+
+
+# ---- the state at a keyframe -----------------------------------------------------------------------------------------
+
+
+class Queued(Entry, tag=30, frozen=True):
+    """A pod that waits, at a keyframe."""
+
+    key: str
+    uid: str
+    place: str
+    tries: int = 0
+    since: float = 0.0  # seconds since the epoch, when it entered this place
+    added: float = 0.0  # when it first entered the queue
+    event: str = ""  # what moved it there, if that is known
+    message: str = ""
+    plugins: tuple[str, ...] = ()
+
+
+class Assumed(Entry, tag=31, frozen=True):
+    """A pod that holds a node which the API server has not confirmed yet, at a keyframe."""
+
+    uid: str
+    node: str
+    is_waiting: bool = False  # on Permit plugins
+
+
+Happened: TypeAlias = (
+    Put
+    | Deleted
+    | Configured
+    | Attempt
+    | Bound
+    | BindingFailed
+    | Failed
+    | Moved
+    | Evicted
+    | Waiting
+    | Waited
+    | Nominated
+    | Note
+    | Gap
+    | Queued
+    | Assumed
+)

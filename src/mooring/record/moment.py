@@ -1,0 +1,286 @@
+"""A moment of a record: the cluster and the queue as they were, and a scheduler that decides again.
+
+The same event handlers keep the cluster as in the live scheduler. The queue is not played again: the record says where
+each pod was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mooring.api.codec import KINDS
+from mooring.api.core import Pod
+from mooring.api.release import release_of
+from mooring.clock import VirtualClock
+from mooring.config.features import Features
+from mooring.config.load import config_from_dict
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.config.versions import nearest_version
+from mooring.engine.attempt import Attempt as EngineAttempt
+from mooring.engine.batching import Batching
+from mooring.engine.build import Built, build
+from mooring.engine.decision import Decision
+from mooring.errors import InputError
+from mooring.explanation.why import Explanation, explain
+from mooring.framework.handle import Handle
+from mooring.framework.nominator import Nominations
+from mooring.framework.registry import Registry
+from mooring.record import entries
+from mooring.scheduler.event_handlers import EventHandlers
+from mooring.state import cluster as columns
+from mooring.state.pod_info import PodInfo
+from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import PluginReference, registry_with
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """A pod in the queue."""
+
+    key: str
+    uid: str
+    place: str  # "active", "backoff", "unschedulable", "gated" or "in-flight"
+    since: float  # seconds since the epoch, when it entered this place
+    added: float  # when it first entered the queue
+    tries: int = 0
+    event: str = ""  # what moved it there
+    cause: str = ""  # the object of that event
+    message: str = ""  # why its last attempt failed
+    plugins: tuple[str, ...] = ()  # that refused it
+
+
+class Moment:
+    """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the one that comes next, if asked."""
+
+    def __init__(self, header: entries.Header, plugins: Iterable[PluginReference] = ()) -> None:
+        self.header = header
+        self.time = header.started
+        self.attempt: entries.Attempt | None = None
+        self.queue: dict[str, WaitingPod] = {}  # by uid
+        self.state = columns.Cluster()  # assumed pods are counted
+        self.pods: dict[str, Pod] = {}  # as the API server last told of them, by namespace/name
+        self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
+        self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
+        self._plugins = tuple(plugins)
+        self._configuration = header.configuration
+        self.features = _features(header)
+        self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
+        self._handlers = EventHandlers(
+            self.state,
+            _QueueOfRecord(self),  # type: ignore[arg-type]  # of a queue, handlers use only what it has
+            reject_waiting_pod=self.waiting.__contains__,
+            pods=self.pods,
+        )
+
+    # ---- going on ------------------------------------------------------------------------------------------------
+
+    def apply(self, time: float, entry: entries.Happened) -> None:
+        """Let the next thing happen."""
+        self.time = time
+        match entry:
+            case entries.Put(object=obj):
+                self._handlers.put(obj)
+            case entries.Deleted(kind=kind, key=key, uid=uid):
+                self._delete(kind, key, uid)
+            case entries.Moved(uid=uid):
+                self._move(time, entry)
+            case entries.Attempt(uid=uid):
+                self._attempted(time, entry)
+            case entries.Bound(uid=uid):
+                self.queue.pop(uid, None)
+                self.waiting.discard(uid)
+            case entries.Failed(uid=uid, message=message):
+                self.waiting.discard(uid)
+                self.state.forget(uid)
+                if uid in self.queue:
+                    self.queue[uid] = replace(self.queue[uid], message=message)
+            case entries.Nominated(node=node, uids=uids):
+                self.nominated.pop(node, None)
+                if uids:
+                    self.nominated[node] = uids
+            case entries.Waiting(uid=uid):
+                self.waiting.add(uid)
+            case entries.Waited(uid=uid):
+                self.waiting.discard(uid)
+            case entries.Configured(configuration=configuration):
+                self._configuration = configuration
+            case entries.Queued():
+                self.queue[entry.uid] = WaitingPod(
+                    entry.key,
+                    entry.uid,
+                    entry.place,
+                    entry.since,
+                    entry.added,
+                    entry.tries,
+                    entry.event,
+                    "",
+                    entry.message,
+                    entry.plugins,
+                )
+            case entries.Assumed(uid=uid, node=node, is_waiting=is_waiting):
+                self._assume(uid, node)
+                if is_waiting:
+                    self.waiting.add(uid)
+            case entries.Gap():
+                self.queue.clear()
+                self.nominated.clear()
+                self.waiting.clear()
+                for info in self.state.pods():
+                    self.state.forget(info.uid)
+
+    def _delete(self, kind: str, key: str, uid: str) -> None:
+        obj: Any = _stub(kind, key, uid)
+        known = self.pods.get(key) if kind == "Pod" else None
+        self._handlers.delete(known if known is not None and known.uid == uid else obj)
+
+    def _move(self, time: float, entry: entries.Moved) -> None:
+        known = self.queue.get(entry.uid)
+        if known is None:
+            known = WaitingPod(entry.key, entry.uid, entry.place, time, time)
+        self.queue[entry.uid] = replace(known, place=entry.place, since=time, event=entry.event, cause=entry.cause)
+
+    def _attempted(self, time: float, entry: entries.Attempt) -> None:
+        known = self.queue.get(entry.uid) or WaitingPod(entry.key, entry.uid, entries.IN_FLIGHT, time, time)
+        self.queue[entry.uid] = replace(
+            known, place=entries.IN_FLIGHT, since=time, tries=entry.tries, plugins=entry.plugins
+        )
+        if entry.is_scheduled:
+            self._assume(entry.uid, entry.node, entry.key)
+
+    def _assume(self, uid: str, node: str, key: str | None = None) -> None:
+        if key is not None:
+            pod = self.pods.get(key)
+        else:
+            pod = next((pod for pod in reversed(self.pods.values()) if pod.uid == uid), None)
+        if pod is not None and pod.uid == uid and self.state.pod(uid) is None:
+            self.state.assume(self.state.info(pod), node)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> KubeSchedulerConfiguration:
+        """The configuration that decided then."""
+        return config_from_dict(self._configuration, self.features)
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster for questions, with every pod where the scheduler counted it."""
+        cluster = Cluster()
+        cluster.release = release_of(self.header.kubernetes)
+        cluster.take_over(self.state.table.nodes_by_zone())
+        cluster.take_over(self.state.objects)
+        counted = self.state.pods()
+        cluster.take_over(info.pod for info in counted)
+        uids = {info.uid for info in counted}
+        cluster.take_over(pod for pod in self.pods.values() if pod.uid not in uids)
+        cluster.nominations = self.nominations()
+        return cluster
+
+    def nominations(self) -> Nominations:
+        """The pods that attempts count in on the nodes that they are nominated to."""
+        found = Nominations()
+        by_uid = {pod.uid: pod for pod in self.pods.values()} if self.nominated else {}
+        for node, uids in self.nominated.items():
+            for uid in uids:
+                if uid in by_uid:
+                    found.nominate(self.state.info(by_uid[uid]), node)
+        return found
+
+    # ---- deciding again ------------------------------------------------------------------------------------------
+
+    def decide(self) -> Decision:
+        """Decide about the attempt's pod again: from the same state, with the same configuration."""
+        built, pod = self._built()
+        profile = built.profile_of(pod)
+        return built.engine.decide(built.engine.cluster.info(pod), profile)
+
+    def explain(self) -> Explanation:
+        """What ``mooring explain`` would have said in that moment."""
+        built, pod = self._built()
+        profile = built.profile_of(pod)
+        decided = built.engine.decide(built.engine.cluster.info(pod), profile)
+        return explain(built, decided, profile)
+
+    def _built(self) -> tuple[Built, Pod]:
+        attempt = self.attempt
+        if attempt is None:
+            raise InputError("no attempt is open: open one by its number")
+        pod = self.pods.get(attempt.key)
+        if pod is None or pod.uid != attempt.uid:
+            raise InputError(f"attempt {attempt.number}: pod {attempt.key} is not in the record at that time")
+        picks = iter(attempt.picks)
+
+        def prepare(handle: Handle) -> None:
+            handle.pods = self.pods
+            handle.pick = lambda n: min(next(picks, 0), n - 1)
+
+        built = build(
+            self.config,
+            self.state.fork(),
+            clock=VirtualClock(self.time),
+            nominator=self.nominations(),
+            registry=self._registry(),
+            features=self.features,
+            prepare=prepare,
+        )
+        built.engine.search.next_start = attempt.start
+        built.engine.batching = _RecordedHint(attempt.hint)
+        return built, pod
+
+    def _registry(self) -> Registry:
+        return registry_with(self._plugins)[0]
+
+
+class _RecordedHint(Batching):
+    """Proposes the node that the record names: what an equal pod had left behind is not played again."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(VirtualClock(), is_enabled=False, has_extenders=False)
+        self._node = node
+
+    def hint(self, attempt: EngineAttempt, signed: Hashable) -> int | None:
+        info = attempt.nodes.table.nodes.get(self._node) if self._node else None
+        return None if info is None or info.row < 0 else info.row
+
+
+class _QueueOfRecord:
+    """Stands where event handlers expect a queue. The record says where pods are; only who is gone must leave."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+
+    def handles(self, scheduler_name: str) -> bool:
+        return True
+
+    def delete(self, pod: Pod) -> None:
+        self._moment.queue.pop(pod.uid, None)
+
+    def add(self, pod: PodInfo) -> None:
+        pass
+
+    def update(self, old: Pod | None, new: PodInfo) -> None:
+        pass
+
+    def move_all(self, *event: object) -> None:
+        pass
+
+    def get(self, key: str) -> None:
+        return None
+
+    def is_in_flight(self, uid: str) -> bool:
+        return False
+
+
+def _features(header: entries.Header) -> Features:
+    version = nearest_version(release_of(header.kubernetes))[0]
+    return Features(version, **{name: on for name, on in header.gates.items() if name in version.gates})
+
+
+def _stub(kind: str, key: str, uid: str) -> Any:
+    """An object of which only the name is known."""
+    obj = KINDS[kind]()
+    obj.metadata.namespace, _, obj.metadata.name = key.rpartition("/")
+    obj.metadata.uid = uid
+    return obj

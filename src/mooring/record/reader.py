@@ -1,0 +1,235 @@
+"""Reads a record: what happened, from any time on, and any moment of it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import msgspec
+
+from mooring.api.codec import KINDS
+from mooring.api.meta import Object
+from mooring.errors import InputError, UsageError
+from mooring.record import entries
+from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
+from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
+from mooring.record.moment import Moment
+from mooring.record.packing import StoredPut, Unpacker
+from mooring.surface.scheduler import PluginReference
+
+Stored = (
+    StoredPut
+    | entries.Deleted
+    | entries.Configured
+    | entries.Attempt
+    | entries.Bound
+    | entries.BindingFailed
+    | entries.Failed
+    | entries.Moved
+    | entries.Evicted
+    | entries.Waiting
+    | entries.Waited
+    | entries.Nominated
+    | entries.Note
+    | entries.Gap
+    | entries.Queued
+    | entries.Assumed
+)
+_decoder = msgspec.msgpack.Decoder(list[tuple[int, Stored]])
+
+
+class Record:
+    """A record that is open for reading; also a context manager."""
+
+    def __init__(self, file: BinaryIO, name: str, plugins: Iterable[PluginReference] = ()) -> None:
+        """``plugins`` are those of the recorded configuration that do not come with mooring."""
+        self.name = name
+        self._file = file
+        self._plugins = tuple(plugins)
+        size = os.fstat(file.fileno()).st_size if isinstance(file, io.BufferedReader) else file.seek(0, os.SEEK_END)
+        file.seek(0)
+        check_head(file, name)
+        self._blocks = list(scan(file, size))
+        self.header = self._read_header()
+        self.is_complete = self._blocks[-1].kind == END  # otherwise it was cut off, or is still being written
+
+    @classmethod
+    def open(cls, path: str | Path, plugins: Iterable[PluginReference] = ()) -> Self:
+        """Open a file; InputError says in one line what is wrong with it."""
+        try:
+            file = open(path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}") from None
+        try:
+            return cls(file, str(path), plugins)
+        except BaseException:
+            file.close()
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    # ---- the whole of it -----------------------------------------------------------------------------------------
+
+    @property
+    def first_time(self) -> float:
+        """When the record begins, in seconds since the epoch."""
+        return self.header.started
+
+    @property
+    def last_time(self) -> float:
+        """When the last thing happened."""
+        return self._blocks[-1].last_us / 1e6
+
+    @property
+    def num_attempts(self) -> int:
+        """The number of the last attempt."""
+        last = self._blocks[-1]
+        if last.kind == END:
+            return last.attempts
+        numbers = (entry.number for _, entry in self._stored(last) if isinstance(entry, Attempt))
+        return max(numbers, default=last.attempts)
+
+    @property
+    def size(self) -> int:
+        """Bytes that can be read."""
+        return self._blocks[-1].offset + self._blocks[-1].stored
+
+    # ---- what happened -------------------------------------------------------------------------------------------
+
+    def entries(self, since: float | None = None, until: float | None = None) -> Iterator[tuple[float, Happened]]:
+        """What happened, in order, each with its time.
+
+        From the beginning of the record, first comes the state in which it begins. With ``since``, what happened
+        before that is left out.
+        """
+        start = 1 if since is None else self._keyframe_before(lambda block: block.first_us / 1e6 <= since)
+        for time, entry in self._read(start, yields_state=since is None):
+            if until is not None and time > until:
+                return
+            if since is None or time >= since:
+                yield time, entry
+
+    def attempts(self) -> Iterator[tuple[float, Attempt]]:
+        """The attempts alone: quicker, because no objects are made."""
+        for block in self._blocks:
+            if block.kind == ENTRIES:
+                for time, entry in self._stored(block):
+                    if isinstance(entry, Attempt):
+                        yield time, entry
+
+    # ---- one moment ----------------------------------------------------------------------------------------------
+
+    def moment(self, time: float) -> Moment:
+        """The cluster and the queue at that time."""
+        if not self.first_time <= time <= self.last_time:
+            raise InputError(f"{self.name}: nothing is recorded at that time")
+        found = self._moment()
+        start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
+        for at, entry in self._read(start, yields_state=True):
+            if at > time:
+                break
+            found.apply(at, entry)
+        found.time = time
+        return found
+
+    def attempt(self, number: int) -> Moment:
+        """The cluster and the queue as attempt ``number`` saw them."""
+        first = self._blocks[1].attempts + 1 if len(self._blocks) > 1 else 1
+        if first <= number:
+            found = self._moment()
+            start = self._keyframe_before(lambda block: block.attempts < number)
+            for at, entry in self._read(start, yields_state=True):
+                if isinstance(entry, Attempt) and entry.number == number:
+                    found.time, found.attempt = at, entry
+                    return found
+                found.apply(at, entry)
+        raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
+
+    def _moment(self) -> Moment:
+        return Moment(self.header, self._plugins)
+
+    # ---- blocks --------------------------------------------------------------------------------------------------
+
+    def _read_header(self) -> Header:
+        if not self._blocks or self._blocks[0].kind != HEADER:
+            raise InputError(f"{self.name}: cut off before its first entry")
+        try:
+            return msgspec.json.decode(payload_of(self._file, self._blocks[0], self.name), type=Header)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{self.name}: damaged: its header: {error}") from None
+
+    def _keyframe_before(self, is_early: Any) -> int:
+        """The position of the last keyframe that is early enough."""
+        found = 1
+        for i, block in enumerate(self._blocks):
+            if block.kind == KEYFRAME:
+                if i > 1 and not is_early(block):
+                    break
+                found = i
+        return found
+
+    def _stored(self, block: Block) -> Iterator[tuple[float, Stored]]:
+        payload = payload_of(self._file, block, self.name)
+        try:
+            decoded = _decoder.decode(payload)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{self.name}: damaged at byte {block.offset}: {error}") from None
+        now = block.first_us
+        for passed, entry in decoded:
+            now += passed
+            yield now / 1e6, entry
+
+    def _read(self, start: int, *, yields_state: bool) -> Iterator[tuple[float, Happened]]:
+        """Entries from a keyframe on. Of later keyframes only what a gap has hidden is of interest."""
+        unpacker, has_gap = Unpacker(), False
+        for i in range(start, len(self._blocks)):
+            block = self._blocks[i]
+            if block.kind == KEYFRAME and i > start:
+                before, unpacker = unpacker, Unpacker()
+                state = list(self._unpacked(block, unpacker))
+                if has_gap:
+                    yield from _hidden_by_gap(before.known, state)
+                has_gap = False
+                continue
+            if block.kind not in (KEYFRAME, ENTRIES):
+                continue
+            shows = block.kind == ENTRIES or yields_state
+            for time, entry in self._unpacked(block, unpacker):
+                has_gap |= isinstance(entry, Gap)
+                if shows:
+                    yield time, entry
+
+    def _unpacked(self, block: Block, unpacker: Unpacker) -> Iterator[tuple[float, Happened]]:
+        try:
+            for time, entry in self._stored(block):
+                if isinstance(entry, StoredPut):
+                    yield time, Put(unpacker.unpack(entry))
+                else:
+                    if isinstance(entry, Deleted):
+                        unpacker.forget(entry.kind, entry.key)
+                    yield time, entry
+        except InputError as error:
+            where = "" if str(error).startswith(self.name) else f"{self.name}: "
+            raise InputError(f"{where}{error}") from None
+
+
+def _hidden_by_gap(
+    before: dict[tuple[str, str], Object], state: list[tuple[float, Happened]]
+) -> Iterator[tuple[float, Happened]]:
+    """What a gap has hidden: objects that are gone, and then the state after it."""
+    there = {(type(entry.object).__name__, entry.object.key) for _, entry in state if isinstance(entry, Put)}
+    time = state[0][0] if state else 0.0
+    for (kind, key), obj in before.items():
+        if (kind, key) not in there and kind in KINDS:
+            yield time, Deleted(kind, key, obj.metadata.uid)
+    yield from state
