@@ -12,7 +12,7 @@ STAGES = REPOSITORY / "src" / "mooring" / "lessons"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w-]+\.(?:py|yaml|toml))\n")
-_SAVED_AS = re.compile(r"`([\w-]+\.json)`[^`\n]*\n\n$")  # JSON has no comments: the line before names the file
+_SAVED_AS = re.compile(r"`([\w-]+\.(?:json|csv))`[^`\n]*\n\n$")  # without comments: the line before names the file
 
 
 @dataclass
@@ -50,7 +50,7 @@ def parts(text: str) -> list[Step | WrittenFile]:
         kind, block = fence.groups()
         if kind == "console":
             found += _steps(block)
-        elif named := _FILE.match(block) or (kind == "json" and _SAVED_AS.search(text[: fence.start()])):
+        elif named := _FILE.match(block) or (kind in ("json", "csv") and _SAVED_AS.search(text[: fence.start()])):
             found.append(WrittenFile(named[1], block))
     return found
 

@@ -14,8 +14,10 @@ from mooring.config.versions import VERSIONS, KubernetesVersion
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
 from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.sim.scenario import ScenarioCluster, node
 from mooring.sim.virtual_time import run_virtual
-from mooring.simulation.simulate import Arrival, Outcome, simulate
+from mooring.simulation.result import Simulation
+from mooring.simulation.simulate import Arrival, simulate
 from mooring.testing import make_node, make_object, make_pod
 
 GRACE_S = 2
@@ -26,8 +28,9 @@ def pod(name: str, cpu: str = "1", priority: int | None = None, **more: Any) -> 
     return make_pod(name, cpu=cpu, priority=priority, spec=spec, **more)
 
 
-def where(outcome: Outcome) -> dict[str, tuple[str, float]]:
-    return {key.partition("/")[2]: (placed.node, round(placed.at_s, 3)) for key, placed in outcome.placed.items()}
+def where(outcome: Simulation) -> dict[str, tuple[str, float]]:
+    assert outcome.placements is not None
+    return {key.partition("/")[2]: (placed.node, round(placed.at_s, 3)) for key, placed in outcome.placements.items()}
 
 
 # ---- what happens --------------------------------------------------------------------------------------------------
@@ -39,7 +42,7 @@ def test_pods_wait_until_others_end() -> None:
         [Arrival(0, pod("first", "2"), run_s=10), Arrival(1, pod("second", "2"), run_s=5)],
     )
     assert where(outcome) == {"first": ("a", 0), "second": ("a", 10)}
-    assert outcome.placed["default/second"].attempts == 2
+    assert outcome.placements["default/second"].attempts == 2
     assert outcome.pending == {} and outcome.ended_at_s >= 15
 
 
@@ -48,12 +51,12 @@ def test_important_pods_evict_others_after_their_grace_period() -> None:
         [make_node("a", cpu="2")], [Arrival(0, pod("low", "2")), Arrival(1, pod("high", "2", priority=10))]
     )
     assert where(outcome)["high"] == ("a", 1 + GRACE_S)
-    assert outcome.evicted == {"default/low": 1}
+    assert outcome.evictions == {"default/low": 1} and outcome.evicted == 1
 
 
 def test_what_stays_pending_says_why() -> None:
     outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("big", "3"))])
-    assert outcome.placed == {}
+    assert outcome.placed == 0
     assert outcome.pending["default/big"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
@@ -66,18 +69,18 @@ def test_the_words_are_those_of_the_version(version: KubernetesVersion) -> None:
 def test_an_end_stops_everything() -> None:
     arrivals = [Arrival(0, pod("early")), Arrival(100, pod("late"))]
     outcome = simulate([make_node("a")], arrivals, until_s=50)
-    assert list(outcome.placed) == ["default/early"] and outcome.ended_at_s == pytest.approx(50)
+    assert list(where(outcome)) == ["early"] and outcome.ended_at_s == pytest.approx(50)
 
 
 def test_nodes_come_and_go() -> None:
-    happenings = [
-        (5.0, lambda world: world.put(make_node("b", cpu="4"))),
-        (20.0, lambda world: world.remove(make_node("b"))),
-    ]
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.advance(5)
+        await cluster.create(node("b", cpu="4"))
+        await cluster.advance(15)
+        await cluster.delete("node/b")
+
     outcome = simulate(
-        [make_node("a", cpu="1")],
-        [Arrival(0, pod("big", "3"), run_s=1), Arrival(30, pod("late", "3"))],
-        happenings=happenings,
+        [make_node("a", cpu="1")], [Arrival(0, pod("big", "3"), run_s=1), Arrival(30, pod("late", "3"))], play=play
     )
     assert where(outcome) == {"big": ("b", 5)} and "default/late" in outcome.pending
 
@@ -88,12 +91,14 @@ def test_the_same_arguments_give_the_same_outcome() -> None:
     assert simulate(nodes, arrivals, seed=7) == simulate(nodes, arrivals, seed=7)
 
 
-def test_a_volume_that_would_have_to_be_bound_is_named() -> None:
-    claim = make_object("PersistentVolumeClaim", "data", "default", spec={"storageClassName": "slow"})
+def test_volumes_are_provisioned_and_bound() -> None:
+    resources = {"requests": {"storage": "1Gi"}}
+    wanted = {"storageClassName": "slow", "accessModes": ["ReadWriteOnce"], "resources": resources}
+    claim = make_object("PersistentVolumeClaim", "data", "default", spec=wanted)
     wait = make_object("StorageClass", "slow", provisioner="x/y", volumeBindingMode="WaitForFirstConsumer")
-    with_volume = pod("p", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]})
-    outcome = simulate([make_node("a"), claim, wait], [Arrival(0, with_volume)], until_s=1)
-    assert "volumes cannot be bound: no API server is connected" in outcome.pending["default/p"]
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    outcome = simulate([make_node("a"), wait, claim], [Arrival(0, pod("p", spec={"volumes": [volume]}))])
+    assert where(outcome)["p"][0] == "a"
 
 
 # ---- the slow way --------------------------------------------------------------------------------------------------

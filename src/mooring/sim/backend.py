@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
+from mooring.api.codec import from_plain, to_plain
+from mooring.api.core import Node, Pod
 from mooring.client.errors import AlreadyExists, NotFound
 from mooring.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
+from mooring.controlplane.cluster.kubelet import COMPLETES_AFTER
 from mooring.controlplane.registry.catalog import KINDS, by_group_kind
 from mooring.controlplane.types.kind import Kind
 from mooring.errors import InputError
+
+if TYPE_CHECKING:
+    from mooring.sim.workload import Arrival
 
 Object = dict[str, Any]
 
@@ -112,6 +118,30 @@ class Backend:
 
     async def settle(self) -> None:
         """Wait until what was created is of use; called after each step that creates objects."""
+
+    # Workloads
+
+    async def nodes(self) -> list[Node]:
+        """The nodes as they are."""
+        return [from_plain(Node, each) for each in await self.list(kind_named("nodes"))]
+
+    async def admission(self) -> Callable[[Pod], None]:
+        """Completes a pod as an API server would. The server itself does it here."""
+        return lambda pod: None
+
+    def arrive(self, arrival: Arrival) -> Awaitable[None] | None:
+        """Create a pod of a workload; what is returned, if anything, has to be waited for."""
+        return self._create_arrival(arrival)
+
+    async def _create_arrival(self, arrival: Arrival) -> None:
+        manifest = {**to_plain(arrival.pod), "apiVersion": "v1", "kind": "Pod"}
+        meta = {name: each for name, each in manifest["metadata"].items() if name not in ("uid", "resourceVersion")}
+        if arrival.run_s is not None:
+            meta["annotations"] = {**meta.get("annotations", {}), COMPLETES_AFTER: f"{arrival.run_s}s"}
+        await self.create({**manifest, "metadata": meta})
+
+    async def quiet(self) -> None:
+        """Wait until nothing is left to happen."""
 
     async def apply(self, manifest: Object) -> Object:
         """Create an object or bring it to what the manifest says, as ``kubectl apply --server-side`` does."""

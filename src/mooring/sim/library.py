@@ -6,12 +6,13 @@ import difflib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mooring.errors import InputError, MooringError
+from mooring.errors import InputError, MooringError, UsageError
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import load_scenario_file
 
@@ -29,26 +30,28 @@ def built_in() -> list[Scenario]:
     return [find(name) for name in names()]
 
 
-def find(text: str) -> Scenario:
-    """The scenario of this name or in this file."""
+def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
+    """The scenario of this name or in this file. ``given`` sets its parameters."""
     path = Path(text)
     if path.suffix in (".py", ".yaml", ".yml") or "/" in text:
-        return load(path)
+        return load(path, given)
     for file in _files():
         if _name(file) == text:
-            return load(file)
+            return load(file, given)
     near = difflib.get_close_matches(text, names(), n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
     raise InputError(f"no scenario {text!r}; {hint}")
 
 
-def load(path: Path) -> Scenario:
+def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
     """Read a scenario from a file."""
     if path.suffix in (".yaml", ".yml"):
-        scenario = load_scenario_file(path)
+        scenario = load_scenario_file(path, given)
         return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
     if path.suffix != ".py":
         raise InputError(f"{path}: a scenario is a .py or a .yaml file")
+    if given:
+        raise UsageError(f"{path}: a story in Python has no parameters; found {', '.join(given)}")
     return from_module(_import(path), _name(path), str(path))
 
 

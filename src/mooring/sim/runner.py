@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from mooring.api.core import Pod
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient
 from mooring.clock import Clock
@@ -26,10 +27,11 @@ from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ApiError, MooringError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_plugins
-from mooring.observe.events import EventRecorder
+from mooring.observe.events import EventRecorder, Recorder
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options as SchedulerOptions
-from mooring.scheduler.assembly import Scheduler
+from mooring.scheduler.assembly import Scheduler, Writer
 from mooring.scheduler.dump import queue_content
 from mooring.scheduler.informers import connect, kinds_for
 from mooring.scheduler.writer import ApiWriter
@@ -129,10 +131,26 @@ class World(ABC):
         """The scheduler's configuration, as a document."""
         return scenario.config if scenario is not None else None
 
-    async def __aenter__(self) -> World:
+    def _observers(self) -> tuple[SchedulerObserver, ...]:
+        """Who hears what the scheduler does, beside the metrics."""
+        return (Narration(self.narrator),)
+
+    def _writer(self, writer: ApiWriter) -> Writer:
+        """What carries out the scheduler's writes."""
+        return writer
+
+    def _recorder(self, recorder: EventRecorder) -> Recorder:
+        """What writes the scheduler's Events."""
+        return recorder
+
+    def _adjusted(self, options: SchedulerOptions) -> SchedulerOptions:
+        """The scheduler's options as this world needs them."""
+        return options
+
+    async def __aenter__(self) -> Self:
         try:
             client = await self._bring_up()
-            self.cluster = ScenarioCluster(self._backend(client), self.clock, self.narrator)
+            self.cluster = ScenarioCluster(self._backend(client), self.clock, self.narrator, seed=self._settings.seed)
             await self._start_scheduler(client)
         except BaseException:
             await self._stack.aclose()
@@ -155,16 +173,15 @@ class World(ABC):
             registry=registry_for(self._scenario),
             clock=self.clock,
             rng=rng,
-            observers=(Narration(self.narrator),),
+            observers=self._observers(),
             extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)
-        scheduler = Scheduler(
-            config,
-            lambda pods: ApiWriter(client, recorder, pods, retries_binding=features["BindingIsRetried"]),
-            recorder,
-            options,
-        )
+
+        def make_writer(pods: dict[str, Pod]) -> Writer:
+            return self._writer(ApiWriter(client, recorder, pods, retries_binding=features["BindingIsRetried"]))
+
+        scheduler = Scheduler(config, make_writer, self._recorder(recorder), self._adjusted(options))
         await recorder.start()
         self._stack.push_async_callback(recorder.stop, LAST_WRITES_S)
         await self._feed(scheduler, client)
@@ -190,13 +207,15 @@ class World(ABC):
             failure = str(error) or "an assertion of the story does not hold"
             if not self.narrator.failed_expectations:
                 self.narrator.note("FAILED", failure, level=0)
+        ended = self.clock.monotonic()
+        await self.cluster.stop_workloads()
         await asyncio.sleep(0.01)  # what the last step set off is told, too
         self.narrator.finish()
         return Result(
             scenario.name,
             failure,
             self.narrator.held_expectations,
-            self.clock.monotonic() - started,
+            ended - started,
             self.narrator.first_placement_s,
         )
 

@@ -8,7 +8,7 @@ plane and on a real one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named
 from mooring.sim.objects import documents, node, pod, taint
 from mooring.sim.wanted_pod import WantedPod
+from mooring.sim.workload import Arrival, Setting, Workload
 
 __all__ = ["ExpectationFailed", "Play", "Scenario", "ScenarioCluster", "documents", "node", "pod", "taint"]
 
@@ -79,10 +80,12 @@ class ScenarioCluster:
     of dicts, or YAML text. Everything that can take a while has a time limit, in the cluster's own time.
     """
 
-    def __init__(self, backend: Backend, clock: Clock, audience: Audience | None = None) -> None:
+    def __init__(self, backend: Backend, clock: Clock, audience: Audience | None = None, *, seed: int = 0) -> None:
         self.backend = backend
         self.clock = clock
+        self.seed = seed
         self._audience = audience or Silence()
+        self._workloads: list[asyncio.Task[None]] = []
 
     # Writing
 
@@ -157,6 +160,46 @@ class ScenarioCluster:
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
         await asyncio.sleep(seconds)
+        self._check_workloads()
+
+    async def finish(self) -> None:
+        """Let time pass until every pod of every workload has come, and nothing is left to happen."""
+        await asyncio.gather(*self._workloads)
+        await self.backend.quiet()
+
+    # Workloads
+
+    async def begin(self, workload: Workload) -> None:
+        """Let the pods of a workload come, each at its time from now on. The story goes on meanwhile."""
+        number = len(self._workloads)
+        setting = Setting(self.seed + number, await self.backend.nodes(), await self.backend.admission())
+        arrivals = workload.arrivals(setting)
+        self._workloads.append(asyncio.create_task(self._arrive(arrivals), name=f"workload {number}"))
+        await asyncio.sleep(0)
+
+    async def _arrive(self, arrivals: Generator[Arrival]) -> None:
+        started = self.clock.monotonic()
+        for arrival in arrivals:
+            wait_s = started + arrival.at_s - self.clock.monotonic()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+            try:
+                coming = self.backend.arrive(arrival)
+                if coming is not None:
+                    await coming
+            except MooringError as error:
+                arrivals.throw(error)
+
+    def _check_workloads(self) -> None:
+        for task in self._workloads:
+            if task.done():
+                task.result()
+
+    async def stop_workloads(self) -> None:
+        """Let no more pods come."""
+        for task in self._workloads:
+            task.cancel()
+        await asyncio.gather(*self._workloads, return_exceptions=True)
 
     def say(self, text: str) -> None:
         """Tell the audience something."""

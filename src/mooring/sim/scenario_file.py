@@ -19,38 +19,50 @@ Every mistake is one line with the step's number, what was expected and what was
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
 from mooring.errors import InputError, MooringError
+from mooring.loading.source_file import load_module
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
+from mooring.sim.node_table import nodes_of_table
+from mooring.sim.parameters import parameter_values, substituted
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
+from mooring.sim.workload import read_workload
 
 MAX_NODES = 10_000
+TO_THE_END = "end"
 PROPAGATIONS = ("Background", "Foreground", "Orphan")
-_TOP = frozenset(("name", "title", "description", "config", "plugins", "steps"))
+_TOP = frozenset(("name", "title", "description", "parameters", "config", "plugins", "steps"))
 
 
-def load_scenario_file(path: Path) -> Scenario:
-    """Read a scenario; a file that is none raises InputError."""
+def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
+    """Read a scenario; a file that is none raises InputError. ``given`` sets its parameters."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
-    return parse_scenario(text, source=str(path), folder=path.parent, name=path.stem)
+    return parse_scenario(text, source=str(path), folder=path.parent, name=path.stem, given=given)
 
 
-def parse_scenario(text: str | bytes, *, source: str, folder: Path, name: str) -> Scenario:
+def parse_scenario(
+    text: str | bytes, *, source: str, folder: Path, name: str, given: Mapping[str, Any] | None = None
+) -> Scenario:
     value = yaml.load(text, source)
     if not isinstance(value, Mapping) or not isinstance(value.get("steps"), list):
         raise InputError(f"{source}: not a scenario; expected a mapping with a list of steps")
     unknown = sorted(set(map(str, value)) - _TOP)
     if unknown:
         raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
+    try:
+        values = parameter_values(value.get("parameters"), given or {})
+        value = {key: each if key == "parameters" else substituted(each, values) for key, each in value.items()}
+    except MooringError as error:
+        raise type(error)(f"{source}: {error}") from None
     steps = []
     for number, step in enumerate(value["steps"], 1):
         where = f"{Path(source).name}: steps[{number - 1}]"
@@ -80,7 +92,7 @@ def parse_scenario(text: str | bytes, *, source: str, folder: Path, name: str) -
 def _config(value: Any, folder: Path) -> dict[str, Any] | None:
     """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it."""
     if isinstance(value, str):
-        value = yaml.load(_read(folder / value), value)
+        value = yaml.load(_read(_found(folder, value)), value)
     return None if value is None else mapping(value, "config")
 
 
@@ -88,6 +100,12 @@ def _plugin_path(folder: Path, text: str) -> str:
     """The path of a plugin; a file is looked up in the scenario's folder."""
     file, colon, rest = text.partition(":")
     return f"{folder / file}{colon}{rest}" if file.endswith(".py") else text
+
+
+def _found(folder: Path, text: str) -> Path:
+    """A file beside the scenario; one that is given on the command line may also be found from where we are."""
+    beside = folder / text
+    return beside if beside.exists() or not Path(text).exists() else Path(text)
 
 
 def _read(path: Path) -> bytes:
@@ -125,6 +143,8 @@ class _Steps:
         return step
 
     def read_nodes(self, value: Any) -> Step:
+        if isinstance(value, Mapping) and "csv" in value:
+            return self._writes(nodes_of_table(value, _found(self._folder, str(value["csv"]))), "create")
         fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
                                  "unschedulable", "capacity"})  # fmt: skip
         count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
@@ -145,6 +165,25 @@ class _Steps:
         ]
         return self._writes(made, "create")
 
+    def read_workload(self, value: Any) -> Step:
+        workload = read_workload(value, lambda text: _found(self._folder, text), self._function)
+
+        async def step(cluster: ScenarioCluster) -> None:
+            await cluster.begin(workload)
+
+        return step
+
+    def _function(self, text: str) -> Callable[..., Any]:
+        """A function of a Python file beside the scenario, written ``file.py:function``."""
+        file, colon, name = text.rpartition(":")
+        if not colon or not file.endswith(".py"):
+            raise InputError(f"expected file.py:function, found {text!r}")
+        found: Any = getattr(load_module(str(_found(self._folder, file)), "mooring_story", file), name, None)
+        if not callable(found):
+            raise InputError(f"{file}: no function {name!r} in it")
+        function: Callable[..., Any] = found
+        return function
+
     def read_apply(self, value: Any) -> Step:
         return self._writes(self._manifests(value), "apply")
 
@@ -154,7 +193,7 @@ class _Steps:
     def _manifests(self, value: Any) -> list[dict[str, Any]]:
         """Inline objects, YAML text, or the name of a file beside the scenario."""
         if isinstance(value, str) and "\n" not in value.strip() and value.strip().endswith((".yaml", ".yml", ".json")):
-            value = yaml.load_all(_read(self._folder / value.strip()), value)
+            value = yaml.load_all(_read(_found(self._folder, value.strip())), value)
         found = documents(value)
         if not found:
             raise InputError("no manifest; expected an object, a list of them or the name of a file")
@@ -233,10 +272,10 @@ class _Steps:
         return step
 
     def read_advance(self, value: Any) -> Step:
-        duration_s = seconds(value)
+        duration_s = None if value == TO_THE_END else seconds(value)
 
         async def step(cluster: ScenarioCluster) -> None:
-            await cluster.advance(duration_s)
+            await (cluster.finish() if duration_s is None else cluster.advance(duration_s))
 
         return step
 

@@ -1,184 +1,132 @@
-"""Simulate: nodes, pods that arrive and end, and a configuration in; what became of every pod out."""
+"""Simulate: a story with its workloads goes in, what became of every pod comes out."""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import random
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from mooring.api.core import Pod
+from mooring.api.codec import to_plain
 from mooring.api.meta import Object
-from mooring.clock import Clock
 from mooring.config.features import DEFAULT_FEATURES, Features
-from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.framework.registry import Registry
-from mooring.framework.runtime import Profile
+from mooring.config.wire import to_wire
 from mooring.observe.observer import SchedulerObserver
-from mooring.queue.queued_pod import QueuedPodInfo
-from mooring.scheduler.assembly import Options, Scheduler
-from mooring.sim.virtual_time import LoopClock, run_virtual
-from mooring.simulation.world import World
+from mooring.sim.backend import kind_named
+from mooring.sim.narration import QUIET
+from mooring.sim.runner import Result, Settings
+from mooring.sim.scenario import Play, Scenario, ScenarioCluster
+from mooring.sim.virtual_time import run_virtual
+from mooring.sim.workload import Arrival as Arrival
+from mooring.sim.workload import Setting
+from mooring.simulation.result import Simulation
+from mooring.simulation.world import SimulatedWorld
 
-REST_S = 0.001  # how long the end waits for what the last event set off
-Happening = Callable[[World], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
-
-    at_s: float
-    pod: Pod
-    run_s: float | None = None
-
-
-@dataclass(slots=True)
-class Placed:
-    """A pod that was bound."""
-
-    node: str
-    at_s: float
-    attempts: int
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What became of every pod, by ``namespace/name``; times are seconds from the start."""
-
-    placed: dict[str, Placed] = field(default_factory=dict)
-    pending: dict[str, str] = field(default_factory=dict)  # why each pod that is still pending has no node
-    evicted: dict[str, float] = field(default_factory=dict)
-    attempts: int = 0
-    ended_at_s: float = 0.0
+Tell = Callable[[SimulatedWorld], None]
 
 
 def simulate(
     objects: Iterable[Object],
     arrivals: Iterable[Arrival] = (),
     *,
-    config: KubeSchedulerConfiguration | None = None,
-    registry: Registry | None = None,
-    happenings: Sequence[tuple[float, Happening]] = (),
+    play: Play | None = None,
+    config: KubeSchedulerConfiguration | Mapping[str, Any] | None = None,
+    plugins: tuple[type, ...] = (),
     until_s: float | None = None,
     seed: int = 0,
     observers: Sequence[SchedulerObserver] = (),
     features: Features = DEFAULT_FEATURES,
-) -> Outcome:
-    """Play everything that happens, to ``until_s`` or until nothing is left to happen.
+) -> Simulation:
+    """Play what happens on a cluster of these objects, to ``until_s`` or until nothing is left to happen.
 
-    ``features`` say which version of Kubernetes decides; ``config`` must have been read for the same.
+    Pods arrive in the order of their times; ``play`` is what else happens, as a story in Python. ``features`` say which
+    version of Kubernetes decides; ``config`` must have been read for the same.
 
     The same arguments give the same outcome: random choices come from the seed, and time is the simulation's own.
     """
-    agenda = _agenda(arrivals, happenings)
-    return run_virtual(_play(list(objects), agenda, config, registry, until_s, seed, observers, features))
+
+    async def story(cluster: ScenarioCluster) -> None:
+        await cluster.create(*map(_manifest, objects))
+        await cluster.begin(Arrivals(arrivals))
+        if play is not None:
+            await play(cluster)
+
+    document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
+    scenario = Scenario("simulation", "", story, document, plugins, kubernetes_version=str(features.version))
+    return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
 
 
-Agenda = list[tuple[float, int, Happening]]
+def run_scenario(
+    scenario: Scenario,
+    *,
+    until_s: float | None = None,
+    seed: int = 0,
+    observers: Sequence[SchedulerObserver] = (),
+    keeps_placements: bool = False,
+    write: Callable[[str], None] = lambda line: None,
+    on_start: Tell | None = None,
+) -> Simulation:
+    """Play a story without its API server in the way of its workloads.
+
+    ``write`` gets what the story says and expects; ``on_start`` is called with the world before the story begins.
+    """
+
+    async def main() -> Simulation:
+        settings = Settings(level=QUIET, write=write, seed=seed)
+        story = replace(scenario, play=_to_the_end(scenario.play, until_s))
+        was_interrupted = False
+        async with SimulatedWorld(settings, story, observers=observers, keeps_placements=keeps_placements) as world:
+            if on_start is not None:
+                on_start(world)
+            told = Result(scenario.name)
+            try:
+                told = await world.play(story)
+                ended_at_s = told.seconds
+            except asyncio.CancelledError:  # Ctrl-C: what was simulated is kept
+                was_interrupted, ended_at_s = True, world.clock.monotonic()
+            result = world.result()
+        result.name, result.title, result.seed = scenario.name, scenario.title, seed
+        result.ended_at_s = ended_at_s
+        result.kubernetes_version, result.was_interrupted = scenario.kubernetes_version, was_interrupted
+        result.failure, result.expectations = told.failure, told.expectations
+        return result
+
+    return run_virtual(main())
 
 
-def _agenda(arrivals: Iterable[Arrival], happenings: Iterable[tuple[float, Happening]]) -> Agenda:
-    """What happens when, in order; at one time, in the order given, happenings first."""
-    agenda: Agenda = [(at_s, i, happening) for i, (at_s, happening) in enumerate(happenings)]
-    first = len(agenda)
-    for i, arrival in enumerate(arrivals, first):
-        agenda.append((arrival.at_s, i, _arriving(arrival)))
-    heapq.heapify(agenda)
-    return agenda
+def _to_the_end(play: Play, until_s: float | None) -> Play:
+    """The story, and after it as much time as it takes until nothing is left to happen, or until the end."""
+
+    async def whole(cluster: ScenarioCluster) -> None:
+        limit = asyncio.timeout(until_s)
+        try:
+            async with limit:
+                await play(cluster)
+                await (cluster.finish() if until_s is None else asyncio.sleep(until_s))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+    return whole
 
 
-def _arriving(arrival: Arrival) -> Happening:
-    return lambda world: world.arrive(arrival.pod, arrival.run_s)
+class Arrivals:
+    """A workload of pods that are at hand."""
+
+    def __init__(self, arrivals: Iterable[Arrival]) -> None:
+        self._arrivals = arrivals
+        self.total = len(arrivals) if isinstance(arrivals, Sequence) else None
+
+    def arrivals(self, setting: Setting) -> Generator[Arrival]:
+        for arrival in self._arrivals:
+            setting.admit(arrival.pod)
+            yield arrival
 
 
-async def _play(
-    objects: list[Object],
-    agenda: Agenda,
-    config: KubeSchedulerConfiguration | None,
-    registry: Registry | None,
-    until_s: float | None,
-    seed: int,
-    observers: Sequence[SchedulerObserver],
-    features: Features,
-) -> Outcome:
-    loop = asyncio.get_running_loop()
-    clock = LoopClock(loop)
-    world, witness = World(clock), _Witness(clock)
-    # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
-    options = Options(
-        features=features,
-        registry=registry,
-        clock=clock,
-        rng=random.Random(seed),
-        observers=(witness, *observers),
-        plugin_timeout_s=0,
-        attempt_timeout_s=0,
-    )
-    scheduler = Scheduler(config or config_from_dict(None, features), lambda pods: world, _NoEvents(), options)
-    world.connect(scheduler.put, scheduler.delete)
-    for obj in objects:
-        world.put(obj)
-    running = asyncio.create_task(scheduler.run(), name="scheduler")
-    try:
-        await _happen(world, agenda, until_s)
-        await _run_out(world, scheduler, until_s)
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await scheduler.abort()
-    outcome = witness.outcome
-    outcome.ended_at_s = loop.time()
-    outcome.pending = {f"{each.namespace}/{each.name}": each.message for each in scheduler.queue.pending_pods()}
-    return outcome
-
-
-async def _happen(world: World, agenda: Agenda, until_s: float | None) -> None:
-    loop = asyncio.get_running_loop()
-    while agenda:
-        at_s = agenda[0][0]
-        if until_s is not None and at_s > until_s:
-            return
-        await asyncio.sleep(max(0.0, at_s - loop.time()))
-        while agenda and agenda[0][0] <= at_s:
-            heapq.heappop(agenda)[2](world)
-
-
-async def _run_out(world: World, scheduler: Scheduler, until_s: float | None) -> None:
-    """Let time pass until the end, or until no pod can be placed any more and none is left to end."""
-    loop = asyncio.get_running_loop()
-    if until_s is not None:
-        await asyncio.sleep(max(0.0, until_s - loop.time()))
-        return
-    while True:
-        await asyncio.sleep(REST_S)
-        counts = scheduler.queue.counts()
-        if not world.ahead and not scheduler.in_flight and not counts["active"] and not counts["backoff"]:
-            return
-        await asyncio.sleep(0.1)
-
-
-class _Witness(SchedulerObserver):
-    """Notes what becomes of pods."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.outcome = Outcome()
-
-    def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
-        self.outcome.placed[info.key] = Placed(node_name, self._clock.monotonic(), info.attempts)
-        self.outcome.attempts += info.attempts
-
-    def evicted(self, preemptor: Pod, victim: Pod, node_name: str) -> None:
-        self.outcome.evicted[victim.key] = self._clock.monotonic()
-
-
-class _NoEvents:
-    """Events about pods are not written: nobody could read them."""
-
-    observers: Sequence[Callable[..., None]] = ()
-
-    def record(self, *_: object, **__: object) -> None:
-        pass
+def _manifest(obj: Object) -> dict[str, Any]:
+    """An object as a manifest; an API server gives it a uid and a version of its own."""
+    value: dict[str, Any] = to_plain(obj)
+    kind = kind_named(type(obj).__name__)
+    meta = {name: each for name, each in value["metadata"].items() if name not in ("uid", "resourceVersion")}
+    return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta}

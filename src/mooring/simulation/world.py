@@ -1,151 +1,205 @@
-"""The cluster of a simulation: plays the API server and the kubelets for one scheduler, in the loop's own time.
-
-A write of the scheduler is carried out at once, and the scheduler is told as a watch would tell it. A pod that is
-bound runs at once. It ends after its run time if it has one. A pod that is evicted goes after its grace period.
-Volumes and device claims are not bound: a pod that needs that stays pending and says so.
-"""
+"""The cluster of a simulation: the embedded control plane, and beside it the pods of workloads, which it never sees."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mooring.api.core import Pod
-from mooring.api.meta import Condition, Object
-from mooring.api.times import format_time
-from mooring.clock import Clock
-from mooring.errors import ApiError
+from mooring.api.codec import to_plain
+from mooring.api.core import Node, Pod
+from mooring.api.defaults import Admission
+from mooring.client.rest import RestClient
+from mooring.controlplane.cluster.kubelet import KubeletOptions
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.storage import selectors
+from mooring.controlplane.storage.store import DELETED, Event
+from mooring.controlplane.types.kind import Kind
+from mooring.observe.events import EventRecorder, ObjectReference, Recorder
+from mooring.observe.observer import SchedulerObserver
+from mooring.scheduler.assembly import Options, Scheduler, Writer
+from mooring.scheduler.writer import ApiWriter
+from mooring.sim.backend import Backend, Object, Ref
+from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.sim.scenario import Scenario
+from mooring.sim.workload import Arrival
+from mooring.simulation.result import Simulation, Witness
+from mooring.simulation.streamed_pods import StreamedPods
 from mooring.state.pod_info import PodInfo
 
-DEFAULT_GRACE_S = 30
+REST_S, MAX_REST_S = 0.001, 1.0
+"""How long the end waits for what the last event set off; more and more, as nothing happens."""
+NO_LEASES = KubeletOptions(lease_interval_s=0)
+"""A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
 
-Put = Callable[[Object], None]
+
+class SimulatedWorld(EmbeddedWorld):
+    """A cluster in virtual time whose workloads' pods go past the API server."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        scenario: Scenario | None = None,
+        *,
+        observers: Sequence[SchedulerObserver] = (),
+        keeps_placements: bool = False,
+    ) -> None:
+        super().__init__(settings, scenario, kubelets=NO_LEASES)
+        self._more_observers = tuple(observers)
+        self.witness = Witness(self.clock, keeps_placements=keeps_placements)
+        self.streamed = StreamedPods(self.clock)
+
+    async def _bring_up(self) -> RestClient:
+        client = await super()._bring_up()
+        self._stack.callback(self.plane.api.store.subscribe(NODES, self._note_node))
+        return client
+
+    def _note_node(self, event: Event) -> None:
+        if event.type == DELETED:
+            asyncio.get_running_loop().call_soon(self.streamed.node_gone, event.entry.name)
+
+    async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
+        await super()._feed(scheduler, client)
+        self.streamed.connect(scheduler.put, scheduler.delete)
+
+    # ---- what the scheduler is given -----------------------------------------------------------------------------
+
+    def _observers(self) -> tuple[SchedulerObserver, ...]:
+        return (self.witness, *self._more_observers)
+
+    def _adjusted(self, options: Options) -> Options:
+        # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
+        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0)
+
+    def _writer(self, writer: ApiWriter) -> Writer:
+        return _SplitWriter(writer, self.streamed)
+
+    def _recorder(self, recorder: EventRecorder) -> Recorder:
+        return _SplitRecorder(recorder, self.streamed)
+
+    # ---- what the story is given ---------------------------------------------------------------------------------
+
+    def _backend(self, client: RestClient) -> Backend:
+        return _SplitBackend(client, self)
+
+    def result(self) -> Simulation:
+        """What has become of everything so far."""
+        found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
+        self.witness.fill(found)
+        queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
+        found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
+        found.nodes, found.running = len(table), int(table.pod_count.sum())
+        for resource in self.scheduler.cluster.table.resources:
+            total = int(table.allocatable(resource).sum())
+            if total:
+                found.allocated[resource] = int(table.requested(resource).sum()) / total
+        return found
+
+    def is_idle(self) -> bool:
+        """Whether nothing is left to happen by itself, and no pod can be placed any more."""
+        counts = self.scheduler.queue.counts()
+        return not (
+            self.streamed.ahead
+            or self.scheduler.in_flight
+            or counts["active"]
+            or counts["backoff"]
+            or not self.kubelets.is_idle
+            or not self.controllers.is_idle
+        )
 
 
-class World:
-    """Objects and what becomes of them; implements the scheduler's writer. ``pods`` are by ``namespace/name``."""
+class _SplitWriter:
+    """Carries out writes about streamed pods at once, and sends all others to the API server."""
 
-    def __init__(self, clock: Clock) -> None:
-        self.pods: dict[str, Pod] = {}
-        self._clock = clock
-        self._timers = asyncio.get_running_loop()
-        self._put: Put = _nobody
-        self._delete: Put = _nobody
-        self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
-        self._version = 0
-        self.ahead = 0  # ends and deletions that are still to come
-
-    def connect(self, put: Put, delete: Put) -> None:
-        """Tell this scheduler from now on what a watch would tell it."""
-        self._put, self._delete = put, delete
-
-    # ---- what happens to the cluster -----------------------------------------------------------------------------
-
-    def put(self, obj: Object) -> None:
-        """An object comes or changes."""
-        stored = self._stored(obj)
-        if isinstance(stored, Pod):
-            self.pods[stored.key] = stored
-        self._put(stored)
-
-    def arrive(self, pod: Pod, run_s: float | None = None) -> None:
-        """A pod is created; once it is bound it runs for so long, or for ever."""
-        if run_s is not None:
-            self._run_s[pod.uid] = run_s
-        self.put(pod)
-
-    def remove(self, obj: Object) -> None:
-        """An object is gone at once."""
-        if isinstance(obj, Pod):
-            if self._current(obj) is None:
-                return
-            obj = self.pods.pop(obj.key)
-            self._run_s.pop(obj.uid, None)
-        self._delete(obj)
-
-    def _current(self, pod: Pod) -> Pod | None:
-        """The pod as it is now; None if it is gone, even if another of its name has come."""
-        known = self.pods.get(pod.key)
-        return known if known is not None and known.uid == pod.uid else None
-
-    def _stored(self, obj: Object) -> Any:
-        """A copy with a version of its own: an API server never hands out the same one twice."""
-        self._version += 1
-        stored = copy(obj)
-        stored.metadata = copy(obj.metadata)
-        stored.metadata.resource_version = str(self._version)
-        return stored
-
-    def _later(self, seconds: float, pod: Pod) -> None:
-        """Remove the pod after so many seconds."""
-        self.ahead += 1
-
-        def due() -> None:
-            self.ahead -= 1
-            self.remove(pod)
-
-        self._timers.call_later(seconds, due)
-
-    # ---- what the scheduler writes -------------------------------------------------------------------------------
+    def __init__(self, writer: ApiWriter, streamed: StreamedPods) -> None:
+        self._writer, self._streamed = writer, streamed
+        self._pods = streamed.pods
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        known = self._current(pod.pod)
-        if known is None:
-            raise ApiError(f'pods "{pod.pod.name}" not found', code=404)
-        if known.spec.node_name:
-            raise ApiError(f'pod {known.name} is already assigned to node "{known.spec.node_name}"', code=409)
-        bound = copy(known)
-        bound.spec, bound.status = copy(known.spec), copy(known.status)
-        bound.spec.node_name = node_name
-        bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
-        bound.status.nominated_node_name = ""
-        self.put(bound)
-        run_s = self._run_s.get(known.uid)
-        if run_s is not None:
-            self._later(run_s, known)
+        if pod.pod.key in self._pods:
+            self._streamed.bind(pod, node_name)
+        else:
+            await self._writer.bind(pod, node_name)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
-        known = self.pods.get(f"{namespace}/{name}")
-        if known is None:
-            raise ApiError(f'pods "{name}" not found', code=404)
-        changed, status = copy(known), patch["status"]
-        changed.status = copy(known.status)
-        if "nominatedNodeName" in status:
-            changed.status.nominated_node_name = status["nominatedNodeName"] or ""
-        for condition in status.get("conditions", ()):
-            changed.status.conditions = _with_condition(changed.status.conditions, condition)
-        self.put(changed)
+        key = f"{namespace}/{name}"
+        if key in self._pods:
+            self._streamed.patch_status(key, patch)
+        else:
+            await self._writer.patch_pod_status(namespace, name, patch)
 
     async def delete_pod(self, pod: Pod) -> None:
-        known = self._current(pod)
-        if known is None:
-            raise ApiError(f'pods "{pod.name}" not found', code=404)
-        if known.metadata.deletion_timestamp is not None:
-            return
-        grace_s = known.spec.termination_grace_period_seconds
-        seconds = DEFAULT_GRACE_S if grace_s is None else grace_s
-        if not seconds or not known.spec.node_name:
-            self.remove(known)
-            return
-        going = copy(known)
-        going.metadata = copy(known.metadata)
-        going.metadata.deletion_timestamp = format_time(self._clock.now() + seconds)
-        self.put(going)
-        self._later(seconds, known)
+        if pod.key in self._pods:
+            self._streamed.delete(pod)
+        else:
+            await self._writer.delete_pod(pod)
+
+    def __getattr__(self, name: str) -> Any:  # volumes and claims are on the API server
+        return getattr(self._writer, name)
 
 
-def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:
-    """The conditions with one of them changed or added."""
-    kept = [condition for condition in known if condition.type != changed["type"]]
-    before = next((condition for condition in known if condition.type == changed["type"]), None)
-    fresh = Condition(type=changed["type"]) if before is None else copy(before)  # a patch names only what differs
-    fresh.status = changed.get("status", fresh.status)
-    fresh.reason = changed.get("reason", fresh.reason)
-    fresh.message = changed.get("message", fresh.message)
-    return [*kept, fresh]
+class _SplitRecorder:
+    """Events about streamed pods are not written: nobody could read them."""
+
+    def __init__(self, recorder: EventRecorder, streamed: StreamedPods) -> None:
+        self._recorder, self._pods = recorder, streamed.pods
+        self.observers: Sequence[Callable[..., None]] = ()
+
+    def record(self, regarding: ObjectReference, **event: Any) -> None:
+        for tell in self.observers:
+            tell(regarding, event["reason"], event["note"])
+        if f"{regarding.namespace}/{regarding.name}" not in self._pods:
+            self._recorder.record(regarding, **event)
 
 
-def _nobody(obj: Object) -> None:
-    raise AssertionError("connect a scheduler first")
+class _SplitBackend(Backend):
+    """Reads and writes streamed pods where they are, and everything else through the client."""
+
+    def __init__(self, client: RestClient, world: SimulatedWorld) -> None:
+        super().__init__(client)
+        self._world, self._streamed = world, world.streamed
+
+    async def nodes(self) -> list[Node]:
+        infos = self._world.scheduler.cluster.nodes().infos
+        return [info.node for info in infos if info.node is not None]
+
+    async def admission(self) -> Callable[[Pod], None]:
+        return Admission(self._world.scheduler.cluster.objects).admit_pod
+
+    def arrive(self, arrival: Arrival) -> None:
+        self._streamed.arrive(arrival.pod, arrival.run_s)
+
+    async def quiet(self) -> None:
+        rest_s = REST_S
+        while True:
+            await asyncio.sleep(rest_s)
+            if self._world.is_idle():
+                return
+            rest_s = min(2 * rest_s, MAX_REST_S)
+
+    async def get(self, ref: Ref) -> Object | None:
+        found = self._pod(ref)
+        return await super().get(ref) if found is None else _manifest(found)
+
+    async def list(self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Object]:
+        found = await super().list(kind, namespace, labels=labels, fields=fields)
+        if kind is PODS:
+            wanted = selectors.parse_labels(labels) if labels else selectors.EVERYTHING
+            pods = self._streamed.pods.values()
+            found += [_manifest(pod) for pod in pods if namespace in ("", pod.namespace) and wanted.matches(pod.labels)]
+        return found
+
+    async def delete(self, ref: Ref, *, grace_period_s: int | None = None, propagation: str = "Background") -> bool:
+        found = self._pod(ref)
+        if found is None:
+            return await super().delete(ref, grace_period_s=grace_period_s, propagation=propagation)
+        self._streamed.delete(found, grace_period_s)
+        return True
+
+    def _pod(self, ref: Ref) -> Pod | None:
+        return self._streamed.pods.get(f"{ref.namespace}/{ref.name}") if ref.kind is PODS else None
+
+
+def _manifest(pod: Pod) -> Object:
+    return {**to_plain(pod), "apiVersion": "v1", "kind": "Pod"}

@@ -65,7 +65,7 @@ class KubeletOptions:
     """How the fake kubelets behave where no annotation says otherwise."""
 
     start_delay_s: float = 0.0
-    lease_interval_s: float = 10.0
+    lease_interval_s: float = 10.0  # 0: a node has a lease only while its kubelet is silent
     capacity: dict[str, str] = field(default_factory=lambda: {"cpu": "4", "memory": "16Gi", "pods": "110"})
 
 
@@ -96,7 +96,13 @@ class Kubelets:
         for entry in self.store.iterate(PODS):
             if entry.fields and entry.fields.get("spec.nodeName"):
                 self._enqueue(False, entry.key)
-        self._lease_timer = self.timers.call_later(self._slice_s(), self._renew_some)
+        if self.options.lease_interval_s:
+            self._lease_timer = self.timers.call_later(self._slice_s(), self._renew_some)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is ahead of any pod."""
+        return not self._ahead and not self._queue
 
     def stop(self) -> None:
         for stop in self._stops:
@@ -153,13 +159,19 @@ class Kubelets:
             return
         mode = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
         if mode == "stopped":
-            self._alive.pop(name, None)
+            if name in self._alive:
+                del self._alive[name]
+                if not self.options.lease_interval_s:
+                    self._renew(name)  # the last sign of life
             return
         was_silent = name not in self._alive
         self._alive[name] = None
         self._register(entry, node, is_ready=mode != "not-ready")
         if was_silent:
-            self._renew(name)
+            if self.options.lease_interval_s:
+                self._renew(name)
+            elif self.store.get(LEASES, LEASE_NAMESPACE, name) is not None:
+                self.api.delete(LEASES, LEASE_NAMESPACE, name)
             for pod in self.store.pods_on(name):
                 self._enqueue(False, pod.key)
 

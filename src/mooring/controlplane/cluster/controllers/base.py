@@ -74,6 +74,11 @@ class Controller(ABC):
             self._turn.cancel()
             self._turn = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to look at, now or later."""
+        return not (self._queue or self._later or self._under_way)
+
     def _note(self, event: Event) -> None:
         for key in self.noted(event):
             self.enqueue(key)

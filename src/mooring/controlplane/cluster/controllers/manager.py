@@ -42,6 +42,11 @@ class ControllerManager:
         for controller in self.controllers:
             controller.start()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no controller has anything left to do by itself."""
+        return all(controller.is_idle for controller in self.controllers)
+
     def stop(self) -> None:
         for controller in self.controllers:
             controller.stop()

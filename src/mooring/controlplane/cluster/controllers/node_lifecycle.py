@@ -60,6 +60,11 @@ class NodeLifecycleController(Controller):
         if self._monitor is not None:
             self._monitor.cancel()
 
+    @property
+    def is_idle(self) -> bool:
+        """Also no node falls silent: without leases, only those have one whose kubelet has stopped."""
+        return super().is_idle and all(self._is_silent(name) for name in self._heard)
+
     def noted(self, event: Event) -> Iterable[str]:
         entry = event.entry
         if entry.kind is not LEASES:

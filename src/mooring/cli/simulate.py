@@ -1,0 +1,117 @@
+"""``mooring simulate``: a story with its workloads in virtual time, as fast as it can be computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from mooring.cli.help import examples
+from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.cli.story_options import scheduler_options, with_scheduler
+from mooring.errors import InputError, MooringError
+
+if TYPE_CHECKING:
+    from mooring.simulation.result import Simulation
+
+MOST_REASONS = 10
+
+
+@click.command(
+    epilog=examples(
+        "mooring simulate preemption",
+        "mooring simulate examples/gpu-fragmentation/openb.yaml --set nodes=NODES.csv --set pods=PODS.csv --seed 42",
+    )
+)
+@click.argument("stories", nargs=-1, required=True, metavar="FILE|NAME...")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
+)
+@click.option("--seed", default=0, metavar="N", show_default=True, help="For everything that is drawn by lot.")
+@click.option(
+    "--until", metavar="TIME", help="End after this time, such as 36h; without it when nothing is left to do."
+)
+@scheduler_options
+@click.option("--placements", is_flag=True, help="In JSON and YAML: the node of every pod, too.")
+@output_option()
+def simulate(
+    stories: tuple[str, ...],
+    settings: tuple[str, ...],
+    seed: int,
+    until: str | None,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+    placements: bool,
+    output: str,
+) -> int:
+    """Play stories with their workloads in virtual time, and say what became of the pods.
+
+    A story is a scenario file. Its workloads' pods do not go through an API server, so that a day takes seconds. The
+    exit code says whether all expectations held (0) or not (1).
+    """
+    from mooring.sim.library import find
+    from mooring.sim.parameters import parse_settings
+    from mooring.sim.step_fields import seconds
+    from mooring.simulation.simulate import run_scenario
+
+    given = parse_settings(settings)
+    until_s = None if until is None else seconds(until)
+    found = [with_scheduler(find(each, given), config_path, plugins, kubernetes_version) for each in stories]
+    results: list[Simulation] = []
+    for each in found:
+        try:
+            result = run_scenario(each, until_s=until_s, seed=seed, keeps_placements=placements)
+        except (MooringError, click.ClickException):
+            raise
+        except Exception as error:
+            raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+        results.append(result)
+        if result.was_interrupted:
+            break
+    values = [result.to_dict() for result in results]
+
+    def draw(out: Console) -> None:
+        for result in results:
+            _draw(out, result)
+
+    emit(values[0] if len(found) == 1 else values, output, draw)
+    return 0 if all(result.held for result in results) else 1
+
+
+def _draw(out: Console, result: Simulation) -> None:
+    out.print(f"{result.name}: {result.title}" if result.title else result.name)
+    waits = ", ".join(f"{name} {_duration(each)}" for name, each in result.waiting_s.items())
+    shares = ", ".join(f"{name} {share:.1%}" for name, share in result.allocated.items() if share)
+    pods = f"{result.arrived:,} arrived, {result.placed:,} placed, {len(result.pending):,} pending"
+    print_facts(
+        out,
+        {
+            "pods": pods + (f", {result.ended:,} ended" if result.ended else ""),
+            "attempts": f"{result.attempts:,}" + (f", {result.evicted:,} pods evicted" if result.evicted else ""),
+            "waiting": waits,
+            "allocated": f"{shares} of {result.nodes:,} nodes" if shares else f"nothing of {result.nodes:,} nodes",
+            "time": f"{_duration(result.ended_at_s)}" + (" (interrupted)" if result.was_interrupted else ""),
+            "expected": _expected(result),
+        },
+    )
+    reasons = list(result.pending_reasons().items())
+    if reasons:
+        rows = [(f"{count:,}", text) for text, count in reasons[:MOST_REASONS]]
+        if len(reasons) > MOST_REASONS:
+            rest = reasons[MOST_REASONS:]
+            rows.append((f"{sum(count for _, count in rest):,}", f"{len(rest):,} other messages"))
+        print_table(out, ("PENDING", "WHY"), rows)
+
+
+def _expected(result: Simulation) -> str:
+    if result.failure:
+        return f"NOT as expected: {result.failure}"
+    return f"{result.expectations} of {result.expectations} held" if result.expectations else ""
+
+
+def _duration(seconds: float) -> str:
+    from mooring.config.duration import format_duration
+
+    return format_duration(round(seconds, 3))

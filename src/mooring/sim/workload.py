@@ -1,0 +1,120 @@
+"""Workloads: pods that arrive over time and run for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from mooring.api.core import Node, Pod
+from mooring.errors import InputError, MooringError
+from mooring.sim.pod_shape import FIELDS, SIMPLE, Admit, PodShape
+from mooring.sim.rows import Fill, Row, Table, columns_in, filler
+from mooring.sim.step_fields import fields_of, mapping, seconds
+
+TIMES = {"at", "every", "run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
+
+    at_s: float
+    pod: Pod
+    run_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a workload may depend on: the seed, the nodes that are there, and how pods are completed."""
+
+    seed: int
+    nodes: Sequence[Node]
+    admit: Admit
+
+
+class Workload(Protocol):
+    """Where pods come from."""
+
+    total: int | None
+    """How many pods there will be, if that is known."""
+
+    def arrivals(self, setting: Setting) -> Generator[Arrival]:
+        """The pods in order of their times, made as they are asked for.
+
+        What is wrong with the one that was given last is thrown into it, so that the error names its place.
+        """
+
+
+class Trace:
+    """A CSV file with a row per pod.
+
+    The fields of pods are texts with ``{column}`` in them. A column that has the name of a field fills it in by itself.
+    """
+
+    def __init__(self, fields: dict[str, Any], path: Path, arrange: Callable[..., Iterable[Row]] | None = None) -> None:
+        self._table = table = Table.open(path)
+        self._arrange = arrange
+        self.total: int | None = None
+        fields = {**{name: f"{{{name}}}" for name in (*SIMPLE, "at", "run") if name in table.columns}, **fields}
+        for group in ("labels", "requests"):
+            columns = {name.partition(".")[2]: f"{{{name}}}" for name in table.columns if name.startswith(f"{group}.")}
+            if columns:
+                fields[group] = {**columns, **mapping(fields.get(group), group)}
+        times = {name: fields.pop(name, None) for name in TIMES}
+        self._every_s = seconds(times["every"]) if times["every"] is not None else 0.0
+        self._at = None if times["at"] is None else filler(str(times["at"]))
+        self._run = None if times["run"] is None else filler(str(times["run"]))
+        self._shape = PodShape(fields, default_name=f"{path.name.partition('.')[0].lower()}-{{i}}")
+        if arrange is None:
+            table.check(columns_in(str(times["at"])) | columns_in(str(times["run"])), "at or run")
+            table.check(sorted(self._shape.columns), "the workload")
+
+    def arrivals(self, setting: Setting) -> Generator[Arrival]:
+        rows: Iterable[tuple[int, Row]] = self._table.rows()
+        if self._arrange is not None:
+            rows = self._arranged([row for _, row in rows], setting)
+        before_s, path, admit = 0.0, self._table.path, setting.admit
+        for number, (line, row) in enumerate(rows, 1):
+            row["i"] = str(number)
+            try:
+                at_s = self._time(self._at, row, "at") if self._at is not None else self._every_s * (number - 1)
+                run_s = None if self._run is None else self._time(self._run, row, "run")
+                if at_s is None or at_s < before_s:
+                    raise InputError(f"at: {at_s} after {before_s:g}; rows must be in order of time")
+                before_s = at_s
+                yield Arrival(at_s, self._shape.pod(row, admit), run_s)
+            except MooringError as error:
+                raise InputError(f"{path}, line {line}: {error}") from None
+            except KeyError as error:
+                raise InputError(f"{path}: no column {error} after the rows were arranged") from None
+
+    def _arranged(self, rows: list[Row], setting: Setting) -> Iterator[tuple[int, Row]]:
+        assert self._arrange is not None
+        arranged = [dict(row) for row in self._arrange(rows, seed=setting.seed, nodes=setting.nodes)]
+        self.total = len(arranged)
+        return enumerate(arranged, 2)
+
+    @staticmethod
+    def _time(fill: Fill, row: Row, name: str) -> float | None:
+        text = fill(row)
+        if text == "":
+            return None
+        try:
+            found = float(text)
+        except ValueError:
+            try:
+                return seconds(text)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+        if not 0 <= found < float("inf"):
+            raise InputError(f"{name}: expected seconds from 0 on, found {text}")
+        return found
+
+
+def read_workload(value: Any, find: Callable[[str], Path], function: Callable[[str], Callable[..., Any]]) -> Workload:
+    """The workload that a step describes. ``find`` looks up a file, ``function`` a ``file.py:function``."""
+    fields = fields_of(value, FIELDS | TIMES | {"csv", "arrange"}, required=("csv",))
+    arrange = fields.pop("arrange", None)
+    return Trace(fields, find(str(fields.pop("csv"))), None if arrange is None else function(str(arrange)))

@@ -1,0 +1,132 @@
+"""What a simulation has shown: what became of the pods, how long they waited, how full the cluster is."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.api.core import Pod
+from mooring.clock import Clock
+from mooring.engine.decision import Decision
+from mooring.framework.runtime import Profile
+from mooring.observe.observer import SchedulerObserver
+from mooring.queue.queued_pod import QueuedPodInfo
+
+QUANTILES = (0.5, 0.9, 0.99)
+
+
+@dataclass(slots=True)
+class Placed:
+    """A pod that was bound."""
+
+    node: str
+    at_s: float
+    attempts: int
+
+
+@dataclass(slots=True)
+class Simulation:
+    """The result of a simulation. Times are seconds from its start, pods are ``namespace/name``."""
+
+    name: str = ""
+    title: str = ""
+    seed: int = 0
+    kubernetes_version: str = ""
+    ended_at_s: float = 0.0
+    was_interrupted: bool = False
+    nodes: int = 0
+    arrived: int = 0
+    placed: int = 0  # pods that got a node; one that was evicted and came again counts twice
+    ended: int = 0  # pods of workloads that ran for their time
+    running: int = 0
+    pending: dict[str, str] = field(default_factory=dict)  # why each pod that still waits has no node
+    evicted: int = 0  # by preemption
+    attempts: int = 0
+    waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
+    allocated: dict[str, float] = field(default_factory=dict)  # share of all nodes' resources, at the end
+    expectations: int = 0  # that held
+    failure: str = ""  # the expectation that did not, or what else ended the story
+    placements: dict[str, Placed] | None = None  # if they were asked for: of every pod, its last one
+    evictions: dict[str, float] | None = None  # if placements were asked for: when
+
+    @property
+    def held(self) -> bool:
+        """Whether everything was as expected."""
+        return not self.failure
+
+    def pending_reasons(self) -> dict[str, int]:
+        """How many pods wait for each reason, the most frequent first."""
+        return dict(Counter(self.pending.values()).most_common())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON has it: names in camelCase, pending pods by reason."""
+        value: dict[str, Any] = {
+            "name": self.name,
+            "title": self.title,
+            "seed": self.seed,
+            "kubernetesVersion": self.kubernetes_version,
+            "endedAtSeconds": round(self.ended_at_s, 6),
+            "nodes": self.nodes,
+            "pods": {
+                "arrived": self.arrived,
+                "placed": self.placed,
+                "ended": self.ended,
+                "running": self.running,
+                "pending": len(self.pending),
+                "evicted": self.evicted,
+            },
+            "attempts": self.attempts,
+            "waitingSeconds": {name: round(each, 6) for name, each in self.waiting_s.items()},
+            "allocated": {name: round(each, 6) for name, each in self.allocated.items()},
+            "pending": [{"message": text, "pods": count} for text, count in self.pending_reasons().items()],
+            "expectations": {"held": self.expectations, "failed": self.failure},
+        }
+        if self.was_interrupted:
+            value["interrupted"] = True
+        if self.placements is not None:
+            value["placements"] = {
+                key: {"node": each.node, "atSeconds": round(each.at_s, 6), "attempts": each.attempts}
+                for key, each in self.placements.items()
+            }
+        return value
+
+
+class Witness(SchedulerObserver):
+    """Notes what becomes of pods while a simulation runs."""
+
+    def __init__(self, clock: Clock, *, keeps_placements: bool) -> None:
+        self._clock = clock
+        self._waits = array("d")
+        self.attempts = self.evictions = 0
+        self.placements: dict[str, Placed] | None = {} if keeps_placements else None
+        self.evicted_at: dict[str, float] | None = {} if keeps_placements else None
+
+    def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
+        self.attempts += 1
+
+    def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
+        now = self._clock.monotonic()
+        self._waits.append(now - info.added_timestamp)
+        if self.placements is not None:
+            self.placements[info.key] = Placed(node_name, now, info.attempts)
+
+    def evicted(self, preemptor: Pod, victim: Pod, node_name: str) -> None:
+        self.evictions += 1
+        if self.evicted_at is not None:
+            self.evicted_at[victim.key] = self._clock.monotonic()
+
+    def fill(self, result: Simulation) -> None:
+        """Put into a result what was noted."""
+        result.attempts, result.placed, result.evicted = self.attempts, len(self._waits), self.evictions
+        result.placements, result.evictions = self.placements, self.evicted_at
+        waits = sorted(self._waits)
+        if waits:
+            result.waiting_s = {f"p{q * 100:g}": waits[_rank(q, len(waits))] for q in QUANTILES}
+            result.waiting_s["max"] = waits[-1]
+
+
+def _rank(quantile: float, count: int) -> int:
+    """The index of the smallest value that at least this share of all values does not exceed."""
+    return max(0, -int(-quantile * count // 1) - 1)

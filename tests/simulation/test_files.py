@@ -1,0 +1,224 @@
+"""A story with a workload in it, from files: parameters, tables of nodes and pods, and every mistake in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.cli.main import run
+from mooring.errors import InputError, MooringError, UsageError
+from mooring.sim.runner import run_in_virtual_time
+from mooring.sim.scenario_file import load_scenario_file
+from mooring.simulation.simulate import run_scenario
+
+NODES = "name,cpu,memory,zone\na1,8,32Gi,a\nb1,16,64Gi,b\n"
+PODS = "name,at,run,cpu,memory,priority\nshort,0,5s,1,1Gi,0\nbatch,10,5m,10,8Gi,0\nurgent,60,,12,8Gi,100\n"
+STORY = """
+title: A Monday
+parameters:
+  pods: pods.csv
+  wanted: {default: b1, choices: [a1, b1]}
+steps:
+- nodes: {csv: nodes.csv}
+- workload: {csv: "${pods}"}
+- advance: end
+- expect: {pod: urgent, node: "${wanted}"}
+"""
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write the story and its files, some of them changed, and return the story's path."""
+    monkeypatch.chdir(tmp_path)
+
+    def files(story: str = STORY, nodes: str = NODES, pods: str = PODS) -> Path:
+        for name, text in (("story.yaml", story), ("nodes.csv", nodes), ("pods.csv", pods)):
+            (tmp_path / name).write_text(text)
+        return tmp_path / "story.yaml"
+
+    return files
+
+
+def test_pods_of_a_table_arrive_run_and_end(write: Write) -> None:
+    result = run_scenario(load_scenario_file(write()), keeps_placements=True)
+    assert result.failure == "" and result.expectations == 1
+    assert (result.arrived, result.placed, result.ended, result.evicted) == (3, 3, 1, 1)
+    assert result.placements is not None
+    assert {key: each.node for key, each in result.placements.items()} == {
+        "default/short": "b1",
+        "default/batch": "b1",
+        "default/urgent": "b1",
+    }
+    assert result.placements["default/urgent"].at_s == pytest.approx(90)  # after the victim's grace period
+    assert result.waiting_s["max"] == pytest.approx(30)
+
+
+def test_a_scenario_run_plays_the_same_through_the_api_server(write: Write) -> None:
+    story = STORY.replace("advance: end", "advance: 2m")
+    pods = "name,at,run,cpu\nweb,0,1h,4\nbatch,10,20s,10\nurgent,15,,12\n"
+    assert run_in_virtual_time(load_scenario_file(write(story, pods=pods))).failure == ""
+
+
+def test_fields_are_filled_in_from_columns(write: Write) -> None:
+    story = """
+steps:
+- nodes:
+    csv: nodes.csv
+    name: "n-{sn}"
+    cpu: "{cpu_milli}m"
+    capacity: {example.com/gpu: "{gpu}"}
+    labels: {model: "{model}"}
+- workload:
+    csv: pods.csv
+    name: "p-{i}"
+    every: 1s
+    requests: {example.com/gpu: "{gpus}"}
+    nodeSelector: {model: "{models}"}
+    labels: {app: "{app}"}
+"""
+    path = write(
+        story,
+        nodes="sn,cpu_milli,gpu,model\n1,4000,2,A\n2,4000,2,B\n3,4000,0,\n",
+        pods="gpus,models,app\n2,B,x\n2,A|B,x\n1,A|B,\n0,,y\n",
+    )
+    result = run_scenario(load_scenario_file(path), keeps_placements=True)
+    assert result.placements is not None
+    nodes = [each.node for each in result.placements.values()]
+    assert nodes[:2] == ["n-2", "n-1"] and list(result.pending) == ["default/p-3"]
+
+
+def test_a_function_arranges_the_rows(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "order.py").write_text(
+        "def twice(rows, *, seed, nodes):\n    return [*rows, *rows[: len(nodes)]] if seed == 3 else rows\n"
+    )
+    story = "steps:\n- nodes: {csv: nodes.csv}\n- workload: {csv: pods.csv, arrange: 'order.py:twice', name: 'p{i}'}\n"
+    path = write(story, pods="cpu\n1\n1\n1\n")
+    assert run_scenario(load_scenario_file(path), seed=3).arrived == 5
+    assert run_scenario(load_scenario_file(path), seed=4).arrived == 3
+
+
+# ---- parameters ----------------------------------------------------------------------------------------------------
+
+
+def test_a_parameter_keeps_the_type_of_its_default(write: Write) -> None:
+    story = "parameters: {count: 3, closed: true}\nsteps:\n- nodes: {count: '${count}', unschedulable: '${closed}'}\n"
+    path = write(story)
+    assert run_scenario(load_scenario_file(path)).nodes == 3
+    assert run_scenario(load_scenario_file(path, {"count": "5"})).nodes == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        pytest.param({"pod": "x.csv"}, "no parameter 'pod'; did you mean 'pods'?", id="a name that is nearly right"),
+        pytest.param({"zzz": "1"}, "no parameter 'zzz'; there are pods, wanted", id="a name that is not near any"),
+        pytest.param({"wanted": "c1"}, "parameter 'wanted': found 'c1'; there are a1, b1", id="no choice"),
+    ],
+)
+def test_parameters_that_are_not_there(write: Write, given: dict[str, str], says: str) -> None:
+    with pytest.raises(UsageError, match=says.replace("?", r"\?")):
+        load_scenario_file(write(), given)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "says"),
+    [
+        pytest.param("{many: 3}", {"many": "x"}, "'many': expected something like 3, found 'x'", id="no number"),
+        pytest.param(
+            "{many: {help: nodes}}", {}, r"'many' has no value; give one with --set many=… \(nodes\)", id="not set"
+        ),
+        pytest.param("{many: {defualt: 3}}", {}, "unknown field 'defualt'", id="a declaration that is misspelt"),
+        pytest.param("{few: 3}", {}, "no parameter 'many'; there are few", id="not declared"),
+    ],
+)
+def test_parameters_that_are_wrong(write: Write, parameters: str, given: dict[str, str], says: str) -> None:
+    story = f"parameters: {parameters}\nsteps:\n- nodes: {{count: '${{many}}'}}\n"
+    with pytest.raises(MooringError, match=says):
+        load_scenario_file(write(story), given)
+
+
+# ---- mistakes in files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        pytest.param(
+            {"nodes": "name,cpu\na,1\na,1\n"}, r"nodes.csv, line 3: node a is already in line 2", id="a node twice"
+        ),
+        pytest.param({"nodes": "name,cpu\na,1,2\n"}, r"line 2: 3 values; expected 2", id="a value too many"),
+        pytest.param({"nodes": "name,name\na,1\n"}, r"line 1: the column 'name' is there twice", id="a column twice"),
+        pytest.param({"nodes": ""}, r"nodes.csv, line 1: no header", id="an empty file"),
+        pytest.param({"nodes": "name\n"}, r"nodes.csv: no row after the header", id="no nodes"),
+        pytest.param({"nodes": "name,cpu\n,1\n"}, r"line 2: a node without a name", id="a node without a name"),
+        pytest.param(
+            {"story": STORY.replace('"${pods}"', '"${pods}", cpu: "{cores}"')},
+            r"pods.csv, line 1: no column 'cores', which the workload needs; there are name, at",
+            id="a column that is missing",
+        ),
+        pytest.param(
+            {"story": STORY.replace("pods.csv", "gone.csv")}, r"gone.csv: no such file", id="a file that is not there"
+        ),
+        pytest.param(
+            {"story": STORY.replace('"${pods}"', '"${pods}", arrange: x.py:f')}, r"there is no file", id="no function"
+        ),
+    ],
+)
+def test_mistakes_that_are_found_before_anything_happens(write: Write, files: dict[str, str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        load_scenario_file(write(**files))
+
+
+@pytest.mark.parametrize(
+    ("pods", "says"),
+    [
+        pytest.param("name,at\na,5\nb,3\n", "line 3: at: 3.0 after 5; rows must be in order", id="times backwards"),
+        pytest.param("name,at\na,-5\n", "line 2: at: expected seconds from 0 on, found -5", id="a time too early"),
+        pytest.param("name,run\na,-5\n", "line 2: run: expected seconds from 0 on, found -5", id="a negative run time"),
+        pytest.param("name,run\na,soon\n", "line 2: run: expected a duration such as 30s", id="a run time in words"),
+        pytest.param("name,cpu\na,1\na,1\n", "line 3: pod default/a is there already", id="a pod twice"),
+        pytest.param("name,cpu\na,much\n", "line 2: .*much", id="no quantity"),
+        pytest.param("name,priority\na,high\n", "line 2: priority: expected a whole number", id="a priority in words"),
+        pytest.param("name,priorityClassName\na,high\n", "line 2: .*no PriorityClass with name high", id="no class"),
+    ],
+)
+def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> None:
+    result = run_scenario(load_scenario_file(write(pods=pods)))
+    assert "pods.csv, " in result.failure
+    assert re.search(says, result.failure), result.failure
+
+
+# ---- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_json(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(write()), "-o", "json", "--placements", "--seed", "5"]) == 0
+    value: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert value["pods"] == {"arrived": 3, "placed": 3, "ended": 1, "running": 1, "pending": 0, "evicted": 1}
+    assert value["seed"] == 5 and value["placements"]["default/urgent"]["node"] == "b1"
+    assert value["allocated"]["cpu"] == 0.5
+
+
+def test_an_expectation_that_does_not_hold_is_exit_code_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(write()), "--set", "wanted=a1"]) == 1
+    assert "NOT as expected" in capsys.readouterr().out
+
+
+def test_a_setting_that_the_file_does_not_have_is_bad_usage(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(write()), "--set", "wantd=a1"]) == 2
+    assert "did you mean 'wanted'?" in capsys.readouterr().err
+
+
+def test_the_same_seed_prints_the_same_bytes(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for _ in range(2):
+        run(["simulate", str(write()), "-o", "json", "--placements", "--seed", "5"])
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
