@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from mooring.client import informer as informer_module
-from mooring.client.informer import Informer, frozen_gc
+from mooring.client.informer import Informer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.resource_kind import typed_kind
 from mooring.client.rest import RestClient
+from mooring.memory import frozen_gc
 
 
 class Meta(msgspec.Struct, rename="camel"):

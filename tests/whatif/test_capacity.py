@@ -15,8 +15,12 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.errors import InputError
 from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import Scheduler
 from mooring.testing import make_node, make_object, make_pod
+from mooring.whatif import filling
 from mooring.whatif.capacity import Capacity, capacity
+from mooring.whatif.placing import Placing
+from mooring.whatif.rounds import nodes_with_room
 
 from .slow_way import placed_one_by_one
 
@@ -322,6 +326,53 @@ def test_the_live_scheduler_places_as_many_on_the_same_nodes(
     found = asked(pod, *objects)
     placed, message = placed_one_by_one(objects, pod)
     assert (found.nodes, found.stopped_by) == (dict(placed), message)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    nodes=st.lists(
+        st.tuples(
+            st.integers(1, 6), st.sampled_from([2, 4, 110]), st.sampled_from(["", "NoSchedule", "PreferNoSchedule"])
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    running=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6), st.booleans()), max_size=8),
+    cpu=st.sampled_from([0, 300, 500, 1000]),
+    ports=st.sampled_from([(), (80,)]),
+    shape=st.sampled_from(sorted(SHAPES)),
+)
+def test_filling_in_rounds_is_placing_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+    nodes: list[tuple[int, int, str]],
+    running: list[tuple[int, int, bool]],
+    cpu: int,
+    ports: tuple[int, ...],
+    shape: str,
+) -> None:
+    objects: list[Object] = [
+        make_node(f"n{i}", cpu=cores, pods=pods, zone="ns"[i % 2], taints=[f"x=y:{effect}"] if effect else ())
+        for i, (cores, pods, effect) in enumerate(nodes)
+    ]
+    for i, (node, quarters, alike) in enumerate(running):
+        labels = {"app": "web"} if alike else {}
+        objects.append(make_pod(f"r{i}", node=f"n{node % len(nodes)}", cpu=f"{quarters * 250}m", labels=labels))
+    pod = web(f"{cpu}m", spec=SHAPES[shape], host_ports=ports)
+    quick = asked(pod, *objects)
+    with monkeypatch.context() as slow:
+        slow.setattr(filling, "nodes_with_room", lambda placing, pod: None)
+        assert asked(pod, *objects) == quick
+
+
+def test_plain_pods_are_filled_in_rounds_and_others_are_not() -> None:
+    def room(pod: Pod, *objects: Object) -> list[str] | None:
+        placing = Placing.of(Scheduler(Cluster(A, B, *objects)))
+        return nodes_with_room(placing, placing.info(pod))
+
+    assert room(web()) == ["a", "b"]
+    assert room(web(spec=spread())) is None
+    assert room(web(spec=apart())) is None
+    assert room(web(), make_pod("old", cpu="3", priority=9, status={"nominatedNodeName": "a"})) is None
 
 
 # ---- how it looks --------------------------------------------------------------------------------------------------

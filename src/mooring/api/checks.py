@@ -7,6 +7,7 @@ told with its path, as the author of the file knows it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from mooring.api.core import (
     Affinity,
@@ -80,13 +81,19 @@ def _resources(resources: ResourceRequirements, path: str) -> Iterator[str]:
 
 def _amounts(amounts: ResourceList, path: str) -> Iterator[str]:
     for name, text in amounts.items():
-        try:
-            amount = parse_quantity(text)
-        except ParseError as error:
-            yield f"{path}[{name}]: {error}"
-            continue
-        if amount < 0:
-            yield f"{path}[{name}]: {text!r} is negative; it must be 0 or more"
+        problem = _amount_problem(text)
+        if problem:
+            yield f"{path}[{name}]: {problem}"
+
+
+@lru_cache(maxsize=65536)
+def _amount_problem(text: str | int | float) -> str:
+    """What is wrong with a quantity. The same few come again and again in a large dump."""
+    try:
+        amount = parse_quantity(text)
+    except ParseError as error:
+        return str(error)
+    return f"{text!r} is negative; it must be 0 or more" if amount < 0 else ""
 
 
 def _choice(value: str, choices: Iterable[str], path: str) -> Iterator[str]:
@@ -97,6 +104,8 @@ def _choice(value: str, choices: Iterable[str], path: str) -> Iterator[str]:
 
 def _tolerations(tolerations: list[Toleration]) -> Iterator[str]:
     for i, toleration in enumerate(tolerations):
+        if toleration.operator in ("Exists", "Equal", "") and toleration.effect in EFFECTS and not toleration.value:
+            continue  # most are so, and a large dump has many
         path = f"spec.tolerations[{i}]"
         yield from _choice(toleration.operator, ("Equal", "Exists", "Lt", "Gt", ""), f"{path}.operator")
         yield from _choice(toleration.effect, (*EFFECTS, ""), f"{path}.effect")

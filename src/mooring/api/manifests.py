@@ -16,8 +16,10 @@ from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
 from mooring.api.release import UNKNOWN, Release, release_of
 from mooring.api.runtime_class import RuntimeClass
+from mooring.api.stored_list import stored_items
 from mooring.api.unknown_fields import unknown_fields
 from mooring.errors import InputError
+from mooring.memory import without_collecting
 
 T = TypeVar("T", bound=Object)
 MAX_NOTES = 10
@@ -92,10 +94,11 @@ def load_manifests(paths: Iterable[str | Path], context: Manifests | None = None
     may overlap: what a server has stored may be there twice, if it is the same.
     """
     found = Manifests()
-    for path in paths:
-        for file in _files(Path(path)):
-            _read(_bytes(file), str(file), found)
-    _finish(found, context)
+    with without_collecting():
+        for path in paths:
+            for file in _files(Path(path)):
+                _read(_bytes(file), str(file), found)
+        _finish(found, context)
     return found
 
 
@@ -161,7 +164,29 @@ def _bytes(path: Path) -> bytes:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
+# Kinds whose stored objects can be read without a look at their fields: workloads are also kept as they stand.
+_QUICK_KINDS = {name: kind for name, kind in READ_KINDS.items() if not is_workload(name)}
+
+
 def _read(text: str | bytes, source: str, found: Manifests) -> None:
+    items = stored_items(text, _QUICK_KINDS) if isinstance(text, bytes) and text[:1] == b"{" else None
+    if items is None:
+        _read_documents(text, source, found)
+        return
+    for i, (obj, kubelet, rest) in enumerate(items):
+        where = f"{source}, items[{i}]"
+        if obj is None:
+            _read_documents(rest, where, found)
+        elif obj.api_version.rpartition("/")[0] not in GROUPS[obj.kind]:
+            found.ignored[obj.kind] += 1
+        else:
+            found.kubelet_release = (
+                max(found.kubelet_release, release_of(kubelet)) if kubelet else found.kubelet_release
+            )
+            _keep(obj, where, found)
+
+
+def _read_documents(text: str | bytes, source: str, found: Manifests) -> None:
     documents = yaml.load_documents(text, source)
     for number, document in enumerate(documents, start=1):
         where = source if len(documents) == 1 else f"{source}, document {number} (line {document.line})"
@@ -202,12 +227,16 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         obj: Object = from_plain(struct, value)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    for problem in problems_in(obj):
-        raise InputError(f"{where}: {kind} {obj.key}: {problem}")
     obj.kind = kind
+    _keep(obj, where, found)
     if not is_stored(obj):  # a server has let no unknown field through
         unknown = unknown_fields(value, kind, version or "v1")
         found.unknown += [f"{where}: {kind} {obj.key}: {each}" for each in unknown]
+
+
+def _keep(obj: Object, where: str, found: Manifests) -> None:
+    for problem in problems_in(obj):
+        raise InputError(f"{where}: {obj.kind} {obj.key}: {problem}")
     found.objects.append(obj)
     found.places.append(where)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
 from mooring.cli.configuration import config_option, plugin_option, version_option
 from mooring.errors import PluginError, UsageError
+from mooring.memory import frozen_gc
 
 if TYPE_CHECKING:
     from mooring.surface.scheduler import Scheduler
@@ -34,7 +35,8 @@ def asked_scheduler(
     """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
     from mooring.surface.scheduler import Scheduler
 
-    cluster = ClusterSource(dumps, kubeconfig, context).cluster(command, quiet=output != "table")
+    with frozen_gc():
+        cluster = ClusterSource(dumps, kubeconfig, context).cluster(command, quiet=output != "table")
     with warnings_on_stderr():
         try:
             return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
 from mooring.client.watch import Reflector
+from mooring.memory import frozen_gc
 
 log = logging.getLogger("mooring.client.informer")
 
@@ -251,19 +251,6 @@ class InformerSet:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextlib.contextmanager
-def frozen_gc() -> Iterator[None]:
-    """Disable the garbage collector, then freeze the objects that were created meanwhile."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
 
 
 class _Slices:

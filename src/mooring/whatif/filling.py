@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from mooring.engine.decision import Decision
 from mooring.whatif.copies import Copies
 from mooring.whatif.placing import Placing
+from mooring.whatif.rounds import nodes_with_room
 
 
 @dataclass(slots=True)
@@ -29,9 +30,11 @@ def fill(
     Without a limit it ends when there are more sets than the nodes allow pods: then nothing limits them. The pods of a
     set that is not whole are taken back.
     """
+    filled = Filled()
+    if limit is None and len(sets) == 1 and sets[0][1] == 1 and sets[0][0].are_alike:
+        _fill_in_rounds(placing, sets[0][0], filled)
     if limit is None:
         limit = int(placing.state.nodes().allowed_pods.sum()) + 1
-    filled = Filled()
     while filled.sets < limit:
         begun: list[Decision] = []
         for copies, share in sets:
@@ -48,3 +51,17 @@ def fill(
             filled.nodes[each.node or ""] += 1
             filled.preempted += [victim.pod.key for victim in each.victims]
     return filled
+
+
+def _fill_in_rounds(placing: Placing, copies: Copies, filled: Filled) -> None:
+    """Place as many copies as fit, where their order does not matter. What is left is for the slow way."""
+    pod = copies.next()
+    most = int(placing.state.nodes().allowed_pods.max(initial=0))
+    for _ in range(most):  # a pod that nothing limits would get another round for ever
+        nodes = nodes_with_room(placing, pod)
+        if not nodes:
+            return
+        for node in nodes:
+            placing.state.assume(copies.next(), node)
+            filled.nodes[node] += 1
+        filled.sets += len(nodes)
