@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mooring.api.core import NodeSelector
-from mooring.api.resource import CounterSet, Device, ResourceSlice
+from mooring.api.resource import CounterSet, Device, ResourceSlice, ResourceSliceSpec
 from mooring.errors import MooringError
 from mooring.state.node_selector import CompiledNodeSelector, compile_node_selector
 
@@ -99,7 +98,8 @@ class Inventory:
         self._on_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)  # node -> name -> slice
         self._shared: dict[str, ResourceSlice] = {}
         self._by_pool: defaultdict[PoolId, dict[str, ResourceSlice]] = defaultdict(dict)
-        self._matchers: dict[int, CompiledNodeSelector] = {}  # by identity of the selector, which its slice keeps
+        # By name of the slice, then of the device; "" is the slice's own selector.
+        self._matchers: defaultdict[str, dict[str, CompiledNodeSelector]] = defaultdict(dict)
         self._candidates: dict[str, list[PublishedDevice]] = {}  # by name of the slice
         self._contents: dict[bytes, bytes] = {}
         self._likenesses: dict[tuple[tuple[bytes, tuple[tuple[str, str, str], ...]], ...], int] = {}
@@ -126,8 +126,7 @@ class Inventory:
         if not self._by_pool[pool_of(slice)]:
             del self._by_pool[pool_of(slice)]
         self._candidates.pop(name, None)
-        for selector in (slice.spec.node_selector, *(device.node_selector for device in slice.spec.devices)):
-            self._matchers.pop(id(selector), None)
+        self._matchers.pop(name, None)
         self._forget(slice)
         node_name = slice.spec.node_name or ""
         if node_name in self._on_node and not self._on_node[node_name]:
@@ -176,35 +175,33 @@ class Inventory:
                 for candidate in self._candidates_of(slice):
                     if self.device_matches_node(candidate, node_name, labels):
                         yield candidate
-            elif self._node_matches(spec.node_name, spec.all_nodes, spec.node_selector, node_name, labels):
+            elif self._slice_matches_node(slice, node_name, labels):
                 yield from self._candidates_of(slice)
 
     def device_matches_node(self, candidate: PublishedDevice, node_name: str, labels: Mapping[str, str]) -> bool:
         """Judge a device that names its own nodes (perDeviceNodeSelection)."""
-        device = candidate.device
-        return self._node_matches(device.node_name, device.all_nodes, device.node_selector, node_name, labels)
+        return self._matches_node(candidate.device, candidate.slice.name, candidate.device.name, node_name, labels)
 
-    def _node_matches(
-        self,
-        wanted: str | None,
-        all_nodes: bool | None,
-        selector: NodeSelector | None,
-        node_name: str,
-        labels: Mapping[str, str],
+    def _slice_matches_node(self, slice: ResourceSlice, node_name: str, labels: Mapping[str, str]) -> bool:
+        return self._matches_node(slice.spec, slice.name, "", node_name, labels)
+
+    def _matches_node(
+        self, where: ResourceSliceSpec | Device, slice_name: str, device: str, node_name: str, labels: Mapping[str, str]
     ) -> bool:
-        if wanted:
-            return wanted == node_name
-        if all_nodes:
+        if where.node_name:
+            return where.node_name == node_name
+        if where.all_nodes:
             return True
-        if selector is None:
+        if where.node_selector is None:
             return False
-        matcher = self._matchers.get(id(selector))
+        matchers = self._matchers[slice_name]
+        matcher = matchers.get(device)
         if matcher is None:
-            matcher = compile_node_selector(selector)
+            matcher = compile_node_selector(where.node_selector)
             problem = next((term.error for term in matcher.terms if term.error), "")
             if problem:
                 raise AllocationError(f"failed to parse node selector: {problem}")
-            self._matchers[id(selector)] = matcher
+            matchers[device] = matcher
         return matcher.matches(node_name, labels)
 
     def _slices_for(self, node_name: str) -> Iterable[ResourceSlice]:
@@ -217,14 +214,14 @@ class Inventory:
             return True
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             try:
-                return self._node_matches(spec.node_name, spec.all_nodes, spec.node_selector, node_name, labels)
+                return self._slice_matches_node(slice, node_name, labels)
             except AllocationError as error:
                 raise AllocationError(f"failed to perform node selection for slice {slice.name}: {error}") from None
         if not spec.per_device_node_selection:
             return False
         for device in spec.devices:
             try:
-                if self._node_matches(device.node_name, device.all_nodes, device.node_selector, node_name, labels):
+                if self._matches_node(device, slice.name, device.name, node_name, labels):
                     return True
             except AllocationError as error:
                 where = f"device {device.name} in slice {slice.name}"

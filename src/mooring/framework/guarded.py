@@ -30,7 +30,12 @@ def guarded(name: str, text: str, function: Callable[..., T], *arguments: Any) -
     except CycleError:
         raise
     except Exception as error:
-        raise CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name)) from error
+        raise broken(name, text, function, error) from error
+
+
+def broken(name: str, text: str, function: Callable[..., Any], error: Exception) -> CycleError:
+    """What ends the attempt when a plugin raises; for loops that run for every pod and cannot afford ``guarded``."""
+    return CycleError(Status(Code.ERROR, (text.format(name, problem_of(error, function)),), name))
 
 
 def problem_of(error: Exception, function: Callable[..., Any]) -> str:

@@ -13,7 +13,7 @@ from mooring.api.core import Pod
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extension_points import EXTENSION_POINTS
 from mooring.framework.filter_outcome import FilterOutcome
-from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.guarded import CycleError, broken, guarded
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.observer import CycleObserver
 from mooring.framework.plans import FilterPlan, ScorePlan
@@ -24,6 +24,9 @@ from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
+
+_PRE_FILTER = 'running PreFilter plugin "{}": {}'
+_PRE_SCORE = 'running PreScore plugin "{}": {}'
 
 
 @dataclass(slots=True)
@@ -82,9 +85,17 @@ class Profile:
         refused: Status | None = None
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
-        call = state.timer or guarded
+        timer = state.timer
         for plugin in self.pre_filter:
-            answer = call(plugin.name, 'running PreFilter plugin "{}": {}', plugin.pre_filter, state, pod, nodes)
+            method = plugin.pre_filter
+            try:
+                answer = (
+                    timer(plugin.name, _PRE_FILTER, method, state, pod, nodes) if timer else method(state, pod, nodes)
+                )
+            except CycleError:
+                raise
+            except Exception as error:
+                raise broken(plugin.name, _PRE_FILTER, method, error) from error
             if isinstance(answer, PreFilterResult):
                 narrowing.add(plugin.name)
                 names = answer.node_names if names is None else names & answer.node_names
@@ -102,7 +113,7 @@ class Profile:
             elif answer.is_rejected:
                 refused = answer.by(plugin.name)
             else:
-                raise CycleError(Status.error(f'running PreFilter plugin "{plugin.name}": {answer.message}'))
+                raise CycleError(Status.error(_PRE_FILTER.format(plugin.name, answer.message)))
         if refused is not None:
             return PreFilterOutcome(refused, None, frozenset((refused.plugin,)))
         return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
@@ -167,13 +178,21 @@ class Profile:
     # ---- the rest ----------------------------------------------------------------------------------------------
 
     def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
-        call = state.timer or guarded
+        timer = state.timer
         for plugin in self.pre_score:
-            status = call(plugin.name, 'running PreScore plugin "{}": {}', plugin.pre_score, state, pod, nodes)
-            if status.is_skip:
+            method = plugin.pre_score
+            try:
+                status = (
+                    timer(plugin.name, _PRE_SCORE, method, state, pod, nodes) if timer else method(state, pod, nodes)
+                )
+            except CycleError:
+                raise
+            except Exception as error:
+                raise broken(plugin.name, _PRE_SCORE, method, error) from error
+            if status.code is Code.SKIP:
                 state.skip_score.add(plugin.name)
-            elif not status.is_success:
-                raise CycleError(Status.error(f'running PreScore plugin "{plugin.name}": {status.message}'))
+            elif status.code is not Code.SUCCESS:
+                raise CycleError(Status.error(_PRE_SCORE.format(plugin.name, status.message)))
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
