@@ -124,7 +124,10 @@ class Transport:
                 proxy=config.proxy_url,
                 allow_redirects=False,
             ) as response:
-                yield response
+                try:
+                    yield response
+                finally:
+                    _drop_unread(response)
         except aiohttp.ClientConnectorCertificateError as error:
             why = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
             text = f"{self._server}: the server's certificate is not trusted: {why}"
@@ -151,6 +154,17 @@ class Transport:
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
+            await asyncio.sleep(0)  # sockets are closed in the loop's next turn
+
+
+def _drop_unread(response: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an answer that was not read to its end.
+
+    Nothing else can use it, and closing it in good order would wait for a server that may have stopped answering.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 class RestClient:

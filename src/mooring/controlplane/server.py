@@ -27,6 +27,7 @@ from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.persistence import SqliteJournal
 from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
+from mooring.stop_serving import stop_serving
 from mooring.tls import load_identity, self_signed
 
 log = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class ControlPlane:
         try:
             await site.start()
         except OSError as error:
-            await runner.cleanup()
+            await stop_serving(runner)
             self._runner = None
             raise UsageError(f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}") from None
         address = runner.addresses[-1]
@@ -184,7 +185,7 @@ class ControlPlane:
         if self.garbage is not None:
             self.garbage.stop()
         if self._runner is not None:
-            await self._runner.cleanup()
+            await stop_serving(self._runner)
             self._runner = None
         if self._journal is not None:
             await self._journal.close()

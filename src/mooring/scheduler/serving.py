@@ -28,6 +28,7 @@ from mooring.observe.pod_resources import render_pod_resources
 from mooring.scheduler.health import HealthChecks, Verdict, ping
 from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User
 from mooring.scheduler.serving_tls import ServerTls, TlsFiles
+from mooring.stop_serving import stop_serving
 
 log = get_logger("mooring.scheduler.serving")
 
@@ -155,7 +156,7 @@ class EndpointServer:
         try:
             await web.TCPSite(self._runner, address, port, ssl_context=self.tls.context).start()
         except OSError as error:
-            await self._runner.cleanup()
+            await stop_serving(self._runner)
             raise UsageError(f"cannot listen on {address}:{port}: {error.strerror or error}") from None
         self._reloader = asyncio.create_task(self._reload(reload_s), name="serving certificate")
         log.info("Serving securely", address=f"{address}:{self.port}")
@@ -166,7 +167,7 @@ class EndpointServer:
             self._reloader.cancel()
             await asyncio.gather(self._reloader, return_exceptions=True)
         if self._runner is not None:
-            await self._runner.cleanup()
+            await stop_serving(self._runner)
 
     async def _reload(self, every_s: float) -> None:
         while True:
