@@ -7,7 +7,7 @@ import asyncio
 from aiohttp import web
 
 
-async def stop_serving(runner: web.AppRunner) -> None:
+async def stop_serving(runner: web.BaseRunner) -> None:
     """Stop listening, let answers in flight finish, and drop the connections that are still there then.
 
     Closing a TLS connection waits for the peer's farewell. A peer that is slow or gone would leave the socket open
