@@ -12,6 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,6 +45,8 @@ from mooring.extender import wire
 from mooring.extender.handlers import serve_object
 from mooring.extender.sdk import Node as ExtenderNode
 from mooring.http1 import BadMessage, MessageReader, inflate
+from mooring.importing import openb, simkube, simulator_export, simulator_record
+from mooring.importing.json_lines import read_json
 from mooring.state.cluster import Cluster
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -71,6 +74,7 @@ def _utf8(strategy: st.SearchStrategy[str]) -> st.SearchStrategy[bytes]:
     return strategy.map(lambda text: text.encode("utf-8", "surrogatepass")) | st.binary(max_size=40)
 
 
+WIRE_SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=8)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 
 
@@ -123,6 +127,47 @@ def policy(data: bytes) -> object:
 
 def manifests(data: bytes) -> object:
     return parse_manifests(data, "fuzz.yaml")
+
+
+def imported_table(data: bytes) -> object:
+    text = data.decode("utf-8", "replace")
+    path = Path("fuzz.csv")
+    return openb.import_nodes(path, text) if text.startswith("sn") else openb.import_pods(path, text)
+
+
+def imported_record(data: bytes) -> object:
+    return simulator_record.import_record(Path("fuzz.jsonl"), data.decode("utf-8", "replace"))
+
+
+def imported_export(data: bytes) -> object:
+    value = read_json(data.decode("utf-8", "replace"), "fuzz.json")
+    return simulator_export.import_export(Path("fuzz.json"), value) if simulator_export.is_export(value) else None
+
+
+def imported_trace(data: bytes) -> object:
+    path = Path("fuzz.sktrace")
+    return simkube.import_trace(path, simkube.decode_msgpack(path, data))
+
+
+TABLE_PARTS = ("sn", "name", "cpu_milli", "memory_mib", "gpu", "model", "num_gpu", "gpu_milli", "creation_time",
+               "deletion_time", ",", ",", "\n", "\n", '"', "1", "0")  # fmt: skip
+OBJECT_KEYS = ("kind", "apiVersion", "metadata", "name", "namespace", "spec", "status", "template", "jobTemplate",
+               "ownerReferences", "nodeName", "phase", "containers", "replicas", "volumes", "annotations", "Pod",
+               "Node", "Deployment", "CronJob", "v1", "apps/v1")  # fmt: skip
+RECORD_KEYS = ("time", "event", "resource", "Add", "Update", "Delete", "2026-01-31T12:00:00.123456789Z", *OBJECT_KEYS)
+EXPORT_KEYS = ("nodes", "pods", "pvs", "pvcs", "schedulerConfig", "priorityClasses", *OBJECT_KEYS)
+TRACE_KEYS = ("version", "events", "ts", "applied_objs", "deleted_objs", "pod_lifecycles", "Finished", "Running",
+              *OBJECT_KEYS)  # fmt: skip
+
+
+def _record_line(resource: Any) -> bytes:
+    return _encoded({"time": "2026-01-31T12:00:00Z", "event": "Add", "resource": resource})
+
+
+def _trace(events: Any) -> bytes:
+    return msgspec.msgpack.encode(
+        {"version": 2, "events": [{"ts": 1, "applied_objs": [events]}], "pod_lifecycles": events}
+    )
 
 
 CONFIG_KEYS = (
@@ -447,6 +492,18 @@ TARGETS: dict[str, Target] = {
             "quantity",
             quantity,
             _utf8(_words(*QUANTITY_PARTS)),
+        ),
+        Target("imported-table", imported_table, _utf8(_words(*TABLE_PARTS))),
+        Target(
+            "imported-record",
+            imported_record,
+            _json(*RECORD_KEYS).map(_encoded) | _json(*OBJECT_KEYS, max_leaves=20).map(_record_line),
+        ),
+        Target("imported-export", imported_export, _json(*EXPORT_KEYS).map(lambda each: _encoded({"nodes": each}))),
+        Target(
+            "imported-trace",
+            imported_trace,
+            _json(*TRACE_KEYS, leaves=WIRE_SCALARS, max_leaves=20).map(_trace) | st.binary(max_size=60),
         ),
         Target("duration", duration, _utf8(_words("1", ".", "h", "m", "s", "ms", "us", "µs", "ns", "-", "+"))),
         Target(

@@ -110,6 +110,15 @@ def parse_manifests(text: str | bytes, source: str, context: Manifests | None = 
     return found
 
 
+def read_values(values: Iterable[tuple[str, Any]], context: Manifests | None = None) -> Manifests:
+    """The same for plain values, each with the place that errors name."""
+    found = Manifests()
+    for where, value in values:
+        _add(value, where, found)
+    _finish(found, context)
+    return found
+
+
 def _finish(found: Manifests, context: Manifests | None) -> None:
     before = context.objects if context is not None else ()
     _tell_apart(found, before)

@@ -47,7 +47,7 @@ def load_documents(text: str | bytes, source: str = "") -> list[Document]:
     except UnicodeDecodeError as e:
         raise InputError(f"{where}not UTF-8 text (byte {e.start}); expected YAML or JSON") from None
     if decoded.lstrip()[:1] in ("{", "["):
-        as_json = _load_json(decoded)
+        as_json = load_json(decoded)
         if as_json is not None:
             return [as_json]
     try:
@@ -121,7 +121,7 @@ def _float(text: str) -> float:
     return float(text)
 
 
-def _load_json(text: str) -> Document | None:
+def load_json(text: str) -> Document | None:
     """Read JSON the quick way; None leaves it to YAML, which allows more and explains better."""
     duplicates: list[str] = []
 
@@ -145,7 +145,7 @@ def _load_json(text: str) -> Document | None:
 
 
 def _is_too_deep(value: Any) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MAX_DEPTH):
         level = [
             inner

@@ -1,0 +1,85 @@
+"""What an import gives: the cluster at the start, pods that arrive, changes that follow, and what is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.wording import count_of
+
+Workload: TypeAlias = Mapping[str, Any]
+"""A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
+
+    at_s: float
+    pod: Pod
+    run_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object or a workload that comes, changes or goes at a time, in seconds from the start."""
+
+    at_s: float
+    obj: Object | Workload
+    is_gone: bool = False
+
+
+@dataclass(slots=True)
+class Imported:
+    """A file of another tool, as a simulation can play it. Lists with times are in order of time.
+
+    ``not_simulated`` names what the format has and a simulation does not use, with how often it was there.
+    """
+
+    format: str
+    objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
+    workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
+    arrivals: list[Arrival] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration
+    started_at: float | None = None  # what second 0 is, in seconds since 1970, if the format says it
+    not_simulated: list[str] = field(default_factory=list)
+
+    @property
+    def length_s(self) -> float:
+        """When the last thing happens."""
+        last_arrival_s = self.arrivals[-1].at_s if self.arrivals else 0.0
+        return max(last_arrival_s, self.changes[-1].at_s if self.changes else 0.0)
+
+    def summary(self) -> str:
+        """``1213 nodes, 8152 pods that arrive over 149d``, or what else there is."""
+        nodes = sum(isinstance(obj, Node) for obj in self.objects)
+        pods = sum(isinstance(obj, Pod) for obj in self.objects)
+        parts = [
+            count_of(nodes, "node"),
+            count_of(pods, "pod"),
+            count_of(len(self.objects) - nodes - pods, "other object"),
+            count_of(len(self.workloads), "workload"),
+            f"{count_of(len(self.arrivals), 'pod')} that arrive{'s' if len(self.arrivals) == 1 else ''}",
+            count_of(len(self.changes), "change"),
+        ]
+        return ", ".join(part for part in parts if not part.startswith("0 ")) or "nothing"
+
+
+class Omissions:
+    """Counts what is left out, under the words that say what and why."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: str, count: int = 1) -> None:
+        """``what`` begins with a noun in the singular or with the name of a field, and says why it is left out."""
+        self._counts[what] += count
+
+    def lines(self) -> list[str]:
+        """A line for each, the first seen first: ``212 × binding that …``."""
+        return [f"{count} × {what}" if count else what for what, count in self._counts.items()]

@@ -1,0 +1,57 @@
+"""Single manifests of a file with many: typed objects, workloads, or nothing that scheduling reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.api.core import Pod
+from mooring.api.manifests import Manifests, read_values
+from mooring.api.meta import Object
+from mooring.api.pod_templates import is_workload
+from mooring.api.runtime_class import RuntimeClass
+from mooring.api.storage import StorageClass
+from mooring.api.workloads import PriorityClass
+from mooring.importing.imported import Omissions, Workload
+
+_CLASSES = (PriorityClass, RuntimeClass, StorageClass)
+
+
+class ObjectReader:
+    """Reads manifests one by one; classes that came before count for what comes later, as admission has it."""
+
+    def __init__(self, omissions: Omissions) -> None:
+        self._omissions = omissions
+        self._classes = Manifests()
+
+    def read(self, value: Any, where: str, *, is_gone: bool = False) -> Object | Workload | None:
+        """A typed object, a workload as it stands, or None for a kind that scheduling does not read.
+
+        Of one that is gone the name is enough.
+        """
+        found = read_values([(where, value)], self._classes)
+        for note in found.unknown:
+            self._omissions.add(f"field that Kubernetes does not know: {note}", 0)
+        if isinstance(value, Mapping) and is_workload(str(value.get("kind"))) and (is_gone or _has_template(value)):
+            return value
+        if not found.objects:
+            for kind in found.ignored:
+                self._omissions.add(f"{kind}: scheduling does not read it")
+            return None
+        (obj,) = found.objects
+        if isinstance(obj, _CLASSES):
+            self._classes.objects.append(obj)
+        return obj
+
+
+def _has_template(value: Mapping[str, Any]) -> bool:
+    """Whether pods can be made of a workload: a ReplicaSet in a dump of old may say nothing but its name."""
+    spec = value.get("spec")
+    return isinstance(spec, Mapping) and ("template" in spec or "jobTemplate" in spec)
+
+
+def pending(pod: Pod) -> Pod:
+    """The pod as it was before any scheduler saw it; the argument is changed."""
+    pod.spec.node_name = ""
+    pod.status = type(pod.status)()
+    return pod

@@ -1,0 +1,107 @@
+"""Import files by what is in them; a name's ending only says whether bytes are MessagePack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.errors import InputError
+from mooring.importing import openb, simkube, simulator_export, simulator_record
+from mooring.importing.imported import Imported
+from mooring.importing.json_lines import read_json
+from mooring.importing.kubectl import import_manifests
+from mooring.importing.table import column_names
+
+FORMATS = ("openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests")
+
+
+def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
+    """Import files that belong together: a table of nodes and one of pods, or a trace and the cluster it ran on."""
+    if not paths:
+        raise InputError("no file to import; expected at least one")
+    places = [Path(path) for path in paths]
+    parts: list[Imported] = []
+    manifests: list[Path] = []
+    for path in places:
+        part = _import_other(path)
+        if part is None:
+            manifests.append(path)
+        else:
+            parts.append(part)
+    if manifests:
+        parts.append(import_manifests(manifests))  # together: they may be about each other
+    return parts[0] if len(parts) == 1 else _merged(parts, places)
+
+
+def _import_other(path: Path) -> Imported | None:
+    """The import of a file that is not Kubernetes manifests; None for one that is, or a directory."""
+    if path.is_dir():
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if path.suffix in (".sktrace", ".msgpack") or (data[:1] and 0x80 <= data[0] <= 0x8F):  # a MessagePack map
+        return simkube.import_trace(path, simkube.decode_msgpack(path, data))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not UTF-8 text (byte {error.start}); expected one of: {', '.join(FORMATS)}"
+        ) from None
+    if text.lstrip()[:1] == "{":
+        return _import_json(path, text)
+    columns = column_names(text)
+    if path.suffix == ".csv" or len(columns) > 2:
+        return _import_csv(path, text, columns)
+    return None
+
+
+def _import_json(path: Path, text: str) -> Imported | None:
+    first = text.lstrip().split("\n", 1)[0]
+    if '"resource"' in first and '"event"' in first:
+        return simulator_record.import_record(path, text)
+    value = read_json(text, str(path))
+    if simulator_record.is_record(value):
+        return simulator_record.import_record(path, text)
+    if simkube.is_trace(value):
+        return simkube.import_trace(path, value)
+    if simulator_export.is_export(value):
+        return simulator_export.import_export(path, value)
+    return None
+
+
+def _import_csv(path: Path, text: str, columns: list[str]) -> Imported:
+    if "sn" in columns:
+        return openb.import_nodes(path, text)
+    if "name" in columns or "num_gpu" in columns:
+        return openb.import_pods(path, text)
+    nodes, pods = ", ".join(openb.NODE_COLUMNS), ", ".join(openb.POD_COLUMNS)
+    found = ", ".join(columns)[:200] or "nothing"
+    raise InputError(f"{path}, line 1: columns {found}; expected openb's nodes ({nodes}) or pods ({pods})")
+
+
+def _merged(parts: list[Imported], places: list[Path]) -> Imported:
+    """One import of several; the times of each count from its own start."""
+    whole = Imported(" and ".join(dict.fromkeys(part.format for part in parts)))
+    seen: set[tuple[str, str]] = set()
+    for part in parts:
+        for obj in part.objects:
+            identity = (type(obj).__name__, obj.key)
+            if identity in seen:
+                files = ", ".join(str(path) for path in places)
+                raise InputError(f"{files}: {' '.join(identity)} is in two of them; there can be only one of that name")
+            seen.add(identity)
+        whole.objects += part.objects
+        whole.workloads += part.workloads
+        whole.arrivals += part.arrivals
+        whole.changes += part.changes
+        whole.config = whole.config or part.config
+        whole.started_at = part.started_at if whole.started_at is None else whole.started_at
+        whole.not_simulated += part.not_simulated
+    if any(part.objects for part in parts):
+        whole.not_simulated = [each for each in whole.not_simulated if not each.startswith("nodes: ")]
+    whole.arrivals.sort(key=lambda each: each.at_s)
+    whole.changes.sort(key=lambda each: each.at_s)
+    return whole

@@ -1,0 +1,195 @@
+"""A record of kube-scheduler-simulator: a line of JSON for each object that came, changed or went, with its time.
+
+| in the record | becomes |
+|---|---|
+| everything of the first moment (the recorder lists what is there) | the cluster at the start |
+| a pod that comes without a node | an arrival; that it was bound later is what another scheduler did, and is left out |
+| a pod that ends (Succeeded, Failed) | its run time, from its binding to its end |
+| a pod that is deleted while it runs or waits | a change at that time |
+| any other object that comes, changes or goes | a change, if it differs in what scheduling reads |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mooring.api.core import Node, Pod
+from mooring.api.defaults import set_default_meta
+from mooring.api.meta import Object
+from mooring.api.times import parse_time
+from mooring.errors import InputError, ParseError
+from mooring.importing.imported import Arrival, Change, Imported, Omissions
+from mooring.importing.json_lines import read_lines
+from mooring.importing.objects import ObjectReader, pending
+
+FIRST_MOMENT_S = 5.0  # the recorder lists kind after kind when it starts
+JITTER_S = 1.0  # several watches write into one file, each with its own clock reading
+_EVENTS = ("Add", "Update", "Delete")
+
+
+@dataclass(slots=True)
+class _Life:
+    """A pod of the record, from its coming to its end."""
+
+    pod: Pod
+    came_s: float
+    bound_s: float | None = None
+    run_s: float | None = None
+
+
+def is_record(value: Any) -> bool:
+    """Whether the first line of a file has the shape of a line of a record."""
+    return isinstance(value, Mapping) and "event" in value and "resource" in value
+
+
+def import_record(path: Path, text: str) -> Imported:
+    """The cluster as the recorder found it, and what happened to it later."""
+    reading = _Reading()
+    last_s: float | None = None
+    for where, value in read_lines(path, text):
+        at_s = _time(value, where)
+        if reading.started_at is None:
+            reading.started_at = at_s
+        if last_s is not None and at_s < last_s - JITTER_S:
+            raise InputError(f"{where}: time {value['time']} is {last_s - at_s:.3f}s before an earlier line's; "
+                             "a record's times never go back")  # fmt: skip
+        last_s = at_s if last_s is None else max(last_s, at_s)
+        reading.take(last_s - reading.started_at, value, where)
+    if reading.started_at is None:
+        raise InputError(f"{path}: an empty file; expected a line of JSON for each change, with time, event, resource")
+    return reading.imported()
+
+
+def _time(value: Any, where: str) -> float:
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"{where}: {type(value).__name__} where an object with time, event and resource would be right"
+        )
+    for name in ("time", "event", "resource"):
+        if name not in value:
+            raise InputError(f"{where}: no {name!r}; expected an object with time, event and resource")
+    if value["event"] not in _EVENTS:
+        raise InputError(f"{where}: event: {str(value['event'])[:40]!r} where {', '.join(_EVENTS)} would be right")
+    try:
+        return parse_time(_micros(str(value["time"])))
+    except ParseError as error:
+        raise InputError(f"{where}: time: {error}") from None
+
+
+def _micros(text: str) -> str:
+    """Go writes nine digits below the second; Python 3.11 reads six at most."""
+    whole, dot, rest = text.partition(".")
+    digits = len(rest) - len(rest.lstrip("0123456789"))
+    return f"{whole}.{rest[: min(digits, 6)].ljust(6, '0')}{rest[digits:]}" if dot and digits else text
+
+
+class _Reading:
+    """The lines read so far."""
+
+    def __init__(self) -> None:
+        self.started_at: float | None = None
+        self._omissions = Omissions()
+        self._reader = ObjectReader(self._omissions)
+        self._known: dict[tuple[str, str], Object] = {}  # by kind and key, as scheduling sees them
+        self._start: dict[tuple[str, str], Object] = {}
+        self._lives: dict[str, _Life] = {}  # by namespace/name
+        self._arrivals: list[_Life] = []
+        self._changes: list[Change] = []
+
+    def take(self, at_s: float, value: Mapping[str, Any], where: str) -> None:
+        resource = value["resource"]
+        obj = self._reader.read(resource, f"{where}: resource", is_gone=value["event"] == "Delete")
+        if obj is None:
+            return
+        if not isinstance(obj, Object):  # a workload; its pods are in the record themselves
+            kind = str(obj.get("kind"))
+            self._omissions.add(f"{kind}: its pods are in the record themselves")
+            return
+        set_default_meta(obj)
+        if isinstance(obj, Pod):
+            self._take_pod(at_s, obj, value["event"])
+        else:
+            self._take_object(at_s, obj, value["event"])
+
+    def _take_object(self, at_s: float, obj: Object, event: str) -> None:
+        key = (type(obj).__name__, obj.key)
+        known = self._known.pop(key, None)
+        if event == "Delete":
+            if known is None:
+                self._omissions.add(f"Delete of a {key[0]} that the record does not have")
+            elif self._start.get(key) is not known or at_s > 0:
+                self._changes.append(Change(at_s, known, is_gone=True))
+            return
+        self._known[key] = obj
+        if known is None and at_s <= FIRST_MOMENT_S:
+            self._start[key] = obj
+        elif known is None or _as_scheduling_sees(known) != _as_scheduling_sees(obj):
+            self._changes.append(Change(at_s, obj))
+        else:
+            self._omissions.add(f"Update of a {key[0]} that changes nothing that scheduling reads")
+
+    def _take_pod(self, at_s: float, pod: Pod, event: str) -> None:
+        life = self._lives.get(pod.key)
+        if event == "Delete":
+            self._lives.pop(pod.key, None)
+            if life is None:
+                self._omissions.add("Delete of a Pod that the record does not have")
+            elif life.run_s is None:
+                self._changes.append(Change(at_s, life.pod, is_gone=True))
+            return
+        if life is not None and life.pod.uid != pod.uid and event == "Add":
+            self._changes.append(Change(at_s, life.pod, is_gone=True))  # its Delete was not seen
+            life = None
+        if life is None:
+            self._begin(at_s, pod)
+        else:
+            self._go_on(at_s, life, pod)
+
+    def _begin(self, at_s: float, pod: Pod) -> None:
+        if pod.is_finished:
+            self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
+            return
+        bound_s = at_s if pod.spec.node_name else None
+        life = self._lives[pod.key] = _Life(pod, at_s, bound_s)
+        if not pod.spec.node_name:
+            pending(pod)
+            self._arrivals.append(life)
+        elif at_s <= FIRST_MOMENT_S:
+            self._start["Pod", pod.key] = pod
+        else:
+            self._changes.append(Change(at_s, pod))
+
+    def _go_on(self, at_s: float, life: _Life, pod: Pod) -> None:
+        if life.bound_s is None and pod.spec.node_name:
+            life.bound_s = at_s
+            self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
+        if pod.is_finished and life.run_s is None:
+            life.run_s = max(0.0, at_s - (life.came_s if life.bound_s is None else life.bound_s))
+            if life.pod.spec.node_name:  # it was bound when it was first seen, so its end is known as a time
+                self._changes.append(Change(at_s, life.pod, is_gone=True))
+        elif not pod.is_finished:
+            self._omissions.add("Update of a Pod after it came: status, or what another scheduler wrote")
+
+    def imported(self) -> Imported:
+        # The recorded deletion of a pod that ended by itself comes after its run time: only arrivals have one.
+        return Imported(
+            "kube-scheduler-simulator record",
+            objects=list(self._start.values()),
+            arrivals=[Arrival(each.came_s, each.pod, each.run_s) for each in self._arrivals],
+            changes=self._changes,
+            started_at=self.started_at,
+            not_simulated=self._omissions.lines(),
+        )
+
+
+def _as_scheduling_sees(obj: Object) -> Object:
+    """A copy without what changes all the time: versions, and a node's heartbeats."""
+    seen = deepcopy(obj)
+    seen.metadata.resource_version, seen.metadata.generation = "", 0
+    if isinstance(seen, Node):
+        seen.status.conditions = []
+    return seen

@@ -1,0 +1,197 @@
+"""Exports and records of kube-scheduler-simulator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.errors import InputError
+from mooring.importing.read import import_files
+
+
+def node(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+
+
+def pod(name: str, node: str = "", phase: str = "Pending", uid: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "uid": uid or f"uid-{name}", "resourceVersion": "7"},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **({"nodeName": node} if node else {})},
+        "status": {"phase": phase},
+    }
+
+
+def gone(kind: str, name: str, namespace: str = "") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+
+
+def line(second: float, event: str, resource: Any) -> str:
+    whole = int(second)
+    time = f"2026-01-31T12:{whole // 60:02}:{whole % 60:02}.{int(second % 1 * 1e9):09}+01:00"
+    return json.dumps({"time": time, "event": event, "resource": resource})
+
+
+def imported(folder: Path, *lines: str) -> Any:
+    path = folder / "record.jsonl"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return import_files([path])
+
+
+# ---- records -------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_moment_is_the_cluster_at_the_start(tmp_path: Path) -> None:
+    found = imported(tmp_path, line(0, "Add", node("a")), line(1.5, "Add", pod("old", "a", "Running")))
+    assert [type(obj) for obj in found.objects] == [Node, Pod]
+    assert found.arrivals == [] and found.changes == []
+    assert found.format == "kube-scheduler-simulator record"
+    assert found.started_at == pytest.approx(1769857200.0)
+
+
+def test_a_pod_arrives_unbound_and_the_recorded_binding_is_named(tmp_path: Path) -> None:
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", pod("web")),
+        line(22, "Update", pod("web", "a", "Running")),
+        line(52, "Update", pod("web", "a", "Succeeded")),
+        line(60, "Delete", gone("Pod", "web", "shop")),
+    )
+    (arrival,) = found.arrivals
+    assert (arrival.at_s, arrival.pod.key, arrival.pod.spec.node_name, arrival.run_s) == (20, "shop/web", "", 30)
+    assert found.changes == []
+    assert any(each.startswith("1 × binding that the recorded scheduler made") for each in found.not_simulated)
+
+
+def test_a_pod_that_is_deleted_before_it_ends_goes_at_that_time(tmp_path: Path) -> None:
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", pod("web")),
+        line(22, "Update", pod("web", "a", "Running")),
+        line(60, "Delete", gone("Pod", "web", "shop")),
+    )
+    assert found.arrivals[0].run_s is None
+    (change,) = found.changes
+    assert isinstance(change.obj, Object)
+    assert (change.at_s, change.obj.key, change.is_gone) == (60, "shop/web", True)
+
+
+def test_a_pod_that_comes_again_under_its_name_is_another_one(tmp_path: Path) -> None:
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", pod("web-0", uid="one")),
+        line(30, "Delete", gone("Pod", "web-0", "shop")),
+        line(31, "Add", pod("web-0", uid="two")),
+    )
+    assert [(each.at_s, each.pod.uid) for each in found.arrivals] == [(20, "one"), (31, "two")]
+    assert [(each.at_s, each.is_gone) for each in found.changes] == [(30, True)]
+
+
+def test_nodes_that_come_change_and_go_later_are_changes_and_heartbeats_are_not(tmp_path: Path) -> None:
+    beating = node("a")
+    beating["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(10, "Update", beating),
+        line(20, "Update", node("a", disk="ssd")),
+        line(30, "Add", node("b")),
+        line(40, "Delete", gone("Node", "b")),
+    )
+    assert [(each.at_s, each.obj.name, each.is_gone) for each in found.changes] == [
+        (20, "a", False),
+        (30, "b", False),
+        (40, "b", True),
+    ]
+    assert "1 × Update of a Node that changes nothing that scheduling reads" in found.not_simulated
+
+
+def test_kinds_that_scheduling_does_not_read_are_named(tmp_path: Path) -> None:
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"secret": "s"}}
+    found = imported(tmp_path, line(0, "Add", node("a")), line(0, "Add", config_map))
+    assert found.not_simulated == ["1 × ConfigMap: scheduling does not read it"]
+
+
+def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
+    found = imported(tmp_path, line(0.5, "Add", node("a")), line(0.4, "Add", node("b")))
+    assert len(found.objects) == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "want"),
+    [
+        pytest.param(line(0, "Add", node("b")), "line 2: time 2026-01-31T12:00:00.000000000+01:00 is 10.000s before",
+                     id="times go back"),
+        pytest.param('{"time": "noon", "event": "Add", "resource": {}}', "line 2: time: 'noon' is not a timestamp",
+                     id="no timestamp"),
+        pytest.param('{"event": "Add", "resource": {}}', "line 2: no 'time'; expected", id="no time"),
+        pytest.param(line(11, "Sync", node("b")), "event: 'Sync' where Add, Update, Delete", id="no such event"),
+        pytest.param(line(11, "Add", {"kind": "Node"}), "line 2: resource: Node : metadata.name: is missing",
+                     id="an object without a name"),
+        pytest.param(line(11, "Add", "x"), "line 2: resource: the text 'x' where a Kubernetes object", id="no object"),
+        pytest.param(line(11, "Add", node("b"))[:50], "line 2: column", id="a line that was cut"),
+        pytest.param("[1]", "line 2: list where an object with time", id="a list"),
+        pytest.param('{"time": "\\ud800"}', "line 2: nested too deeply, or half a character", id="half a character"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_record_is_told_with_its_line(tmp_path: Path, second: str, want: str) -> None:
+    with pytest.raises(InputError) as caught:
+        imported(tmp_path, line(10, "Add", node("a")), second)
+    assert want in str(caught.value) and "\n" not in str(caught.value)
+
+
+# ---- exports -------------------------------------------------------------------------------------------------------
+
+
+def without_kind(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key not in ("kind", "apiVersion")}
+
+
+def test_an_export_is_a_cluster_and_a_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    config = {"kind": "KubeSchedulerConfiguration", "apiVersion": "kubescheduler.config.k8s.io/v1"}
+    path.write_text(json.dumps({
+        "nodes": [without_kind(node("a"))],
+        "pods": [without_kind(pod("web", "a")), without_kind(pod("new"))],
+        "pvs": None,
+        "priorityClasses": [{"metadata": {"name": "high"}, "value": 10}],
+        "schedulerConfig": config,
+        "extra": 1,
+    }))  # fmt: skip
+    found = import_files([path])
+    assert sorted(type(obj).__name__ for obj in found.objects) == ["Node", "Pod", "Pod", "PriorityClass"]
+    assert found.config == config
+    assert found.not_simulated == ["extra: a field that exports of kube-scheduler-simulator do not have"]
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        pytest.param({"nodes": {}}, "nodes: dict where a list would be right", id="no list"),
+        pytest.param({"nodes": [1]}, "nodes[0]: int where an object would be right", id="no object"),
+        pytest.param({"nodes": [{}]}, "nodes[0]: Node : metadata.name: is missing", id="no name"),
+        pytest.param({"nodes": [node("a"), node("a")]}, "nodes[1]: Node a is already in", id="a node twice"),
+        pytest.param({"pods": [], "schedulerConfig": 3}, "schedulerConfig: int where a KubeSchedulerConfiguration",
+                     id="no configuration"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_an_export_is_told_with_its_place(tmp_path: Path, value: Any, want: str) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(InputError) as caught:
+        import_files([path])
+    assert str(caught.value).startswith(f"{path}: ") and want in str(caught.value)
