@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.api.codec import KINDS, from_plain
+from mooring.api.codec import from_plain, struct_of
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.well_known import HOSTNAME, ZONE
@@ -187,7 +187,9 @@ def make_object(kind: str, name: str, namespace: str = "", **fields: Any) -> Any
     meta = {"name": name, "uid": f"uid-{kind}-{namespace}-{name}", **fields.pop("metadata", {})}
     if namespace:
         meta["namespace"] = namespace
-    return from_plain(KINDS[kind], {"kind": kind, "metadata": meta, **fields})
+    struct = struct_of(kind, fields.get("apiVersion"))
+    assert struct is not None, f"scheduling reads no {kind}"
+    return from_plain(struct, {"kind": kind, "metadata": meta, **fields})
 
 
 def bound(pod: Pod, node: str) -> Pod:

@@ -8,7 +8,8 @@ import pytest
 
 from mooring.api.core import Pod, PodSchedulingGroup, PodSpec
 from mooring.api.meta import ObjectMeta
-from mooring.api.workloads import GangPolicy, PodGroup, PodGroupSpec, SchedulingPolicy
+from mooring.api.pod_groups import CoschedulingPodGroup as PodGroup
+from mooring.api.pod_groups import CoschedulingSpec
 from mooring.errors import ConfigError
 from mooring.framework.cluster_event import Hint
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
@@ -25,10 +26,8 @@ def member(name: str, *, group: str = "gang", by_field: bool = False) -> Pod:
     return Pod(metadata=meta, spec=spec)
 
 
-def group(minimum: int, *, timeout: int | None = None, alpha: bool = False) -> PodGroup:
-    spec = PodGroupSpec(min_member=minimum, schedule_timeout_seconds=timeout)
-    if alpha:
-        spec = PodGroupSpec(scheduling_policy=SchedulingPolicy(GangPolicy(minimum)))
+def group(minimum: int, *, timeout: int | None = None) -> PodGroup:
+    spec = CoschedulingSpec(min_member=minimum, schedule_timeout_seconds=timeout)
     return PodGroup(metadata=ObjectMeta(name="gang", namespace="default"), spec=spec)
 
 
@@ -78,10 +77,10 @@ class Gang:
         return status.code, timeout
 
 
-@pytest.mark.parametrize("by_field", [False, True], ids=["by label", "by the alpha field"])
+@pytest.mark.parametrize("by_field", [False, True], ids=["by label", "by the field"])
 def test_the_last_member_needed_lets_all_go(by_field: bool) -> None:
     pods = [member(f"p{i}", by_field=by_field) for i in range(3)]
-    gang = Gang(pods, group(3, alpha=by_field))
+    gang = Gang(pods, group(3))
     assert [gang.place(pod)[0] for pod in pods] == [Code.WAIT, Code.WAIT, Code.SUCCESS]
     assert [waiting.heard for waiting in gang.waiting.pods] == [["allowed"], ["allowed"]]
 

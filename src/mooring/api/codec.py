@@ -11,6 +11,7 @@ import msgspec
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
 from mooring.api.meta import Object
 from mooring.api.nesting import flattened
+from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
@@ -21,7 +22,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.api.workloads import PodDisruptionBudget, PodGroup, PriorityClass, ReplicaSet, StatefulSet
+from mooring.api.workloads import PodDisruptionBudget, PriorityClass, ReplicaSet, StatefulSet
 from mooring.errors import InputError
 
 KINDS: dict[str, type[Object]] = {
@@ -51,6 +52,17 @@ KINDS: dict[str, type[Object]] = {
         DeviceTaintRule,
     )
 }
+
+_NAMESAKES: dict[tuple[str, str], type[Object]] = {("scheduling.x-k8s.io", "PodGroup"): CoschedulingPodGroup}
+
+
+def struct_of(kind: str, api_version: object = "") -> type[Object] | None:
+    """The class for objects of a kind, or None for one that scheduling never reads.
+
+    The kind alone says which, except for two kinds of the same name: there the API group decides.
+    """
+    namesake = _NAMESAKES.get((str(api_version).partition("/")[0], kind))
+    return namesake or KINDS.get(kind)
 
 
 @cache
@@ -108,8 +120,8 @@ def objects_in(document: Any, where: str = "") -> Iterator[Object]:
             if isinstance(item, Mapping) and item_kind and "kind" not in item:
                 item = {"kind": item_kind, **item}
             yield from objects_in(item, f"{where}items[{i}]" if where else f"items[{i}]")
-    elif kind in KINDS:
-        yield from_plain(KINDS[kind], document)
+    elif (struct := struct_of(kind, document.get("apiVersion"))) is not None:
+        yield from_plain(struct, document)
 
 
 def to_plain(obj: Object) -> Any:

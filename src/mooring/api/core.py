@@ -243,7 +243,7 @@ class PodResourceClaim(Struct):
 
 
 class PodSchedulingGroup(Struct):
-    """The alpha API of 1.36 that makes a pod a member of a pod group."""
+    """What makes a pod a member of a pod group."""
 
     pod_group_name: str | None = None
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from mooring.api import yaml
 from mooring.api.checks import problems_in
-from mooring.api.codec import KINDS, from_plain
+from mooring.api.codec import KINDS, from_plain, struct_of
 from mooring.api.defaults import is_stored, set_default_meta, set_defaults
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
@@ -226,7 +226,7 @@ def _add(value: Any, where: str, found: Manifests) -> None:
         found.kubelet_release = max(
             found.kubelet_release, release_of(_at(value, "status", "nodeInfo", "kubeletVersion"))
         )
-    struct = READ_KINDS.get(kind)
+    struct = struct_of(kind, version) or READ_KINDS.get(kind)
     group = (version or "").rpartition("/")[0]
     if struct is None or (version and group not in GROUPS[kind]):
         found.ignored[kind] += 1

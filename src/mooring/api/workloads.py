@@ -41,31 +41,3 @@ class PriorityClass(Object, kw_only=True):
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
-
-
-class GangPolicy(Struct):
-    min_count: int = 0
-
-
-class SchedulingPolicy(Struct):
-    gang: GangPolicy | None = None
-
-
-class PodGroupSpec(Struct):
-    """Of the 1.36 alpha PodGroup and of scheduler-plugins' PodGroup: the number that must run together."""
-
-    scheduling_policy: SchedulingPolicy | None = None  # the alpha API
-    min_member: int = 0  # scheduler-plugins
-    schedule_timeout_seconds: int | None = None
-
-
-class PodGroup(Object, kw_only=True):
-    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-
-    @property
-    def minimum(self) -> int:
-        """How many pods must come together; a group that is no gang asks for one."""
-        policy = self.spec.scheduling_policy
-        if policy is not None and policy.gang is not None:
-            return policy.gang.min_count
-        return max(self.spec.min_member, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mooring.api.core import Namespace, Node, Pod, ReplicationController, Service
+from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
@@ -15,7 +16,7 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.api.workloads import PodDisruptionBudget, PodGroup, ReplicaSet, StatefulSet
+from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
 from mooring.client.informer import PODS_FIELD_SELECTOR
 from mooring.client.resource_kind import ResourceKind, typed_kind
 from mooring.client.sharing import PodSharing
@@ -40,12 +41,14 @@ RESOURCE_CLAIMS = typed_kind("resourceclaims", "resource.k8s.io/v1", ResourceCla
 RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSlice)
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
 DEVICE_TAINT_RULES = typed_kind("devicetaintrules", "resource.k8s.io/v1", DeviceTaintRule)
-POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", PodGroup)
+POD_GROUPS = typed_kind("podgroups", "scheduling.k8s.io/v1beta1", PodGroup)
+COSCHEDULING_POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", CoschedulingPodGroup)
 
 # Watched only where a plugin registers for their events.
 EXTRA_KINDS: dict[EventResource, ResourceKind[Any]] = {
     EventResource.DEVICE_TAINT_RULE: DEVICE_TAINT_RULES,
     EventResource.POD_GROUP: POD_GROUPS,
+    EventResource.COSCHEDULING_POD_GROUP: COSCHEDULING_POD_GROUPS,
 }
 
 SCHEDULER_KINDS: tuple[ResourceKind[Any], ...] = (

@@ -49,6 +49,7 @@ class EventResource(Enum):
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     DEVICE_TAINT_RULE = "resource.k8s.io/DeviceTaintRule"  # upstream: an update of the slices that the rule concerns
     POD_GROUP = "scheduling.k8s.io/PodGroup"
+    COSCHEDULING_POD_GROUP = "podgroups.v1alpha1.scheduling.x-k8s.io"  # as scheduler-plugins names it
     WILDCARD = "*"
 
 

@@ -1,10 +1,10 @@
 """Coscheduling: the pods of a group are bound together or not at all.
 
 In-tree but off by default. A pod says which group it belongs to with the label
-``scheduling.x-k8s.io/pod-group`` or, where the 1.36 alpha API is served, with
-``spec.schedulingGroup``; a PodGroup says how many must come together.
+``scheduling.x-k8s.io/pod-group`` or with ``spec.schedulingGroup``; a PodGroup of
+``scheduling.x-k8s.io`` says how many must come together.
 
-| | kube-scheduler's GangScheduling (alpha) | here |
+| | kube-scheduler's GangScheduling | here |
 |---|---|---|
 | membership | ``spec.schedulingGroup`` | the same, or the label that scheduler-plugins uses |
 | waiting | five minutes, then each pod gives up on its own | the group's time-out, then all give up at once |
@@ -20,7 +20,7 @@ import msgspec
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
-from mooring.api.workloads import PodGroup
+from mooring.api.pod_groups import CoschedulingPodGroup
 from mooring.errors import ConfigError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
@@ -79,7 +79,7 @@ class Coscheduling:
     def events_to_register(self) -> Sequence[EventRegistration]:
         return (
             on(EventResource.POD, ActionType.ADD, self._same_group),
-            on(EventResource.POD_GROUP, ActionType.ADD | ActionType.UPDATE, self._own_group),
+            on(EventResource.COSCHEDULING_POD_GROUP, ActionType.ADD | ActionType.UPDATE, self._own_group),
         )
 
     def _same_group(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
@@ -128,8 +128,8 @@ class Coscheduling:
 
     # ---- looking -----------------------------------------------------------------------------------------------
 
-    def _group(self, namespace: str, name: str) -> PodGroup | None:
-        return self._handle.cluster.objects.get(PodGroup, f"{namespace}/{name}")
+    def _group(self, namespace: str, name: str) -> CoschedulingPodGroup | None:
+        return self._handle.cluster.objects.get(CoschedulingPodGroup, f"{namespace}/{name}")
 
     def _members(self, namespace: str, name: str) -> Iterable[Pod]:
         """The group's pods that the API server knows, waiting or placed."""

@@ -183,7 +183,7 @@ class Scheduler:
             queue,
             reject_waiting_pod=self.waiting_pods.reject_deleted,
             declared_features=options.features["NodeDeclaredFeatures"],
-            gang_scheduling=EventResource.POD_GROUP in self.resources,
+            gang_scheduling=bool(_GROUPS & self.resources),
             pods=self.pods,
             observer=self.meters.event_handled,
             clock=clock,
@@ -368,6 +368,9 @@ class Scheduler:
     def _is_gated_by(self, pod: Pod, plugin: str) -> bool:
         info = self.queue.get(pod.key)
         return info is not None and info.uid == pod.uid and info.gating_plugin == plugin
+
+
+_GROUPS = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
 
 
 def _queue_profiles(built: Built) -> list[QueueProfile]:

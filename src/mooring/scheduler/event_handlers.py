@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.pod_groups import CoschedulingPodGroup, PodGroup
 from mooring.api.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage import (
     CSIDriver,
@@ -21,7 +22,6 @@ from mooring.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from mooring.api.workloads import PodGroup
 from mooring.clock import Clock, SystemClock
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
 from mooring.queue.events import (
@@ -50,6 +50,7 @@ RESOURCES: dict[type[Object], EventResource] = {
     DeviceClass: EventResource.DEVICE_CLASS,
     DeviceTaintRule: EventResource.DEVICE_TAINT_RULE,
     PodGroup: EventResource.POD_GROUP,
+    CoschedulingPodGroup: EventResource.COSCHEDULING_POD_GROUP,
 }
 """The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mooring.api.codec import KINDS, decode
+from mooring.api.codec import decode, struct_of
 from mooring.api.meta import Object
 from mooring.client.resource_kind import ResourceKind
 from mooring.controlplane.registry.catalog import by_resource
@@ -110,14 +110,14 @@ class StoreFeed:
                 self._put(event.entry)
 
     def _put(self, entry: Entry) -> None:
-        obj: Object = decode(KINDS[entry.kind.kind], entry.raw)
+        obj = _decode(entry)
         key = (entry.kind.resource, entry.key)
         old = self._known.get(key)
         self._known[key] = obj
         self._listener.update(old, obj)
 
     def _remove(self, entry: Entry) -> None:
-        obj: Object = decode(KINDS[entry.kind.kind], entry.raw)
+        obj = _decode(entry)
         known = self._known.pop((entry.kind.resource, entry.key), None)
         self._listener.delete(known or obj)
 
@@ -132,3 +132,10 @@ def tell(narrator: Narrator, old: Object | None, new: Object) -> None:
         narrator.came(new)
     else:
         narrator.changed(old, new)
+
+
+def _decode(entry: Entry) -> Object:
+    struct = struct_of(entry.kind.kind, entry.kind.group)
+    assert struct is not None, "only kinds that the scheduler reads are fed"
+    obj: Object = decode(struct, entry.raw)
+    return obj

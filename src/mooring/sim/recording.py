@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.codec import KINDS, from_plain
+from mooring.api.codec import from_plain, struct_of
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.release import release_of
@@ -33,8 +33,8 @@ def features_of(case: Mapping[str, Any]) -> Features:
 
 def load_object(value: Mapping[str, Any]) -> Object | None:
     """An object of a case, or None for a kind that no plugin reads."""
-    kind = KINDS.get(str(value.get("kind")))
-    return None if kind is None else from_plain(kind, value)
+    struct = struct_of(str(value.get("kind")), value.get("apiVersion"))
+    return None if struct is None else from_plain(struct, value)
 
 
 def latest_time(values: Iterable[Mapping[str, Any]]) -> float:

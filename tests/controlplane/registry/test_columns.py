@@ -50,6 +50,8 @@ UPSTREAM = {
     "resourceclaimtemplates.resource.k8s.io": "Name,Age",
     "resourceslices.resource.k8s.io": "Name,Node,Driver,Pool,Age",
     "priorityclasses.scheduling.k8s.io": "Name,Value,Global-Default,Age,PreemptionPolicy",
+    "podgroups.scheduling.k8s.io": "Name,Policy,Workload,Status,Age",
+    "workloads.scheduling.k8s.io": "Name,Age",
     "podgroups.scheduling.x-k8s.io": "Name,Age",
     "csidrivers.storage.k8s.io": "Name,AttachRequired,PodInfoOnMount,StorageCapacity,TokenRequests,RequiresRepublish,"
     "Modes,Age",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mooring.api.well_known import NOT_READY, REGION, UNREACHABLE, ZONE
 from mooring.controlplane.registry.groups.node import RUNTIME_CLASSES
 from mooring.controlplane.registry.groups.nodes import NODES
-from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.pod_defaults import qos_class
+from mooring.controlplane.registry.priorities import priority_for
 from mooring.controlplane.types import quantities, status
 from mooring.controlplane.types.kind import Context
 from mooring.controlplane.types.objects import Object
@@ -46,20 +46,12 @@ def _refuse(pod: Object, why: str) -> status.StatusError:
 
 def _admit_priority(pod: Object, context: Context) -> None:
     spec = pod["spec"]
-    name = spec.get("priorityClassName", "")
-    priority, policy = 0, "PreemptLowerPriority"
+    found = priority_for(spec.get("priorityClassName", ""), context)
+    if found is None:
+        raise _refuse(pod, f"no PriorityClass with name {spec['priorityClassName']} was found")
+    name, priority, policy = found
     if name:
-        entry = context.find(PRIORITY_CLASSES, "", name)
-        if entry is None:
-            raise _refuse(pod, f"no PriorityClass with name {name} was found")
-        found = entry.object()
-        priority, policy = found.get("value", 0), found.get("preemptionPolicy", policy)
-    else:
-        defaults = [entry.object() for entry in context.each(PRIORITY_CLASSES) if b'"globalDefault":true' in entry.raw]
-        if defaults:
-            chosen = min(defaults, key=lambda found: found.get("value", 0))
-            priority, policy = chosen.get("value", 0), chosen.get("preemptionPolicy", policy)
-            spec["priorityClassName"] = chosen["metadata"]["name"]
+        spec["priorityClassName"] = name
     given = spec.get("priority")
     if given is not None and given != priority:
         raise _refuse(

@@ -1,0 +1,95 @@
+"""Pod groups: pods that are scheduled together, as Kubernetes since 1.37 and as scheduler-plugins have them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mooring.api.meta import Condition, Object, Struct
+
+
+class GangSchedulingPolicy(Struct):
+    min_count: int = 0
+
+
+class BasicSchedulingPolicy(Struct):
+    """The pods belong together, but any number of them may run."""
+
+
+class PodGroupSchedulingPolicy(Struct):
+    """Exactly one of the two is set."""
+
+    basic: BasicSchedulingPolicy | None = None
+    gang: GangSchedulingPolicy | None = None
+
+
+class TopologyConstraint(Struct):
+    key: str = ""
+
+
+class PodGroupSchedulingConstraints(Struct):
+    topology: list[TopologyConstraint] = []  # at most one
+
+
+class AllDisruptionMode(Struct):
+    """The group is evicted as a whole."""
+
+
+class DisruptionMode(Struct):
+    """Without ``all`` the group's pods are evicted one by one."""
+
+    all: AllDisruptionMode | None = None
+
+
+class PodGroupSpec(Struct):
+    scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(default_factory=PodGroupSchedulingPolicy)
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority_class_name: str = ""
+    priority: int | None = None
+
+
+class PodGroupStatus(Struct):
+    conditions: list[Condition] = []
+
+
+class PodGroup(Object, kw_only=True):
+    """A group of ``scheduling.k8s.io``. Pods name it in ``spec.schedulingGroup.podGroupName``."""
+
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+    @property
+    def minimum(self) -> int:
+        """How many pods must run together; a group that is no gang asks for one."""
+        gang = self.spec.scheduling_policy.gang
+        return 1 if gang is None else gang.min_count
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0
+
+    @property
+    def is_evicted_as_one(self) -> bool:
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
+
+    @property
+    def topology_key(self) -> str:
+        """The label of nodes that must be equal for all pods of the group, or nothing."""
+        constraints = self.spec.scheduling_constraints
+        return constraints.topology[0].key if constraints is not None and constraints.topology else ""
+
+
+class CoschedulingSpec(Struct):
+    min_member: int = 0
+    schedule_timeout_seconds: int | None = None
+
+
+class CoschedulingPodGroup(Object, kw_only=True):
+    """A PodGroup of ``scheduling.x-k8s.io``, for the Coscheduling plugin: another thing with the same name."""
+
+    spec: CoschedulingSpec = msgspec.field(default_factory=CoschedulingSpec)
+
+    @property
+    def minimum(self) -> int:
+        return max(self.spec.min_member, 1)

@@ -1,0 +1,157 @@
+"""The scheduling.k8s.io group, continued: Workloads and PodGroups, which are scheduled together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.controlplane.registry.columns import AGE, NAME, at, get
+from mooring.controlplane.registry.meta import immutable
+from mooring.controlplane.registry.priorities import priority_for
+from mooring.controlplane.types import status
+from mooring.controlplane.types.kind import Column, Context, Kind, Strategy
+from mooring.controlplane.types.objects import Object
+from mooring.controlplane.types.status import Cause, invalid_value, required
+
+_GROUP, _VERSION = "scheduling.k8s.io", "v1beta1"
+_IMMUTABLE = (
+    "parentCompositePodGroupName",
+    "workloadRef",
+    "schedulingConstraints",
+    "resourceClaims",
+    "disruptionMode",
+    "priorityClassName",
+    "priority",
+)
+MAX_TEMPLATES = 8
+
+
+def _default_pod_group(obj: Object) -> None:
+    obj.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
+
+
+def _admit_pod_group(obj: Object, context: Context) -> None:
+    """A PodGroup's priority comes from its class, as a pod's does."""
+    spec, name = obj["spec"], obj["metadata"].get("name", "")
+    found = priority_for(spec.get("priorityClassName", ""), context)
+    if found is None:
+        why = f"no PriorityClass with name {spec['priorityClassName']} was found"
+        raise status.forbidden("podgroups", _GROUP, name, why)
+    given = spec.get("priority")
+    if given is not None and given != found.value:
+        why = (
+            f"priority set in the pod group ({given}) must match the priority computed ({found.value}) "
+            "based on the priority class set in the spec"
+        )
+        raise status.forbidden("podgroups", _GROUP, name, why)
+    spec["priority"] = found.value
+    if found.name:
+        spec["priorityClassName"] = found.name
+    obj["status"] = {}
+
+
+def _validate_pod_group(obj: Object) -> list[Cause]:
+    return _validate_group(obj["spec"], "spec")
+
+
+def _validate_group(spec: Object, where: str) -> list[Cause]:
+    found = _one_of(spec.get("schedulingPolicy") or {}, ("basic", "gang"), f"{where}.schedulingPolicy")
+    gang = get(spec, "schedulingPolicy", "gang")
+    if isinstance(gang, dict):
+        count = gang.get("minCount")
+        if count is None:
+            found.append(required(f"{where}.schedulingPolicy.gang.minCount"))
+        elif count < 1:
+            found.append(
+                invalid_value(f"{where}.schedulingPolicy.gang.minCount", count, "must be greater than or equal to 1")
+            )
+    mode = spec.get("disruptionMode")
+    if mode is not None:
+        found += _one_of(mode, ("single", "all"), f"{where}.disruptionMode")
+    topology = get(spec, "schedulingConstraints", "topology") or []
+    if len(topology) > 1:
+        found.append(_too_many(f"{where}.schedulingConstraints.topology", len(topology), 1))
+    return found
+
+
+def _one_of(union: Object, members: tuple[str, ...], where: str) -> list[Cause]:
+    given = [member for member in members if union.get(member) is not None]
+    if len(given) == 1:
+        return []
+    choices = ", ".join(f"`{member}`" for member in members)
+    if not given:
+        return [invalid_value(where, "", f"must specify one of: {choices}")]
+    return [invalid_value(where, "{" + ", ".join(given) + "}", f"must specify exactly one of: {choices}")]
+
+
+def _too_many(where: str, count: int, most: int) -> Cause:
+    return Cause("FieldValueTooMany", where, f"Too many: {count}: must have at most {most} item{'s'[: most > 1]}")
+
+
+def _update_pod_group(new: Object, old: Object) -> list[Cause]:
+    found: list[Cause] = []
+    for field in _IMMUTABLE:
+        found += immutable(new, old, f"spec.{field}", "spec", field)
+    policies = [sorted(get(obj, "spec", "schedulingPolicy") or {}) for obj in (new, old)]
+    if policies[0] != policies[1]:  # minCount may change, the kind of policy may not
+        found += immutable(new, old, "spec.schedulingPolicy", "spec", "schedulingPolicy")
+    return found
+
+
+def _validate_workload(obj: Object) -> list[Cause]:
+    templates = obj.get("spec", {}).get("podGroupTemplates") or []
+    if len(templates) > MAX_TEMPLATES:
+        return [_too_many("spec.podGroupTemplates", len(templates), MAX_TEMPLATES)]
+    found = []
+    for i, template in enumerate(templates):
+        where = f"spec.podGroupTemplates[{i}]"
+        if not template.get("name"):
+            found.append(required(f"{where}.name"))
+        found += _validate_group(template, where)
+    return found
+
+
+def _policy(obj: Object, _: float) -> str:
+    policy: Any = get(obj, "spec", "schedulingPolicy") or {}
+    return "Gang" if policy.get("gang") is not None else "Basic"
+
+
+def _status(obj: Object, _: float) -> str:
+    conditions: dict[str, Any] = {each.get("type"): each for each in get(obj, "status", "conditions") or []}
+    if "DisruptionTarget" in conditions:
+        return str(conditions["DisruptionTarget"].get("reason", ""))
+    if "PodGroupInitiallyScheduled" not in conditions:
+        return "Pending"
+    return "Scheduled" if conditions["PodGroupInitiallyScheduled"].get("status") == "True" else "Unschedulable"
+
+
+WORKLOADS = Kind(
+    "Workload",
+    "workloads",
+    _GROUP,
+    version=_VERSION,
+    has_generation=True,
+    strategy=Strategy(validate=_validate_workload),
+    columns=(NAME, AGE),
+)
+
+POD_GROUPS = Kind(
+    "PodGroup",
+    "podgroups",
+    _GROUP,
+    version=_VERSION,
+    subresources=("status",),
+    has_generation=True,
+    strategy=Strategy(
+        default=_default_pod_group,
+        admit=_admit_pod_group,
+        validate=_validate_pod_group,
+        validate_update=_update_pod_group,
+    ),
+    columns=(
+        NAME,
+        Column("Policy", _policy),
+        Column("Workload", at("spec", "workloadRef", "workloadName", default="<none>")),
+        Column("Status", _status),
+        AGE,
+    ),
+)
