@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the time that importing t
 if TYPE_CHECKING:
     from typing import Any
 
+    from mooring.compare.diff import Difference, diff
     from mooring.errors import MooringError
     from mooring.explanation.decision import Decision
     from mooring.explanation.why import Explanation
@@ -30,12 +31,14 @@ __all__ = [
     "Capacity",
     "Cluster",
     "Decision",
+    "Difference",
     "Explanation",
     "MooringError",
     "Scheduler",
     "__version__",
     "capacity",
     "connect",
+    "diff",
     "explain",
     "load",
 ]
@@ -44,11 +47,13 @@ _MODULES = {
     "Capacity": "mooring.whatif.capacity",
     "Cluster": "mooring.surface.cluster",
     "Decision": "mooring.explanation.decision",
+    "Difference": "mooring.compare.diff",
     "Explanation": "mooring.explanation.why",
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
     "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
+    "diff": "mooring.compare.diff",
     "explain": "mooring.surface.scheduler",
     "load": "mooring.surface.reading",
 }

@@ -40,6 +40,7 @@ COMMANDS = {
     "explain": "explain-v1",
     "queue": "queue-v1",
     "capacity": "capacity-v1",
+    "diff": "diff-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -138,6 +139,12 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/report.yaml -o json", id="a refused pod"),
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
+        pytest.param(
+            "diff-v1",
+            f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "
+            f"--config {EXAMPLES}/configurations/bin-packing.yaml",
+            id="a difference",
+        ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"
         ),

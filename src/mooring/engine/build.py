@@ -26,12 +26,12 @@ from mooring.framework.runtime import Profile, run_pre_enqueue
 from mooring.state.cluster import Cluster
 
 
-def decide(engine: Engine, profile: Profile, pod: Pod) -> Decision:
+def decide(engine: Engine, profile: Profile, pod: Pod, *, detail: bool = True) -> Decision:
     """Decide about a pod that is new. One that a PreEnqueue plugin holds back is gated: it is not tried."""
     info = engine.cluster.info(pod)
     held = run_pre_enqueue(profile.pre_enqueue, pod)
     if held.is_success:
-        return engine.decide(info, profile)
+        return engine.decide(info, profile, detail=detail)
     return Decision(info, Outcome.GATED, status=held, num_nodes=len(engine.cluster.nodes()))
 
 
@@ -49,9 +49,9 @@ class Built:
         """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
         return self._on(cluster, nominator or self.handle.nominator, self.handle.devices)
 
-    def decide(self, pod: Pod) -> Decision:
+    def decide(self, pod: Pod, *, detail: bool = True) -> Decision:
         """Decide about a pod that is new, with the profile that it asks for."""
-        return decide(self.engine, self.profile_of(pod), pod)
+        return decide(self.engine, self.profile_of(pod), pod, detail=detail)
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that the pod asks for, or InputError where there is none."""

@@ -51,7 +51,7 @@ def _draw_placement(to: Console, found: Explanation, top: int) -> None:
         tie = f"; {found.ties} are equally good, and the first in kube-scheduler's order wins" if found.ties > 1 else ""
         to.print(f"{feasible}{tie}.")
         to.print()
-        _draw_scores(to, found.scores[:top])
+        draw_scores(to, found.scores[:top])
         if len(found.scores) > top:
             to.print(f"… and {len(found.scores) - top} more (--top N shows N)")
     if found.refusals:
@@ -59,7 +59,7 @@ def _draw_placement(to: Console, found: Explanation, top: int) -> None:
         _draw_groups(to, found.refusals)
 
 
-def _draw_scores(to: Console, shares: Sequence[NodeShare]) -> None:
+def draw_scores(to: Console, shares: Sequence[NodeShare]) -> None:
     """Nodes down, plugins across; a plugin that gives none of them anything is left out."""
     plugins = [name for name in shares[0].shares if any(share.shares[name] for share in shares)]
     rows: list[list[str | Text]] = [
