@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import stat
@@ -98,6 +99,12 @@ def test_start_places_one_pod_and_says_what_the_other_lacks(capsys: pytest.Captu
     assert "0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable" in out
     first = out.partition("each was tried:\n")[2].splitlines()[0]
     assert first == "  100m less CPU (3500m instead of 3600m) on worker-1"
+
+
+def test_the_example_is_one_json_object_per_line_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["start", "--example", "-o", "json"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["pod"], each["node"]) for each in told] == [("default/web-2", "worker-3"), ("default/report", None)]
 
 
 def test_start_says_where_to_go_next(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ def start(
     if example:
         from mooring.cli.first_example import show_first_example
 
-        show_first_example()
+        show_first_example(output)
         return 0
     if keep and once:
         raise UsageError("--keep and --once exclude each other; give one of them")
