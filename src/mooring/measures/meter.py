@@ -1,0 +1,254 @@
+"""The meter: told what happens, in order of time, it keeps every measure of a run up to date.
+
+A simulation may tell it a million pods, so the paths of a pod that comes, is placed and goes are short.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.workloads import PodDisruptionBudget
+from mooring.measures.gauge import Gauges, Moment
+from mooring.measures.nodes import Nodes, NodeUse
+from mooring.measures.preemptions import Preemptions
+from mooring.measures.results import Measures, assemble
+from mooring.measures.shapes import Resources, Shape, Shapes
+from mooring.measures.timeline import Timeline
+
+QUEUED, GATED, NOMINATED, OTHER = "in the queue", "SchedulingGates", "nominated", "other causes"
+MOST_CAUSES = 32
+
+
+@dataclass(eq=False, slots=True)
+class _PodState:
+    """A pod that is there."""
+
+    pod: Pod
+    shape: Shape
+    came_s: float
+    cause: int  # why it has no node; -1 if it has one
+    use: NodeUse | None = None
+    failures: int = 0
+    message: str = ""
+
+
+class State(NamedTuple):
+    """How things stand: what a sample keeps."""
+
+    zones: list[tuple[str, Moment, Moment]]  # name, used and allocatable by resource
+    nodes: Moment  # nodes, nodes with pods, price in an hour
+    pending: Moment  # by cause
+    stranded: list[float]  # by resource
+    counts: tuple[int, int, int, int]  # attempts, placed, ended, victims; all since the start
+
+
+class Meter:
+    """Times are in seconds, of any clock; the first one heard is the start."""
+
+    def __init__(self) -> None:
+        self.resources = Resources()
+        self.shapes = Shapes(self.resources)
+        self.nodes = Nodes(self.resources, self.shapes)
+        self.preemptions = Preemptions()
+        self._started_at: float | None = None
+        self._now_s = 0.0
+        self._pods: dict[str, _PodState] = {}  # by uid
+        self._uids: dict[str, str] = {}  # by namespace/name
+        self.causes = [QUEUED, GATED, NOMINATED, OTHER]
+        self._cause_of: dict[Collection[str], int] = {}
+        self._pending = Gauges([0.0] * 4, [0.0] * 4)
+        self._num_pending = self._peak = 0
+        self.waits: dict[int, array[float]] = {}  # from coming to being placed, by priority
+        self.arrived = self.placed = self.ended = 0
+        self.attempts = self.unschedulable = self.errors = self.binding_failures = self.most_attempts = 0
+        self._timeline = Timeline[State](self._state, self._take_peak)
+        self._is_last = False
+
+    # ---- inputs --------------------------------------------------------------------------------------------------
+
+    def put(self, at: float, obj: Object) -> None:
+        """An object came or changed."""
+        at_s = self._pass_to(at)
+        if type(obj) is Pod:
+            self._put_pod(at_s, obj)
+        elif isinstance(obj, Node):
+            self.nodes.put(obj, at_s)
+        elif isinstance(obj, PodDisruptionBudget):
+            self.preemptions.put_budget(obj)
+
+    def deleted(self, at: float, kind: str, key: str, uid: str = "") -> None:
+        """An object is gone."""
+        at_s = self._pass_to(at)
+        if kind == "Pod":
+            self._remove_pod(at_s, uid or self._uids.get(key, ""))
+        elif kind == "Node":
+            self.nodes.remove(key, at_s)
+        elif kind == "PodDisruptionBudget":
+            self.preemptions.remove_budget(key)
+
+    def _put_pod(self, at_s: float, pod: Pod) -> None:
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        known = self._pods.get(uid)
+        if known is None:
+            self._come(at_s, pod)
+        elif pod.is_finished:
+            self._remove_pod(at_s, uid)
+        else:
+            known.pod = pod
+            if not node_name:
+                if known.cause == 1 and not pod.spec.scheduling_gates:
+                    self._set_cause(known, 0, at_s)
+            elif known.use is None:
+                self._waited(known, at_s)
+                known.use = self.nodes.place(node_name, known.shape.amounts, at_s)
+
+    def _come(self, at_s: float, pod: Pod) -> None:
+        if pod.is_finished:
+            return
+        uid, node_name = pod.metadata.uid, pod.spec.node_name
+        before = self._uids.get(key := pod.key)
+        if before is not None:
+            self._remove_pod(at_s, before)  # its deletion was not seen
+        self._uids[key] = uid
+        self.arrived += 1
+        shape = self.shapes.of(pod)
+        if node_name:
+            use = self.nodes.place(node_name, shape.amounts, at_s)
+            self._pods[uid] = _PodState(pod, shape, at_s, -1, use)
+            return
+        cause = 1 if pod.spec.scheduling_gates else 0
+        self._pods[uid] = _PodState(pod, shape, at_s, cause)
+        self._pending.add(cause, 1, at_s)
+        self._num_pending += 1
+        if self._num_pending > self._peak:
+            self._peak = self._num_pending
+
+    def _remove_pod(self, at_s: float, uid: str) -> None:
+        known = self._pods.pop(uid, None)
+        if known is None:
+            return
+        if self._uids.get(key := known.pod.key) == uid:
+            del self._uids[key]
+        if known.use is not None:
+            self.nodes.release(known.pod.spec.node_name, known.use, known.shape.amounts, at_s)
+            self.ended += 1
+        else:
+            self._pending.add(known.cause, -1, at_s)
+            self._num_pending -= 1
+
+    def _waited(self, known: _PodState, at_s: float) -> None:
+        self._pending.add(known.cause, -1, at_s)
+        self._num_pending -= 1
+        known.cause, known.message = -1, ""
+        self.placed += 1
+        priority = known.pod.spec.priority or 0
+        waits = self.waits.get(priority)
+        if waits is None:
+            waits = self.waits[priority] = array("d")
+        waits.append(at_s - known.came_s)
+
+    # ---- outcomes ------------------------------------------------------------------------------------------------
+
+    def scheduled(self, at: float) -> None:
+        """An attempt has found a node."""
+        self._pass_to(at)
+        self.attempts += 1
+
+    def refused(
+        self, at: float, uid: str, plugins: Collection[str], *, is_error: bool = False, makes_room: bool = False
+    ) -> None:
+        """An attempt has found no node; ``makes_room``: victims are chosen, and the pod waits until they are gone."""
+        at_s = self._pass_to(at)
+        self.attempts += 1
+        if is_error:
+            self.errors += 1
+        else:
+            self.unschedulable += 1
+        known = self._pods.get(uid)
+        if makes_room:
+            self.preemptions.preempted(None if known is None else known.pod)
+        if known is None or known.use is not None:
+            return
+        known.failures += 1
+        self.most_attempts = max(self.most_attempts, known.failures)
+        cause = 2 if makes_room else self._cause(plugins)
+        if cause != known.cause:
+            self._set_cause(known, cause, at_s)
+
+    def explained(self, uid: str, message: str) -> None:
+        """Why the last attempt of a pod failed, in words."""
+        known = self._pods.get(uid)
+        if known is not None:
+            known.message = message
+
+    def binding_failed(self, at: float) -> None:
+        self._pass_to(at)
+        self.binding_failures += 1
+
+    def evicted(self, at: float, victim_uid: str, preemptor_key: str) -> None:
+        """A victim goes to make room for the preemptor."""
+        self._pass_to(at)
+        victim = self._pods.get(victim_uid)
+        preemptor = self._pods.get(self._uids.get(preemptor_key, ""))
+        self.preemptions.evicted(None if preemptor is None else preemptor.pod, None if victim is None else victim.pod)
+
+    def _cause(self, plugins: Collection[str]) -> int:
+        found = self._cause_of.get(plugins)
+        if found is None:
+            name = ", ".join(sorted(plugins)) or "an error"
+            if name in self.causes:
+                found = self.causes.index(name)
+            elif len(self.causes) >= MOST_CAUSES:
+                found = 3
+            else:
+                found = len(self.causes)
+                self.causes.append(name)
+                self._pending.grow(len(self.causes))
+            self._cause_of[plugins] = found
+        return found
+
+    def _set_cause(self, known: _PodState, cause: int, at_s: float) -> None:
+        self._pending.add(known.cause, -1, at_s)
+        self._pending.add(cause, 1, at_s)
+        known.cause = cause
+
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    def _pass_to(self, at: float) -> float:
+        """Seconds from the start; samples that are due are taken. Time never goes back: a late line counts as now."""
+        if self._started_at is None:
+            self._started_at = at
+        at_s = at - self._started_at
+        if at_s > self._now_s:
+            if self._timeline.due_s < at_s:
+                self._timeline.pass_to(at_s)
+            self._now_s = at_s
+            return at_s
+        return self._now_s
+
+    def _state(self) -> State:
+        return State(
+            [(zone.name, zone.used.snapshot(), zone.allocatable.snapshot()) for zone in self.nodes.zones.values()],
+            self.nodes.counts.snapshot(),
+            self._pending.snapshot(),
+            self.nodes.stranded(is_last=self._is_last),
+            (self.attempts, self.placed, self.ended, self.preemptions.victims),
+        )
+
+    def _take_peak(self) -> float:
+        peak, self._peak = self._peak, self._num_pending
+        return float(peak)
+
+    def finish(self, at: float | None = None) -> Measures:
+        """The measures up to ``at``, or up to the last thing that happened."""
+        end_s = self._now_s if at is None else self._pass_to(at)
+        self._is_last = True
+        samples = self._timeline.finish(end_s)
+        waiting = [known for known in self._pods.values() if known.use is None]
+        still = [(self.causes[known.cause], known.pod.key, known.message, end_s - known.came_s) for known in waiting]
+        return assemble(self, samples, still, self._started_at or 0.0)

@@ -1,0 +1,255 @@
+"""How full nodes are, by zone and resource, and how much of what is free a typical pod cannot use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mooring.api.core import Node
+from mooring.api.well_known import BETA_ZONE, ZONE
+from mooring.errors import ParseError
+from mooring.measures.gauge import Gauges
+from mooring.measures.shapes import Resources, Shapes
+from mooring.state.requests import is_tracked, parse_amounts, rounded
+
+NO_ZONE = ""
+PRICE = "mooring/price-per-hour"
+"""A label or an annotation of a node: what it costs in an hour."""
+
+
+@dataclass(eq=False, slots=True)
+class Zone:
+    """The nodes of a zone together, by resource."""
+
+    name: str
+    used: Gauges = field(default_factory=Gauges)
+    allocatable: Gauges = field(default_factory=Gauges)
+
+
+@dataclass(eq=False, slots=True)
+class NodeUse:
+    """A node: what it has, and what the pods on it ask for, by resource."""
+
+    row: int  # in the table of what is stranded
+    zone: Zone
+    allocatable: list[int]
+    used: list[int]
+    price: float = 0.0
+    is_there: bool = False  # false for one that only pods have named so far
+    pods: int = 0
+
+
+class Nodes:
+    """All nodes and zones of a cluster, kept up to date with what happens to them."""
+
+    def __init__(self, resources: Resources, shapes: Shapes) -> None:
+        self._resources, self._shapes = resources, shapes
+        self._nodes: dict[str, NodeUse] = {}
+        self.zones: dict[str, Zone] = {}
+        self.counts = Gauges([0.0] * 3, [0.0] * 3)  # nodes, nodes with pods, price in an hour
+        self._changed: set[NodeUse] = set()
+        self._typical_of = 0  # how many pods the typical ones were taken from
+        self._wanted = np.zeros((0, 0))
+        self._shares = np.zeros(0)
+        # [node, resource]: what is free, times the share of typical pods that do not fit on the node
+        self._stranded = np.zeros((0, len(resources.names)))
+        self._free_rows: list[int] = []
+        self._num_rows = 0
+
+    # ---- nodes come, change and go -------------------------------------------------------------------------------
+
+    def put(self, node: Node, at_s: float) -> None:
+        name, zone = node.name, self._zone(_zone_of(node))
+        use = self._nodes.get(name)
+        if use is None:
+            use = self._new(name, zone)
+        elif use.zone is not zone:
+            self._leave_zone(use, at_s)
+            use.zone = zone
+            self._enter_zone(use, at_s)
+        self._resize(use, self._amounts(node), at_s)
+        if not use.is_there:
+            use.is_there = True
+            self.counts.add(0, 1, at_s)
+            if use.pods:
+                self.counts.add(1, 1, at_s)
+        price = _price(node)
+        if price != use.price:
+            self.counts.add(2, price - use.price, at_s)
+            use.price = price
+        self._changed.add(use)
+
+    def remove(self, name: str, at_s: float) -> None:
+        use = self._nodes.get(name)
+        if use is None or not use.is_there:
+            return
+        self._resize(use, [], at_s)
+        self.counts.add(0, -1, at_s)
+        if use.pods:
+            self.counts.add(1, -1, at_s)
+        self.counts.add(2, -use.price, at_s)
+        use.is_there, use.price = False, 0.0
+        self._changed.add(use)
+        if not use.pods:
+            self._forget(name, use)
+
+    def _new(self, name: str, zone: Zone) -> NodeUse:
+        if self._free_rows:
+            row = self._free_rows.pop()
+        else:
+            row, self._num_rows = self._num_rows, self._num_rows + 1
+        use = self._nodes[name] = NodeUse(row, zone, [], [])
+        return use
+
+    def _forget(self, name: str, use: NodeUse) -> None:
+        del self._nodes[name]
+        self._changed.discard(use)
+        if use.row < len(self._stranded):
+            self._stranded[use.row] = 0.0
+        self._free_rows.append(use.row)
+
+    def _resize(self, use: NodeUse, amounts: list[int], at_s: float) -> None:
+        size = len(self._resources.names)
+        use.allocatable += [0] * (size - len(use.allocatable))
+        amounts = amounts + [0] * (size - len(amounts))
+        gauges = use.zone.allocatable
+        gauges.grow(size)
+        for i, (old, new) in enumerate(zip(use.allocatable, amounts, strict=True)):
+            if new != old:
+                gauges.add(i, new - old, at_s)
+        use.allocatable = amounts
+
+    def _amounts(self, node: Node) -> list[int]:
+        amounts = [0] * len(self._resources.names)
+        for name, text in node.status.allocatable.items():
+            try:
+                (amount,) = parse_amounts({name: text}, "").values()
+            except ParseError:
+                continue
+            if name == "pods" or is_tracked(name):
+                index = self._resources.index(name)
+                amounts += [0] * (index + 1 - len(amounts))
+                amounts[index] = max(0, rounded(name, amount))
+        return amounts
+
+    def _zone(self, name: str) -> Zone:
+        found = self.zones.get(name)
+        if found is None:
+            found = self.zones[name] = Zone(name)
+        return found
+
+    def _leave_zone(self, use: NodeUse, at_s: float) -> None:
+        for gauges, amounts in ((use.zone.used, use.used), (use.zone.allocatable, use.allocatable)):
+            for i, amount in enumerate(amounts):
+                if amount:
+                    gauges.add(i, -amount, at_s)
+
+    def _enter_zone(self, use: NodeUse, at_s: float) -> None:
+        for gauges, amounts in ((use.zone.used, use.used), (use.zone.allocatable, use.allocatable)):
+            gauges.grow(len(amounts))
+            for i, amount in enumerate(amounts):
+                if amount:
+                    gauges.add(i, amount, at_s)
+
+    # ---- pods come and go ----------------------------------------------------------------------------------------
+
+    def place(self, name: str, amounts: tuple[tuple[int, int], ...], at_s: float) -> NodeUse:
+        """A pod is on a node from now on."""
+        use = self._nodes.get(name)
+        if use is None:
+            use = self._new(name, self._zone(NO_ZONE))
+        use.pods += 1
+        if use.pods == 1 and use.is_there:
+            self.counts.add(1, 1, at_s)
+        self._use(use, amounts, at_s, 1)
+        return use
+
+    def release(self, name: str, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float) -> None:
+        """The pod is on the node no more."""
+        use.pods -= 1
+        self._use(use, amounts, at_s, -1)
+        if not use.pods:
+            if use.is_there:
+                self.counts.add(1, -1, at_s)
+            else:
+                self._forget(name, use)
+
+    def _use(self, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float, sign: int) -> None:
+        used, zone = use.used, use.zone.used
+        last = amounts[-1][0] + 1
+        if len(used) < last:
+            used += [0] * (last - len(used))
+        if len(zone.values) < last:
+            zone.grow(last)
+        values, moments = zone.values, zone.moments
+        for i, amount in amounts:
+            amount *= sign
+            used[i] += amount
+            values[i] += amount
+            moments[i] += amount * at_s
+        self._changed.add(use)
+
+    # ---- fragmentation -------------------------------------------------------------------------------------------
+
+    def stranded(self, *, is_last: bool = False) -> list[float]:
+        """Of each resource: the free amount that a typical pod cannot use, on average over the typical pods.
+
+        On a node on which a typical pod does not fit, nothing that is free is of use to it. Only requests count, not
+        taints or affinity. Only nodes that have changed are looked at, unless there are other typical pods: they are
+        taken anew when twice as many pods have come.
+        """
+        if self._shapes.seen >= 2 * self._typical_of or (is_last and self._shapes.seen != self._typical_of):
+            self._take_typical()
+        changed, self._changed = self._changed, set()
+        if changed and len(self._shares):
+            self._count(changed)
+        total: list[float] = self._stranded.sum(axis=0).tolist()
+        return total
+
+    def _take_typical(self) -> None:
+        typical = self._shapes.typical()
+        self._typical_of = self._shapes.seen
+        self._wanted = np.zeros((len(typical), len(self._resources.names)))
+        for row, (shape, _) in enumerate(typical):
+            for i, amount in shape.amounts:
+                self._wanted[row, i] = amount
+        self._shares = np.array([share for _, share in typical])
+        self._changed.update(self._nodes.values())
+
+    def _count(self, changed: Iterable[NodeUse]) -> None:
+        size = len(self._resources.names)
+        uses = list(changed)
+        highest = max(use.row for use in uses)
+        rows, columns = self._stranded.shape
+        if highest >= rows or size > columns:
+            more = max(highest + 1 - rows, rows, 16) if highest >= rows else 0
+            self._stranded = np.pad(self._stranded, ((0, more), (0, size - columns)))
+        for use in uses:
+            lacking = size - len(use.allocatable)
+            if lacking:
+                use.allocatable += [0] * lacking
+            lacking = size - len(use.used)
+            if lacking:
+                use.used += [0] * lacking
+        free = np.array([use.allocatable for use in uses], np.float64)
+        free -= np.array([use.used for use in uses], np.float64)
+        wanted = self._wanted
+        if wanted.shape[1] < size:  # a resource that came after the typical pods were taken: they do not ask for it
+            wanted = self._wanted = np.pad(wanted, ((0, 0), (0, size - wanted.shape[1])))
+        fits = (free[:, None, :] >= wanted).all(axis=2)  # [node, typical pod]
+        self._stranded[[use.row for use in uses]] = np.maximum(free, 0.0) * (~fits @ self._shares)[:, None]
+
+
+def _zone_of(node: Node) -> str:
+    return node.labels.get(ZONE) or node.labels.get(BETA_ZONE) or NO_ZONE
+
+
+def _price(node: Node) -> float:
+    text = node.metadata.annotations.get(PRICE) or node.labels.get(PRICE) or ""
+    try:
+        price = float(text) if text else 0.0
+    except ValueError:
+        return 0.0
+    return price if 0 <= price < 1e12 else 0.0

@@ -1,0 +1,294 @@
+"""The measures of a run: one row, columns over time, waiting times by priority, and who still waits and why.
+
+Shares are between 0 and 1, times are in seconds, cpu is in cores and memory in bytes. ``allocated`` is what the pods on
+nodes ask for, as a share of what the nodes have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mooring.measures.gauge import Moment, integral
+from mooring.measures.timeline import Sample
+
+if TYPE_CHECKING:
+    from mooring.measures.meter import Meter, State
+
+QUANTILES = (50, 90, 99)
+Number: TypeAlias = float | int
+Still: TypeAlias = tuple[str, str, str, float]
+"""A pod that still waits: the cause, its key, the message of its last attempt, and for how long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long the pods of a priority waited from their coming to being placed. ``priority`` None: all pods."""
+
+    priority: int | None
+    pods: int
+    p50: float
+    p90: float
+    p99: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True)
+class StillPending:
+    """Pods that wait at the end for one cause, with one of them as an example."""
+
+    cause: str
+    pods: int
+    longest: float
+    example: str
+    message: str
+
+
+@dataclass(slots=True)
+class Measures:
+    """Everything that was measured. ``columns`` have one value per sample, ``row`` one for the whole run."""
+
+    started_at: float  # seconds since 1970, or 0 in virtual time
+    seconds: float
+    row: dict[str, Number] = field(default_factory=dict)
+    columns: dict[str, list[float]] = field(default_factory=dict)
+    zones: list[str] = field(default_factory=list)
+    resources: list[str] = field(default_factory=list)  # those that some node has
+    causes: list[str] = field(default_factory=list)  # those for which a pod has waited, the longest waits first
+    waiting: list[Waiting] = field(default_factory=list)  # all pods first, then by priority, the highest first
+    waits: list[float] = field(default_factory=list)  # of all pods, in order of length
+    pending: list[StillPending] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "row": {name: _short(value) for name, value in self.row.items()},
+            "columns": {name: [_short(value) for value in values] for name, values in self.columns.items()},
+        }
+
+
+def _short(value: Number) -> Number:
+    return value if isinstance(value, int) else float(f"{value:.9g}")
+
+
+def assemble(meter: Meter, samples: Sequence[Sample[State]], still: Sequence[Still], started_at: float) -> Measures:
+    """The measures of a meter that has heard everything."""
+    made = _Assembly(meter, samples)
+    result = Measures(started_at, samples[-1].at_s, resources=made.resources, zones=made.zones)
+    result.columns = made.columns()
+    result.causes = made.causes
+    result.waits = sorted(wait for waits in meter.waits.values() for wait in waits)
+    by_priority = sorted(meter.waits.items(), reverse=True)
+    result.waiting = [_waiting(None, result.waits)] if result.waits else []
+    if len(by_priority) > 1:
+        result.waiting += [_waiting(priority, sorted(waits)) for priority, waits in by_priority]
+    result.pending = _still_pending(still)
+    result.row = made.row(result, len(still))
+    return result
+
+
+class _Assembly:
+    """Turns samples into columns, and the last one into a row."""
+
+    def __init__(self, meter: Meter, samples: Sequence[Sample[State]]) -> None:
+        self._meter, self._samples = meter, samples
+        self._names = meter.resources.names
+        self._seconds = samples[-1].at_s
+        last = samples[-1].state
+        # A resource counts if a node has had it, a cause if a pod has waited for it.
+        self.resources = [
+            name
+            for i, name in enumerate(self._names)
+            if any(_ever(allocatable, i, self._seconds) for _, _, allocatable in last.zones)
+        ]
+        self.zones = sorted(name for name, _, allocatable in last.zones if any(_had(allocatable, self._seconds)))
+        times = {
+            name: integral(last.pending, i, self._seconds) + last.pending[0][i] for i, name in enumerate(meter.causes)
+        }
+        self.causes = [name for name, _ in sorted(times.items(), key=lambda item: -item[1]) if times[name] > 0]
+
+    # ---- over time -----------------------------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, list[float]]:
+        columns: dict[str, list[float]] = {"seconds": [sample.at_s for sample in self._samples]}
+        columns["nodes"] = self._each(lambda state: state.nodes, 0)
+        columns["nodesInUse"] = self._each(lambda state: state.nodes, 1)
+        for name in self.resources:
+            columns[f"allocated.{name}"] = self._shares(name, None)
+        for name in self.resources:
+            if len(self.zones) > 1:
+                for zone in self.zones:
+                    columns[f"allocated.{name}.{zone_name(zone)}"] = self._shares(name, zone)
+        columns["pending"] = [
+            sum(values)
+            for values in zip(*(self._each(_pending, i) for i in range(len(self._meter.causes))), strict=True)
+        ]
+        columns["pendingMost"] = [sample.peak for sample in self._samples]
+        for cause in self.causes:
+            columns[f"pending.{cause}"] = self._each(_pending, self._meter.causes.index(cause))
+        for name in self.resources:
+            if name != "pods":
+                columns[f"fragmentation.{name}"] = [self._fragmentation(sample.state, name) for sample in self._samples]
+        for i, what in enumerate(("attempts", "placed", "ended", "victims")):
+            columns[what] = [float(sample.state.counts[i]) for sample in self._samples]
+        if any(sample.state.nodes[0][2] for sample in self._samples):
+            columns["cost"] = [integral(sample.state.nodes, 2, sample.at_s) / 3600 for sample in self._samples]
+        return columns
+
+    def _each(self, of: Any, index: int) -> list[float]:
+        """A gauge at each sample: its mean since the one before; at the first one its value then."""
+        means: list[float] = []
+        before_s, before = 0.0, 0.0
+        for sample in self._samples:
+            moment: Moment = of(sample.state)
+            now = integral(moment, index, sample.at_s)
+            length_s = sample.at_s - before_s
+            value = moment[0][index] if index < len(moment[0]) else 0.0
+            means.append((now - before) / length_s if length_s > 0 else value)
+            before_s, before = sample.at_s, now
+        return means
+
+    def _shares(self, resource: str, zone: str | None) -> list[float]:
+        used, has = self._amounts(resource, zone, 1), self._amounts(resource, zone, 2)
+        return [_share(*pair) for pair in zip(used, has, strict=True)]
+
+    def _amounts(self, resource: str, zone: str | None, part: int) -> list[float]:
+        index = self._names.index(resource)
+        names = self.zones if zone is None else [zone]
+        if zone is None:
+            names = sorted({name for name, _, _ in self._samples[-1].state.zones})
+        total = [0.0] * len(self._samples)
+        for name in names:
+            values = self._each(lambda state, name=name: _zone_part(state, name, part), index)
+            total = [a + b for a, b in zip(total, values, strict=True)]
+        return total
+
+    def _fragmentation(self, state: State, resource: str) -> float:
+        """The share of what is free that a typical pod cannot use."""
+        index = self._names.index(resource)
+        free = sum(_value(has, index) - _value(used, index) for _, used, has in state.zones)
+        stranded = state.stranded[index] if index < len(state.stranded) else 0.0
+        return _share(stranded, free)
+
+    # ---- as one row ----------------------------------------------------------------------------------------------
+
+    def row(self, result: Measures, still_pending: int) -> dict[str, Number]:
+        meter, preemptions, last = self._meter, self._meter.preemptions, self._samples[-1]
+        row: dict[str, Number] = {
+            "seconds": self._seconds,
+            "nodes": int(last.state.nodes[0][0]),
+            "pods": meter.arrived,
+            "placed": meter.placed,
+            "ended": meter.ended,
+            "pending": still_pending,
+            "pendingMean": self._mean(result.columns["pending"]),
+            "pendingMost": int(max(result.columns["pendingMost"])),
+        }
+        for cause in self.causes:
+            row[f"pendingMean.{cause}"] = self._mean(result.columns[f"pending.{cause}"])
+        for name in self.resources:
+            row[f"allocated.{name}"] = self._whole_share(name, None)
+        for name in self.resources:
+            row[f"allocatedAtEnd.{name}"] = self._share_at_end(name)
+        if len(self.zones) > 1:
+            for name in self.resources:
+                for zone in self.zones:
+                    row[f"allocated.{name}.{zone_name(zone)}"] = self._whole_share(name, zone)
+        for waiting in result.waiting:
+            group = "" if waiting.priority is None else f".priority{waiting.priority}"
+            for quantile in QUANTILES:
+                row[f"waitP{quantile}{group}"] = getattr(waiting, f"p{quantile}")
+            row[f"waitLongest{group}"] = waiting.longest
+        row |= {
+            "attempts": meter.attempts,
+            "attemptsUnschedulable": meter.unschedulable,
+            "attemptsFailed": meter.errors,
+            "mostFailuresOfAPod": meter.most_attempts,
+            "bindingFailures": meter.binding_failures,
+            "preemptions": preemptions.preemptions,
+            "victims": preemptions.victims,
+            "cascades": preemptions.cascades,
+            "longestCascade": preemptions.longest_cascade,
+            "budgetBreaches": preemptions.budget_breaches,
+        }
+        for name in self.resources:
+            if name != "pods":
+                row[f"fragmentation.{name}"] = self._mean(result.columns[f"fragmentation.{name}"])
+                row[f"fragmentationAtEnd.{name}"] = result.columns[f"fragmentation.{name}"][-1]
+        if "cost" in result.columns:
+            row["cost"] = result.columns["cost"][-1]
+        return row
+
+    def _mean(self, values: Sequence[float]) -> float:
+        """The mean over time of a column, each of whose values holds since the sample before."""
+        total = before_s = 0.0
+        for sample, value in zip(self._samples, values, strict=True):
+            total += value * (sample.at_s - before_s)
+            before_s = sample.at_s
+        return total / self._seconds if self._seconds else values[-1]
+
+    def _whole_share(self, resource: str, zone: str | None) -> float:
+        """What was used over the whole time, of what was there over the whole time."""
+        if not self._seconds:
+            return self._share_at_end(resource, zone)
+        index, used, has = self._names.index(resource), 0.0, 0.0
+        for name, use, allocatable in self._samples[-1].state.zones:
+            if zone is None or name == zone:
+                used += integral(use, index, self._seconds)
+                has += integral(allocatable, index, self._seconds)
+        return _share(used, has)
+
+    def _share_at_end(self, resource: str, zone: str | None = None) -> float:
+        index = self._names.index(resource)
+        zones = [each for each in self._samples[-1].state.zones if zone is None or each[0] == zone]
+        return _share(sum(_value(used, index) for _, used, _ in zones), sum(_value(has, index) for _, _, has in zones))
+
+
+def zone_name(zone: str) -> str:
+    """A zone in the name of a column."""
+    return zone or "no zone"
+
+
+def _pending(state: State) -> Moment:
+    return state.pending
+
+
+def _zone_part(state: State, name: str, part: int) -> Moment:
+    for zone in state.zones:
+        if zone[0] == name:
+            return zone[1] if part == 1 else zone[2]
+    return [], []
+
+
+def _value(moment: Moment, index: int) -> float:
+    return moment[0][index] if index < len(moment[0]) else 0.0
+
+
+def _share(part: float, whole: float) -> float:
+    return max(0.0, part / whole) if whole > 0 else 0.0
+
+
+def _ever(moment: Moment, index: int, seconds: float) -> bool:
+    return bool(_value(moment, index) or integral(moment, index, seconds) > 0)
+
+
+def _had(moment: Moment, seconds: float) -> list[bool]:
+    return [_ever(moment, i, seconds) for i in range(len(moment[0]))]
+
+
+def _waiting(priority: int | None, waits: Sequence[float]) -> Waiting:
+    """Quantiles of sorted waits: the smallest wait that so many per cent of all pods do not exceed."""
+    p50, p90, p99 = (waits[max(0, -(-quantile * len(waits) // 100) - 1)] for quantile in QUANTILES)
+    return Waiting(priority, len(waits), p50, p90, p99, waits[-1])
+
+
+def _still_pending(still: Sequence[Still]) -> list[StillPending]:
+    counts: Mapping[str, int] = Counter(cause for cause, _, _, _ in still)
+    longest: dict[str, Still] = {}
+    for each in still:
+        if each[0] not in longest or (each[3], each[2]) > (longest[each[0]][3], longest[each[0]][2]):
+            longest[each[0]] = each
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [StillPending(cause, count, longest[cause][3], *longest[cause][1:3]) for cause, count in ordered]
