@@ -338,6 +338,25 @@ def formats() -> str:
     return str(runpy.run_path(str(Path(__file__).with_name("docs_formats.py")))["formats"]())
 
 
+# ---- lint rules --------------------------------------------------------------------------------------------------
+
+
+def lint_rules() -> str:
+    """Every rule of ``mooring lint`` as its docstring describes it."""
+    from mooring.linting.lint import all_rules
+
+    parts = [
+        "# Lint rules",
+        "",
+        "The rules of [`mooring lint`](../lint.md). `--disable RULE` leaves one out everywhere, the annotation "
+        "`mooring/lint-ignore: RULE` in one object. This page is made from the rules themselves.",
+    ]
+    for rule in all_rules():
+        need = "it needs a cluster" if rule.needs_cluster else "it needs no cluster"
+        parts += ["", f"## {rule.name}", "", f"**{rule.title}.** Severity: {rule.severity}; {need}.", "", rule.text]
+    return "\n".join(parts) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": command_line,
     "reference/configuration.md": configuration,
@@ -345,6 +364,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/metrics.md": metrics,
     "reference/features.md": features,
     "reference/formats.md": formats,
+    "reference/lint.md": lint_rules,
     "reference/extension-points.md": extension_points,
     "decisions/index.md": decisions,
 }

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mooring.errors import MooringError
     from mooring.explanation.decision import Decision
     from mooring.explanation.why import Explanation
+    from mooring.linting.findings import Findings
+    from mooring.linting.lint import lint
     from mooring.surface.cluster import Cluster
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
@@ -33,6 +35,7 @@ __all__ = [
     "Decision",
     "Difference",
     "Explanation",
+    "Findings",
     "MooringError",
     "Scheduler",
     "__version__",
@@ -40,6 +43,7 @@ __all__ = [
     "connect",
     "diff",
     "explain",
+    "lint",
     "load",
 ]
 
@@ -49,12 +53,14 @@ _MODULES = {
     "Decision": "mooring.explanation.decision",
     "Difference": "mooring.compare.diff",
     "Explanation": "mooring.explanation.why",
+    "Findings": "mooring.linting.findings",
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
     "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
     "diff": "mooring.compare.diff",
     "explain": "mooring.surface.scheduler",
+    "lint": "mooring.linting.lint",
     "load": "mooring.surface.reading",
 }
 

@@ -222,3 +222,29 @@ _values = st.recursive(
 def test_what_is_written_is_read_back(value: dict[str, Any]) -> None:
     documents = yaml.load_all(yaml.dump(value))
     assert documents == [value]
+
+
+# ---- lines -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line"),
+    [
+        pytest.param("a: 1\nb: 2\n", ("b",), 2, id="a field"),
+        pytest.param("a:\n- x\n- y: 1\n  z: 2\n", ("a", 1, "z"), 4, id="a field of a list entry"),
+        pytest.param("a:\n- x\n-\n  y: 1\n", ("a", 1), 4, id="an entry begins with its value"),
+        pytest.param("a: {b: 1,\n  c: 2}\n", ("a", "c"), 2, id="flow style"),
+        pytest.param('{"a": 1,\n\t"b": [1,\n 2]}', ("b", 1), 3, id="JSON"),
+    ],
+)
+def test_lines_of_fields(text: str, path: tuple[str | int, ...], line: int) -> None:
+    (document,) = yaml.load_documents(text, lines=True)
+    assert document.lines is not None
+    assert document.lines[path] == line
+    assert yaml.load_documents(text)[0].lines is None
+
+
+def test_every_document_has_its_own_lines() -> None:
+    first, second = yaml.load_documents("a: 1\n---\nb: &x {c: 1}\nd: *x\n", lines=True)
+    assert first.lines == {("a",): 1}
+    assert second.lines == {("b",): 3, ("b", "c"): 3, ("d",): 4}

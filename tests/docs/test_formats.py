@@ -41,6 +41,7 @@ COMMANDS = {
     "queue": "queue-v1",
     "capacity": "capacity-v1",
     "diff": "diff-v1",
+    "lint": "lint-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -144,6 +145,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "
             f"--config {EXAMPLES}/configurations/bin-packing.yaml",
             id="a difference",
+        ),
+        pytest.param(
+            "lint-v1",
+            f"mooring lint {EXAMPLES}/04-lint --cluster {EXAMPLES}/02-explain/cluster.yaml -o json",
+            id="findings",
         ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"

@@ -99,7 +99,7 @@ def test_an_examples_commands_print_what_its_page_says(page: Path, monkeypatch: 
     terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         for step in steps:
-            printed = terminal.type(step.command)
+            printed = terminal.type(step.command, step.exit_code)
             if step.expected:
                 assert follows(step.expected, printed.splitlines()), f"{step.command} printed:\n{printed}"
     finally:

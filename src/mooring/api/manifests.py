@@ -96,7 +96,7 @@ def load_manifests(paths: Iterable[str | Path], context: Manifests | None = None
     found = Manifests()
     with without_collecting():
         for path in paths:
-            for file in _files(Path(path)):
+            for file in manifest_files(Path(path)):
                 _read(_bytes(file), str(file), found)
         _finish(found, context)
     return found
@@ -155,7 +155,7 @@ def _place_of(text: str, found: Manifests) -> str:
     return ""
 
 
-def _files(path: Path) -> Iterator[Path]:
+def manifest_files(path: Path) -> Iterator[Path]:
     """The file itself, or the manifests below a directory, in order of their names."""
     if not path.is_dir():
         yield path

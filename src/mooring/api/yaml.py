@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -31,16 +31,24 @@ _FLOAT = re.compile(
 _NUMERIC_START = frozenset("-+.0123456789")
 
 
+Lines: TypeAlias = dict[tuple[str | int, ...], int]
+"""The line of every field and list entry of a document, by its path; what an alias stands for has none of its own."""
+
+
 class Document(NamedTuple):
     """One document of a stream; ``duplicates`` lists keys that were written twice (the last one counts)."""
 
     value: Any
     duplicates: tuple[str, ...]
     line: int
+    lines: Lines | None = None  # only where they were asked for
 
 
-def load_documents(text: str | bytes, source: str = "") -> list[Document]:
-    """Return the documents of a YAML or JSON text, leaving out empty ones; ``source`` names it in errors."""
+def load_documents(text: str | bytes, source: str = "", *, lines: bool = False) -> list[Document]:
+    """Return the documents of a YAML or JSON text, leaving out empty ones; ``source`` names it in errors.
+
+    With ``lines`` every document says where its fields stand, which takes longer for JSON.
+    """
     where = f"{source}: " if source else ""
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
@@ -49,9 +57,9 @@ def load_documents(text: str | bytes, source: str = "") -> list[Document]:
     if decoded.lstrip()[:1] in ("{", "["):
         as_json = load_json(decoded)
         if as_json is not None:
-            return [as_json]
+            return _with_lines(as_json, decoded) if lines else [as_json]
     try:
-        return _Reader(decoded, where).documents()
+        return _Reader(decoded, where, lines=lines).documents()
     except yaml.YAMLError as e:
         raise InputError(f"{where}{_describe(e)}") from None
 
@@ -144,6 +152,15 @@ def load_json(text: str) -> Document | None:
     return Document(value, tuple(duplicates), 1)
 
 
+def _with_lines(document: Document, text: str) -> list[Document]:
+    """JSON is YAML but for odd spaces; then there are no lines."""
+    try:
+        read = _Reader(text, "", lines=True).documents()
+    except (yaml.YAMLError, InputError):
+        read = []
+    return [document._replace(lines=read[0].lines if len(read) == 1 else {})]
+
+
 def _is_too_deep(value: Any) -> bool:
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(_MAX_DEPTH):
@@ -183,13 +200,15 @@ class _Reader:
     Events, not nodes: libyaml's composer recurses in C, and a few thousand brackets would take the process down.
     """
 
-    def __init__(self, text: str, where: str) -> None:
+    def __init__(self, text: str, where: str, *, lines: bool = False) -> None:
         self._loader: Any = yaml.CSafeLoader(text)  # its events have no usable types
         self._where = where
         self._left = len(text) + _MAX_ALIASED
         self._anchors: dict[str, _Anchored] = {}
         self._deepest = 0  # the depth reached since the innermost anchor
         self._duplicates: list[str] = []
+        self._lines: Lines | None = {} if lines else None
+        self._path: list[str | int] = []
 
     def documents(self) -> list[Document]:
         documents: list[Document] = []
@@ -201,10 +220,12 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors.clear()
                 self._duplicates = []
+                self._lines = None if self._lines is None else {}
                 first = next_event()
                 value = self._value(first, 0)
                 if value is not None:
-                    documents.append(Document(value, tuple(self._duplicates), first.start_mark.line + 1))
+                    line = first.start_mark.line + 1
+                    documents.append(Document(value, tuple(self._duplicates), line, self._lines))
 
     def _value(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.AliasEvent):
@@ -231,9 +252,9 @@ class _Reader:
         self._deepest = max(self._deepest, depth)
 
     def _sequence(self, depth: int) -> list[Any]:
-        value = []
+        value: list[Any] = []
         while not isinstance(event := self._loader.get_event(), yaml.SequenceEndEvent):
-            value.append(self._value(event, depth + 1))
+            value.append(self._at_path(len(value), event, event, depth + 1))
         return value
 
     def _mapping(self, depth: int) -> dict[str, Any]:
@@ -247,8 +268,18 @@ class _Reader:
             key = self._key(event, self._value(event, depth + 1))
             if key in value:
                 self._duplicates.append(f'line {event.start_mark.line + 1}: key "{key}" already set in map')
-            value[key] = self._value(self._loader.get_event(), depth + 1)
+            value[key] = self._at_path(key, event, self._loader.get_event(), depth + 1)
         return inherited | value if inherited else value
+
+    def _at_path(self, step: str | int, begins: Any, event: Any, depth: int) -> Any:
+        """The value of a field or list entry, whose line is noted if lines are asked for."""
+        if self._lines is None:
+            return self._value(event, depth)
+        self._path.append(step)
+        self._lines[tuple(self._path)] = begins.start_mark.line + 1
+        value = self._value(event, depth)
+        self._path.pop()
+        return value
 
     def _merge(self, event: Any, parents: Any, into: dict[str, Any]) -> None:
         for parent in parents if isinstance(parents, list) else [parents]:

@@ -56,7 +56,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("drill", "mooring.cli.drill", "drill", "Say what would be lost with each node or zone.", WHAT_IF),
     Entry("plan", "mooring.cli.plan", "plan", "Find the cheapest nodes to add, or those to remove.", WHAT_IF),
     Entry("diff", "mooring.cli.diff", "diff", "Compare where pods go under two configurations.", WHAT_IF),
-    Entry("simulate", "mooring.cli.simulate", "simulate", "Simulate a cluster over time.", WHAT_IF),
+    Entry("simulate", "mooring.cli.simulate", "simulate", "Play stories with workloads, in virtual time.", WHAT_IF),
     Entry("import", "mooring.cli.import_", "import_", "Import a trace for simulations.", WHAT_IF),
     Entry("sweep", "mooring.cli.sweep", "sweep", "Run a command for many parameters and seeds.", WHAT_IF),
     Entry("tune", "mooring.cli.tune", "tune", "Search a better configuration for your own trace.", WHAT_IF),

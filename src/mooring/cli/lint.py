@@ -1,0 +1,84 @@
+"""``mooring lint``: mistakes of intent in manifests, before they are applied."""
+
+from __future__ import annotations
+
+import click
+
+from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
+from mooring.cli.configuration import config_option, plugin_option
+from mooring.cli.output import console, emit, output_option, print_table, to_json
+from mooring.errors import UsageError
+
+NEVER = "never"
+
+
+@click.command()
+@click.argument("manifests", nargs=-1)
+@cluster_options
+@click.option("--no-cluster", is_flag=True, help="Ask no cluster: only the rules that need none.")
+@click.option("--disable", multiple=True, metavar="RULE", help="Leave this rule out. May be given repeatedly.")
+@click.option("--rules", "list_rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", NEVER]),
+    default="warning",
+    show_default=True,
+    help="The exit code is 1 if something as bad as this was found.",
+)
+@config_option
+@plugin_option
+@output_option("table", "json", "yaml", "sarif")
+def lint(
+    manifests: tuple[str, ...],
+    dumps: tuple[str, ...],
+    kubeconfig: str,
+    context: str,
+    no_cluster: bool,
+    disable: tuple[str, ...],
+    list_rules: bool,
+    fail_on: str,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    output: str,
+) -> int:
+    """Find mistakes of intent in manifests before they are applied.
+
+    MANIFESTS are files or directories. They are held against the nodes and objects of a cluster: a dump, or a live one,
+    which is only read. Each finding has its file and line, and a fix. Exit code 0: nothing is as bad as --fail-on;
+    1: something is; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring lint manifests/ --cluster dump.json
+      mooring lint web.yaml --no-cluster --disable unknown-field
+      mooring lint manifests/ --cluster dump.json -o sarif > lint.sarif
+    """
+    from mooring.linting.findings import Severity
+    from mooring.linting.lint import lint as find
+    from mooring.linting.rendering import draw
+    from mooring.linting.sarif import to_sarif
+
+    if list_rules:
+        return _list()
+    if not manifests:
+        raise UsageError("expected MANIFESTS: files or directories to look at")
+    source = ClusterSource(dumps, kubeconfig, context)
+    if no_cluster and source != ClusterSource():
+        raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
+    cluster = None if no_cluster else source.cluster("lint", quiet=True)
+    with warnings_on_stderr():
+        found = find(*manifests, cluster=cluster, disable=disable, config=config_path, plugins=plugins)
+    if output == "sarif":
+        click.echo(to_json(to_sarif(found)))
+    else:
+        emit(found.to_dict(), output, lambda to: draw(to, found))
+    worst = found.worst()
+    return int(fail_on != NEVER and worst is not None and worst >= Severity[fail_on.upper()])
+
+
+def _list() -> int:
+    from mooring.linting.lint import all_rules
+
+    rows = [(rule.name, str(rule.severity), "yes" if rule.needs_cluster else "no", rule.title) for rule in all_rules()]
+    print_table(console(), ["RULE", "SEVERITY", "NEEDS A CLUSTER", "FINDS"], rows)
+    return 0

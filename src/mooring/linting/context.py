@@ -1,0 +1,130 @@
+"""What rules may ask: the other objects, and the cluster with nothing on its nodes but what runs on every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mooring.api.core import Pod
+from mooring.api.defaults import SYSTEM_PRIORITIES, Admission
+from mooring.api.meta import Object
+from mooring.api.workloads import PriorityClass
+from mooring.engine.decision import Decision
+from mooring.errors import InputError
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.interfaces import PreFilterResult
+from mooring.linting.subjects import Subject
+from mooring.state.node_rows import Mask, NodeRows
+from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import Configuration, PluginReference, Scheduler
+
+
+class Context:
+    """The manifests and the cluster that they are meant for; ``cluster`` is None where there is none."""
+
+    def __init__(
+        self,
+        subjects: list[Subject],
+        cluster: Cluster | None,
+        config: Configuration = None,
+        plugins: Iterable[PluginReference] = (),
+    ) -> None:
+        self.subjects = subjects
+        self.cluster = cluster
+        self._config, self._plugins = config, tuple(plugins)
+        self._complete_pods()
+
+    def _complete_pods(self) -> None:
+        """Fill in what an API server would, so that pods are as the scheduler would see them."""
+        others: list[Object] = [] if self.cluster is None else list(self.cluster.state.objects)
+        others += [each.obj for each in self.subjects if each.obj is not None and not isinstance(each.obj, Pod)]
+        admission = Admission(others)
+        for subject in self.subjects:
+            pod = subject.pod
+            if pod is None or subject.problems:
+                continue
+            if pod.spec.priority_class_name not in self.priorities:
+                pod.spec.priority_class_name = ""  # a rule says so; the rest of the pod can still be looked at
+            try:
+                admission.admit_pod(pod)
+            except InputError as error:
+                subject.problems.append(str(error))
+
+    # ---- other objects -----------------------------------------------------------------------------------------
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        """All objects of a kind, of manifests and of the cluster. A manifest replaces what has its name."""
+        found = {} if self.cluster is None else {obj.key: obj for obj in self.cluster.state.objects.all(kind)}
+        for subject in self.subjects:
+            if isinstance(subject.obj, kind):
+                found[subject.obj.key] = subject.obj
+        return list(found.values())
+
+    @cached_property
+    def priorities(self) -> Mapping[str, int]:
+        """Every priority class by name."""
+        return {**SYSTEM_PRIORITIES, **{each.name: each.value for each in self.all(PriorityClass)}}
+
+    # ---- the cluster -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def empty(self) -> Cluster:
+        """The cluster with only the pods of DaemonSets on it: what is left is the most that a pod can have."""
+        assert self.cluster is not None
+        daemons = [pod for pod in self.cluster.pods if _is_daemon(pod)]
+        return Cluster().take_over([*self.cluster.nodes, *daemons, *self.cluster.state.objects])
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        scheduler = Scheduler(self.empty, self._config, self._plugins)
+        scheduler.built.engine.batching.is_enabled = False
+        return scheduler
+
+    @property
+    def nodes(self) -> NodeRows:
+        return self.empty.state.nodes()
+
+    def passes(self, name: str, pod: Pod) -> Mask:
+        """Where this plugin of the scheduler lets the pod pass; everywhere if the profile does not have it."""
+        nodes, info = self.nodes, self.empty.state.info(pod)
+        profiles = self.scheduler.built.profiles
+        profile = profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
+        plugin, state = profile.plugins.get(name), CycleState()
+        mask = np.ones(len(nodes), np.bool_)
+        if plugin is None:
+            return mask
+        if "preFilter" in plugin.points:
+            answer = plugin.pre_filter(state, info, nodes)
+            if isinstance(answer, PreFilterResult):
+                if answer.node_names is not None:
+                    mask &= np.array([node.name in answer.node_names for node in nodes.infos], np.bool_)
+            elif answer.is_skip:
+                return mask
+            elif not answer.is_success:
+                return np.zeros(len(nodes), np.bool_)
+        verdict = plugin.filter(state, info, nodes) if "filter" in plugin.points else None
+        return mask if verdict is None else mask & (verdict.ids == 0)
+
+    def decide(self, pod: Pod) -> Decision:
+        """What the scheduler says of the pod where no other pod is in its way.
+
+        What may come later is left out: other pods that it wants to be with, claims that are not bound, gates.
+        """
+        alone = deepcopy(pod)
+        spec = alone.spec
+        spec.scheduling_gates, spec.volumes, spec.resource_claims = [], [], []
+        if spec.affinity is not None:
+            spec.affinity.pod_affinity = None
+        profiles = self.scheduler.built.profiles
+        if spec.scheduler_name not in profiles:
+            spec.scheduler_name = next(iter(profiles))
+        return self.scheduler.built.decide(alone, detail=False)
+
+
+def _is_daemon(pod: Pod) -> bool:
+    owner = pod.metadata.controller()
+    return owner is not None and owner.kind == "DaemonSet"

@@ -1,0 +1,86 @@
+"""Lint: all rules over all objects of manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+from mooring.errors import UsageError
+from mooring.linting import file_rules, node_rules, other_rules, spread_rules
+from mooring.linting.context import Context
+from mooring.linting.findings import Finding, Findings, Severity
+from mooring.linting.rules import RULES, Rule
+from mooring.linting.subjects import Subject, read_subjects
+from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import Configuration, PluginReference
+
+__all__ = ["all_rules", "lint"]
+_MODULES = (file_rules, node_rules, spread_rules, other_rules)  # importing them registers their rules
+
+
+def lint(
+    *manifests: str | Path,
+    cluster: Cluster | None = None,
+    disable: Iterable[str] = (),
+    config: Configuration = None,
+    plugins: Iterable[PluginReference] = (),
+) -> Findings:
+    """Find mistakes of intent in files and directories of manifests, before they are applied to this cluster.
+
+    Without a cluster only the rules that need none are asked. ``disable`` names rules to leave out.
+    """
+    left_out = set(disable)
+    for name in left_out - RULES.keys():
+        near = get_close_matches(name, RULES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RULES)}"
+        raise UsageError(f"no lint rule {name!r}; {hint}")
+    subjects = read_subjects(manifests)
+    context = Context(subjects.found, cluster, config, plugins)
+    enabled = [rule for rule in all_rules() if rule.name not in left_out]
+    asked = [rule for rule in enabled if cluster is not None or not rule.needs_cluster]
+    found = [finding for subject in subjects.found for finding in _of(subject, asked, context)]
+    if "invalid-manifest" not in left_out:
+        for each in subjects.unreadable:
+            fix = "render the template first, for example with helm template" if "{{" in _text(each.file) else ""
+            found.append(
+                Finding(
+                    "invalid-manifest",
+                    Severity.ERROR,
+                    each.file,
+                    each.line,
+                    "",
+                    each.message,
+                    fix or "write YAML or JSON",
+                )
+            )
+    return Findings(
+        sorted(found, key=lambda finding: (finding.file, finding.line, finding.rule)),
+        subjects.files,
+        len(subjects.found),
+        subjects.skipped,
+        tuple(rule.name for rule in asked),
+        tuple(rule.name for rule in enabled if rule not in asked),
+    )
+
+
+def all_rules() -> list[Rule]:
+    """Every rule: about files, then nodes, spreading, and the rest."""
+    modules = [module.__name__ for module in _MODULES]
+    return sorted(RULES.values(), key=lambda rule: modules.index(rule.check.__module__))
+
+
+def _of(subject: Subject, rules: Iterable[Rule], context: Context) -> Iterable[Finding]:
+    """What the rules find in one object. One that an API server would refuse is not looked at any further."""
+    for rule in rules:
+        if rule.name in subject.ignored or (
+            subject.problems and rule.name not in ("invalid-manifest", "unknown-field")
+        ):
+            continue
+        for problem in rule.check(subject, context):
+            line = subject.line(*problem.path)
+            yield Finding(rule.name, rule.severity, subject.file, line, subject.title, problem.message, problem.fix)
+
+
+def _text(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8", errors="replace")
