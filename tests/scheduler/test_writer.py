@@ -226,3 +226,10 @@ def test_writers_of_one_claim_take_turns_and_nothing_is_kept_of_it():
     assert writer.turn("d/other") is not turn
     del turn
     assert not writer._turns
+
+
+async def test_annotations_go_with_the_binding():
+    client = FakeClient(create=[{}])
+    writer = ApiWriter(client, SimpleNamespace(record=None), {}, sleep=_no_sleep)
+    await writer.bind(SimpleNamespace(pod=make_pod()), "a", {"gpu": "3"})
+    assert client.sent[0][2]["metadata"]["annotations"] == {"gpu": "3"}

@@ -88,11 +88,14 @@ class FilterColumns(Derived):
                 verdict = self.verdicts[i]
                 if verdict is not None:  # numbers other than 0 are remembered only once there is a verdict
                     verdict.ids[row] = number
+        if not unknown:
+            return
+        asked = np.array([row for alike in unknown.values() for row in alike])
+        for i in self.by_figures:
+            self._judge(attempt, i, asked)
+        verdicts = [self.verdicts[i] for i in self.by_figures]
         for fullness, alike in unknown.items():
-            for i in self.by_figures:
-                self._judge(attempt, i, np.array(alike))
-            numbers = (self.verdicts[i] for i in self.by_figures)
-            self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in numbers))
+            self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in verdicts))
 
     def _judge(self, attempt: Attempt, i: int, rows: Any) -> None:
         """Ask one filter about some rows and take over its answer."""

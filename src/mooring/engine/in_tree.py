@@ -7,6 +7,13 @@ from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.gpu_best_fit import GpuBestFit
+from mooring.plugins.gpu_clustering import GpuClustering
+from mooring.plugins.gpu_dot_product import GpuDotProduct
+from mooring.plugins.gpu_fragmentation import GpuFragmentation
+from mooring.plugins.gpu_packing import GpuPacking
+from mooring.plugins.gpu_random import GpuRandom
+from mooring.plugins.gpu_share import GpuShare
 from mooring.plugins.image_locality import ImageLocality
 from mooring.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.plugins.node_affinity import NodeAffinity
@@ -50,7 +57,17 @@ IN_TREE: tuple[type, ...] = (
 )
 
 # Not kube-scheduler's: a profile may name them.
-OPTIONAL: tuple[type, ...] = (Coscheduling, NodeNumber)
+OPTIONAL: tuple[type, ...] = (
+    Coscheduling,
+    NodeNumber,
+    GpuShare,
+    GpuRandom,
+    GpuDotProduct,
+    GpuClustering,
+    GpuPacking,
+    GpuBestFit,
+    GpuFragmentation,
+)
 
 
 def in_tree_registry() -> Registry:

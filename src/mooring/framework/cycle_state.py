@@ -7,6 +7,8 @@ from typing import Any
 from mooring.framework.plugin_timing import PluginTimer
 
 PODS_TO_ACTIVATE = "kubernetes.io/pods-to-activate"
+BINDING_ANNOTATIONS = "mooring/binding-annotations"
+"""Annotations that are put on the pod with its Binding: a plugin writes a dict under this key in Reserve."""
 
 
 class OutOfTime(BaseException):

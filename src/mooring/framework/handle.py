@@ -17,6 +17,8 @@ from mooring.framework.waiting_pods import NobodyWaits, WaitingPods
 from mooring.state.cluster import Cluster
 from mooring.state.pod_info import PodInfo
 
+NOTHING: Mapping[str, str] = {}
+
 
 class Preemptions(Protocol):
     """Evictions under way on behalf of pods."""
@@ -27,7 +29,8 @@ class Preemptions(Protocol):
 class Writer(Protocol):
     """What plugins of the binding cycle ask of the API server; the live scheduler brings it."""
 
-    async def bind(self, pod: PodInfo, node_name: str) -> None: ...
+    async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
+        """Bind the pod. The annotations are put on it in the same write."""
 
 
 def _first(n: int) -> int:

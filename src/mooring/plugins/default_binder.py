@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from mooring.errors import ApiError
-from mooring.framework.cycle_state import CycleState
+from mooring.framework.cycle_state import BINDING_ANNOTATIONS, CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.status import SUCCESS, Status
 from mooring.state.pod_info import PodInfo
 
 
 class DefaultBinder:
-    """Posts a Binding through the handle's writer."""
+    """Posts a Binding through the handle's writer, with the annotations that plugins asked for."""
 
     name: ClassVar[str] = "DefaultBinder"
 
@@ -22,8 +22,12 @@ class DefaultBinder:
     async def bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         if self._handle.writer is None:
             return Status.error("no API server to bind with")
+        annotations = state.read(BINDING_ANNOTATIONS)
         try:
-            await self._handle.writer.bind(pod, node_name)
+            if annotations:
+                await self._handle.writer.bind(pod, node_name, annotations)
+            else:
+                await self._handle.writer.bind(pod, node_name)
         except ApiError as error:
             return Status.error(str(error))
         return SUCCESS

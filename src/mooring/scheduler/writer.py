@@ -27,6 +27,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError, Unreachable
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.errors import ApiError, InputError
+from mooring.framework.handle import NOTHING
 from mooring.observe.events import ObjectReference, Recorder
 from mooring.observe.logs import get_logger
 from mooring.state.pod_info import PodInfo
@@ -80,12 +81,15 @@ class ApiWriter:
 
     # ---- pods --------------------------------------------------------------------------------------------------
 
-    async def bind(self, pod: PodInfo, node_name: str) -> None:
+    async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
         meta = pod.pod.metadata
+        metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
         body = {
             "kind": "Binding",
             "apiVersion": "v1",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "metadata": metadata,
             "target": {"kind": "Node", "name": node_name},
         }
         try:

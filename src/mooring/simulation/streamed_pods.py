@@ -17,6 +17,7 @@ from mooring.api.meta import Condition, Object
 from mooring.api.times import format_time
 from mooring.clock import Clock
 from mooring.errors import ApiError, InputError
+from mooring.framework.handle import NOTHING
 from mooring.state.pod_info import PodInfo
 
 DEFAULT_GRACE_S = 30
@@ -96,7 +97,7 @@ class StreamedPods:
 
     # ---- what the scheduler writes -------------------------------------------------------------------------------
 
-    def bind(self, pod: PodInfo, node_name: str) -> None:
+    def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
         known = self._current(pod.pod)
         if known is None:
             raise ApiError(f'pods "{pod.pod.name}" not found', code=404)
@@ -107,7 +108,10 @@ class StreamedPods:
         bound.spec.node_name = node_name
         bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
         bound.status.nominated_node_name = ""
-        self._store(bound, copy(known.metadata))
+        metadata = copy(known.metadata)
+        if annotations:
+            metadata.annotations = {**metadata.annotations, **annotations}
+        self._store(bound, metadata)
         run_s = self._run_s.get(known.uid)
         if run_s is not None:
             self._later(run_s, known, is_end=True)

@@ -16,6 +16,7 @@ from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.kind import Kind
+from mooring.framework.handle import NOTHING
 from mooring.observe.events import EventRecorder, ObjectReference, Recorder
 from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options, Scheduler, Writer
@@ -116,11 +117,11 @@ class _SplitWriter:
         self._writer, self._streamed = writer, streamed
         self._pods = streamed.pods
 
-    async def bind(self, pod: PodInfo, node_name: str) -> None:
+    async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
         if pod.pod.key in self._pods:
-            self._streamed.bind(pod, node_name)
+            self._streamed.bind(pod, node_name, annotations)
         else:
-            await self._writer.bind(pod, node_name)
+            await self._writer.bind(pod, node_name, annotations)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         key = f"{namespace}/{name}"

@@ -87,6 +87,10 @@ class Cluster(Forkable):
         return list(self._pods.values())
 
     @property
+    def num_pods(self) -> int:
+        return len(self._pods)
+
+    @property
     def num_assumed(self) -> int:
         return len(self._assumed)
 

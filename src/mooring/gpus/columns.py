@@ -1,0 +1,184 @@
+"""What is left of every GPU of every node, as columns that follow the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.errors import ParseError
+from mooring.gpus.placing import least_left
+from mooring.gpus.requests import NO_GPU, WHOLE, GpuRequest, gpus_of, holds, model_of, request_of
+from mooring.state.change_log import EVERYTHING, Cursor
+from mooring.state.node_info import NodeInfo
+from mooring.state.node_rows import NodeRows
+from mooring.state.node_table import NodeTable
+from mooring.state.pod_info import PodInfo
+
+Left = NDArray[np.int64]
+
+SHARE_TAG = 1  # a bit for pods that share a GPU; pods with n whole GPUs have the bit 1 << n
+
+
+class GpuColumns:
+    """The GPUs of one cluster's nodes. The plugins of all profiles read the same columns.
+
+    A GPU that a node does not have has nothing left. A pod that runs without saying on which GPU is counted on those
+    that ``least_left`` would give it.
+    """
+
+    def __init__(self, table: NodeTable) -> None:
+        self.left: Left = np.zeros((0, 0), np.int64)  # [node, gpu], milli
+        self.total: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], milli left on all GPUs of the node
+        self.capacity: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], GPUs
+        self.model: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], index into models
+        self.tags: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], one bit for each kind of GPU pod on it
+        self.models: list[str] = [""]
+        self.generation = -1  # of the table that the rows belong to
+        self._allowed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        self._node_cursor: Cursor[int] = table.node_log.cursor()
+        self._pod_cursor: Cursor[int] = table.pod_log.cursor()
+
+    @staticmethod
+    def of(table: NodeTable) -> GpuColumns:
+        """The columns of this table, up to date."""
+        columns = _COLUMNS.get(table)
+        if columns is None:
+            columns = _COLUMNS[table] = GpuColumns(table)
+        columns._follow(table)
+        return columns
+
+    def _follow(self, table: NodeTable) -> None:
+        if table.generation == self.generation and not (self._node_cursor.is_behind() or self._pod_cursor.is_behind()):
+            return
+        nodes, pods = self._node_cursor.take(), self._pod_cursor.take()
+        if nodes is EVERYTHING or pods is EVERYTHING or table.generation != self.generation:
+            self._read_all(table)
+            return
+        for row in set(nodes):
+            if not self._read_node(row, table.infos[row]):
+                self._read_all(table)
+                return
+        for row in {*nodes, *pods}:
+            self._read_pods(row, table.infos[row].pods.values())
+
+    def _read_node(self, row: int, info: NodeInfo) -> bool:
+        """Read a node that has changed; report whether the columns are wide enough for it."""
+        count, model = 0 if info.node is None else gpus_of(info.node), model_of(info.labels)
+        if count > self.left.shape[1] or model not in self.models:
+            return False
+        number = self.models.index(model)
+        if number != self.model[row]:
+            self.model[row] = number
+            self._allowed.clear()
+        self.capacity[row] = count
+        self.left[row] = 0
+        return True
+
+    def _read_all(self, table: NodeTable) -> None:
+        infos = list(table.infos)
+        counts = [0 if info.node is None else gpus_of(info.node) for info in infos]
+        self.capacity = np.array(counts, np.int64)
+        self.left = np.zeros((len(infos), max(counts, default=0)), np.int64)
+        self.total = np.zeros(len(infos), np.int64)
+        self.tags = np.zeros(len(infos), np.int64)
+        numbers = {"": 0}
+        self.model = np.array([numbers.setdefault(model_of(info.labels), len(numbers)) for info in infos], np.int64)
+        self.models = list(numbers)
+        self._allowed.clear()
+        for row, info in enumerate(infos):
+            self._read_pods(row, info.pods.values())
+        self.generation = table.generation
+
+    def _read_pods(self, row: int, pods: Iterable[PodInfo]) -> None:
+        left, self.tags[row] = gpus_left(int(self.capacity[row]), pods)
+        self.left[row, : len(left)] = left
+        self.total[row] = sum(left)
+
+    def allowed(self, models: tuple[str, ...]) -> NDArray[np.bool_]:
+        """[node]: whether the node's GPUs are of one of these models; no models: all nodes."""
+        found = self._allowed.get(models)
+        if found is None:
+            right = np.array([not models or model in models for model in self.models], np.bool_)
+            found = self._allowed[models] = right[self.model]
+            if len(self._allowed) > 1024:
+                self._allowed.clear()
+        return found
+
+    def on(self, nodes: NodeRows, base: NodeTable) -> GpuRows:
+        """What is left on these rows, which may be of a fork of ``base``, the table that this follows."""
+        index = slice(None) if nodes.index is None else nodes.index
+        rows = GpuRows(self.left[index], self.total[index], self.capacity[index], self.tags[index])
+        if nodes.table is base:
+            return rows
+        moved = list(nodes.moved_since(base))
+        if moved:
+            rows = GpuRows(rows.left.copy(), rows.total.copy(), rows.capacity, rows.tags.copy())
+            for i in moved:
+                left, rows.tags[i] = gpus_left(int(rows.capacity[i]), nodes.pods(i))
+                rows.left[i, : len(left)] = left
+                rows.total[i] = sum(left)
+        return rows
+
+
+class GpuRows:
+    """The GPUs of some nodes. Arrays are read-only by agreement."""
+
+    __slots__ = ("capacity", "left", "tags", "total")
+
+    def __init__(
+        self, left: Left, total: NDArray[np.int64], capacity: NDArray[np.int64], tags: NDArray[np.int64]
+    ) -> None:
+        self.left = left
+        self.total = total
+        self.capacity = capacity
+        self.tags = tags
+
+
+_COLUMNS: WeakKeyDictionary[NodeTable, GpuColumns] = WeakKeyDictionary()
+
+
+def tag_of(request: GpuRequest) -> int:
+    """The bit of a pod's kind: 0 for a pod without GPUs."""
+    if not request.count:
+        return 0
+    return SHARE_TAG if request.is_share else 1 << request.count
+
+
+def gpus_left(capacity: int, pods: Iterable[PodInfo], without: str = "") -> tuple[list[int], int]:
+    """(milli left on each GPU of a node with these pods, the bits of the pods' kinds); one pod may be left out."""
+    left = [WHOLE] * capacity
+    tags = 0
+    unsaid: list[GpuRequest] = []
+    for pod in pods if capacity else ():
+        request = safe_request_of(pod)
+        if not request.count or pod.uid == without:
+            continue
+        tags |= tag_of(request)
+        indices = holds(pod.pod)
+        if indices is None:
+            unsaid.append(request)
+            continue
+        for i in indices:
+            if i < capacity:
+                left[i] -= request.milli
+    for request in unsaid:
+        for i in least_left(left, request) or ():
+            left[i] -= request.milli
+    return [max(0, each) for each in left], tags
+
+
+def safe_request_of(pod: PodInfo) -> GpuRequest:
+    """What a pod that runs has; nothing if it says what makes no sense."""
+    try:
+        return request_of(pod)
+    except ParseError:
+        return NO_GPU
+
+
+def node_left(info: NodeInfo, without: str) -> list[int]:
+    """What is left of a node's GPUs, as if one pod were not there."""
+    capacity = 0 if info.node is None else gpus_of(info.node)
+    return gpus_left(capacity, info.pods.values(), without)[0]

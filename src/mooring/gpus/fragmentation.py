@@ -1,0 +1,85 @@
+"""Fragmentation: how much of the GPUs that are left the pods that usually come cannot use.
+
+The measure is that of Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+Gradient Descent", USENIX ATC 2023. For one kind of pod, all that is left on a node is fragmented if the pod does not
+fit there; if it fits, only GPUs are that have too little left for it. A node's fragmentation is the mean over the
+kinds of pods that usually come, each as often as it comes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.gpus.requests import GpuRequest
+
+COVERED = 0.95  # typical pods are the most frequent kinds that together are this part of all pods
+NEVER = 2**31  # more GPUs than any node has
+
+
+@dataclass(frozen=True, slots=True)
+class PodKind:
+    """What a pod asks for, as far as fragmentation looks."""
+
+    cpu_milli: int
+    gpu: GpuRequest
+
+
+@dataclass(frozen=True, slots=True)
+class TypicalPods:
+    """Kinds of pods and how often each comes; the shares add up to 1."""
+
+    kinds: tuple[PodKind, ...]
+    shares: tuple[float, ...]
+
+
+def typical_pods(counts: Mapping[PodKind, int], covered: float = COVERED) -> TypicalPods:
+    """The most frequent kinds that together cover so much of all pods. Of equal ones the largest comes first."""
+    order = sorted(counts.items(), key=lambda each: (each[1], _size(each[0])), reverse=True)
+    wanted = covered * sum(counts.values())
+    taken: list[tuple[PodKind, int]] = []
+    so_far = 0
+    for kind, count in order:
+        if so_far >= wanted:
+            break
+        taken.append((kind, count))
+        so_far += count
+    return TypicalPods(tuple(kind for kind, _ in taken), tuple(count / so_far for _, count in taken))
+
+
+def count_kinds(kinds: Iterable[PodKind]) -> Counter[PodKind]:
+    return Counter(kinds)
+
+
+def _size(kind: PodKind) -> tuple[int, int, int, str]:
+    return kind.cpu_milli, kind.gpu.milli, kind.gpu.count, "|".join(kind.gpu.models)
+
+
+class Fragmentation:
+    """The measure for one set of typical pods and one list of GPU models."""
+
+    def __init__(self, typical: TypicalPods, models: Sequence[str]) -> None:
+        gpus = [kind.gpu for kind in typical.kinds]
+        self._shares = np.array(typical.shares, np.float64)  # [kind]
+        self._cpu = np.array([kind.cpu_milli for kind in typical.kinds], np.int64)  # [kind]
+        self._count = np.array([gpu.count or NEVER for gpu in gpus], np.int64)  # [kind]
+        self._millis, self._milli_of = np.unique(np.array([gpu.milli for gpu in gpus], np.int64), return_inverse=True)
+        self._allowed = np.array(  # [model, kind]
+            [[not gpu.models or model in gpu.models for gpu in gpus] for model in models], np.bool_
+        ).reshape(len(models), len(gpus))
+
+    def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[node], in milli: of nodes with so much left, [node, gpu] and [node], and GPUs of these models."""
+        enough = left[:, None, :] >= self._millis[:, None]  # [node, milli, gpu]
+        count = enough.sum(axis=2)  # [node, milli]
+        usable = np.einsum("ng,nmg->nm", left, enough)  # [node, milli]
+        fits = self._count <= count[:, self._milli_of]  # [node, kind]
+        fits &= self._cpu <= cpu[:, None]
+        fits &= self._allowed[model]
+        total = left.sum(axis=1)
+        found: NDArray[np.float64] = total - np.where(fits, usable[:, self._milli_of], 0) @ self._shares
+        return found

@@ -1,0 +1,70 @@
+"""How placing a pod changes fragmentation: for each node the best of its GPUs, computed for many nodes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.gpus.fragmentation import Fragmentation, PodKind
+from mooring.gpus.requests import WHOLE, GpuRequest
+
+Milli = NDArray[np.int64]
+
+
+def without_pod(left: Milli, request: GpuRequest) -> tuple[NDArray[np.int64], NDArray[np.int64], Milli]:
+    """The ways to place a pod on nodes: (node, GPU, what is left after that).
+
+    A pod that shares one GPU can have any on which there is room; of GPUs with equally much left, the first. Other
+    pods have one way: their GPU number is -1.
+    """
+    nodes = np.arange(len(left))
+    if not request.count:
+        return nodes, np.full(len(left), -1), left
+    fits = left >= request.milli
+    if request.count > 1 or request.milli == WHOLE:
+        order = np.argsort(np.where(fits, left, 2 * WHOLE), axis=1, kind="stable")[:, : request.count]
+        after = left.copy()
+        np.put_along_axis(after, order, np.take_along_axis(left, order, axis=1) - request.milli, axis=1)
+        return nodes, np.full(len(left), -1), after
+    for gpu in range(1, left.shape[1]):
+        fits[:, gpu] &= (left[:, :gpu] != left[:, gpu : gpu + 1]).all(axis=1)
+    node, gpu_of = np.nonzero(fits)
+    after = left[node]
+    after[np.arange(len(node)), gpu_of] -= request.milli
+    return node, gpu_of, after
+
+
+def gradient(
+    fragmentation: Fragmentation, left: Milli, cpu: NDArray[np.int64], model: NDArray[np.int64], kind: PodKind
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(node, GPU, how much less fragmented the node is then, in milli) for every way to place the pod."""
+    node, gpu, after = without_pod(left, kind.gpu)
+    n = len(left)
+    found = fragmentation.of(
+        np.concatenate((left, after)),
+        np.concatenate((cpu, cpu[node] - kind.cpu_milli)),
+        np.concatenate((model, model[node])),
+    )
+    less: NDArray[np.float64] = np.round(found[:n][node] - found[n:], 6)  # no change is none, however it is added up
+    return node, gpu, less
+
+
+def best_way(
+    n: int, node: NDArray[np.int64], gpu: NDArray[np.int64], value: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[node]: the largest value of all its ways, and the GPU of the first way that has it. Ways are sorted by node.
+
+    A node without a way has 0 and -1.
+    """
+    best, gpus = np.zeros(n, np.int64), np.full(n, -1)
+    if len(node):
+        starts = np.flatnonzero(np.diff(node, prepend=-1))
+        best[node[starts]] = np.maximum.reduceat(value, starts)
+        is_best = np.flatnonzero(value == best[node])[::-1]
+        gpus[node[is_best]] = gpu[is_best]  # the first way is written last
+    return best, gpus
+
+
+def quantised(less: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The study's score: a sigmoid of the change in GPUs, as a whole number from 0 to 100."""
+    return (100 / (1 + np.exp(-less / WHOLE))).astype(np.int64)

@@ -1,0 +1,128 @@
+"""The files and the order of arrivals of the fragmentation study (openb, USENIX ATC 2023).
+
+A run takes the pods of a trace in random order. It goes on with pods that are drawn from the trace until they ask for
+1.3 times the GPUs of the cluster, or leaves some out if the trace asks for more. Nodes get a random number before
+their names, which decides between equal ones. All draws are those of a Go program with the same seed, in its order.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.errors import InputError
+from mooring.gpus.fragmentation import PodKind
+from mooring.gpus.go_random import GoRandom
+from mooring.gpus.requests import NO_GPU, WHOLE, GpuRequest
+
+RATIO = 1.3  # arrivals, in GPUs, of the cluster's
+
+
+@dataclass(frozen=True, slots=True)
+class TracePod:
+    """A line of a pod list."""
+
+    name: str
+    memory_mib: int
+    kind: PodKind
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNode:
+    """A line of a node list."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of the study plays: pods in the order in which they come, nodes with their prefixed names."""
+
+    pods: list[TracePod]
+    nodes: list[TraceNode]
+
+
+def read_pods(path: Path) -> list[TracePod]:
+    return [_pod(row, where) for where, row in _rows(path, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))]
+
+
+def read_nodes(path: Path) -> list[TraceNode]:
+    return [
+        TraceNode(
+            row["sn"],
+            _number(row, "cpu_milli", where),
+            _number(row, "memory_mib", where),
+            _number(row, "gpu", where),
+            row.get("model") or "",
+        )
+        for where, row in _rows(path, ("sn", "cpu_milli", "memory_mib", "gpu"))
+    ]
+
+
+def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, ratio: float = RATIO) -> Run:
+    """The run of this seed."""
+    by_name = sorted(pods, key=lambda pod: pod.name)
+    node_list = sorted(nodes, key=lambda node: node.name)
+    rng = GoRandom(seed)
+    rng.int63()  # the study's program draws one number for a message
+    arrivals = list(by_name)
+    rng.shuffle(arrivals)
+    wanted = ratio * WHOLE * sum(node.gpus for node in node_list)
+    total = sum(pod.kind.gpu.total for pod in arrivals)
+    if 0 < total < wanted:
+        while True:
+            pod = by_name[rng.intn(len(by_name))]
+            if total + pod.kind.gpu.milli > wanted:  # of one GPU, also for pods that ask for several: as the study does
+                break
+            arrivals.append(pod)
+            total += pod.kind.gpu.total
+    else:
+        while total > wanted:
+            total -= arrivals.pop(rng.intn(len(arrivals))).kind.gpu.total
+    prefixes = rng.perm(len(node_list))
+    prefixed = [
+        TraceNode(f"{prefix:04d}-{node.name}", node.cpu_milli, node.memory_mib, node.gpus, node.model)
+        for prefix, node in zip(prefixes, node_list, strict=True)
+    ]
+    return Run(arrivals, sorted(prefixed, key=lambda node: node.name))
+
+
+def _pod(row: dict[str, str], where: str) -> TracePod:
+    count = _number(row, "num_gpu", where)
+    milli = min(_number(row, "gpu_milli", where), WHOLE)
+    models = tuple(sorted({model for model in (row.get("gpu_spec") or "").split("|") if model}))
+    gpu = GpuRequest(milli, count, models) if count and milli else NO_GPU
+    return TracePod(row["name"], _number(row, "memory_mib", where), PodKind(_number(row, "cpu_milli", where), gpu))
+
+
+def _number(row: dict[str, str], column: str, where: str) -> int:
+    text = row.get(column) or "0"
+    try:
+        number = int(float(text))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise InputError(f"{where}: {column}: {text!r} where a whole number is expected")
+    return number
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The lines of a CSV file with where each stands."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path}: no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
+            for row in reader:
+                yield f"{path}, line {reader.line_num}", row
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file") from None

@@ -1,0 +1,115 @@
+"""What pods say about GPUs, and what nodes do: annotations, labels and resources that people already use.
+
+| | understood |
+|---|---|
+| a part of a GPU | the annotations ``alibabacloud.com/gpu-milli`` (of each GPU) and ``…/gpu-count`` of the pod |
+| whole GPUs | the same with 1000, or the resource ``nvidia.com/gpu`` |
+| models | the pod's annotation ``alibabacloud.com/gpu-card-model``: ``V100M16\\|V100M32`` means one of the two |
+| which GPUs a pod has | the pod's annotation ``alibabacloud.com/gpu-index``: ``2-3`` |
+| a node's GPUs | its resource ``alibabacloud.com/gpu-count``, or ``nvidia.com/gpu`` |
+| a node's model | its label ``alibabacloud.com/gpu-card-model``, or ``nvidia.com/gpu.product`` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mooring.api.core import Node, Pod
+from mooring.api.quantity import value_of
+from mooring.errors import ParseError
+from mooring.state.pod_info import PodInfo
+
+WHOLE = 1000  # milli of one GPU
+MILLI = "alibabacloud.com/gpu-milli"
+COUNT = "alibabacloud.com/gpu-count"
+MODEL = "alibabacloud.com/gpu-card-model"
+INDEX = "alibabacloud.com/gpu-index"
+NVIDIA = "nvidia.com/gpu"
+NVIDIA_MODEL = "nvidia.com/gpu.product"
+MAX_GPUS = 64  # of one node
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """``count`` GPUs with ``milli`` left on each, of one of these models; no models: any."""
+
+    milli: int = 0
+    count: int = 0
+    models: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return self.milli * self.count
+
+    @property
+    def is_share(self) -> bool:
+        """Report whether the pod takes only a part of each GPU."""
+        return 0 < self.milli < WHOLE
+
+    def __str__(self) -> str:
+        return f"{self.count} × {self.milli}" if self.count != 1 else str(self.milli)
+
+
+NO_GPU = GpuRequest()
+
+
+def request_of(pod: PodInfo) -> GpuRequest:
+    """What the pod asks for; ParseError if its annotations make no sense."""
+    annotations = pod.pod.metadata.annotations
+    if MILLI in annotations or COUNT in annotations:
+        return _request(annotations.get(MILLI), annotations.get(COUNT), annotations.get(MODEL, ""))
+    whole = pod.shape.scalar_requests.get(NVIDIA, 0)
+    return _request(None, str(whole), annotations.get(MODEL, "")) if whole else NO_GPU
+
+
+@lru_cache(maxsize=4096)
+def _request(milli: str | None, count: str | None, models: str) -> GpuRequest:
+    number = _whole_number(COUNT, "1" if count is None else count, 0, MAX_GPUS)
+    if not number:
+        return NO_GPU
+    parts = _whole_number(MILLI, str(WHOLE) if milli is None else milli, 0, WHOLE)
+    if not parts:
+        return NO_GPU
+    return GpuRequest(parts, number, tuple(sorted({model for model in models.split("|") if model})))
+
+
+def _whole_number(name: str, text: str, least: int, most: int) -> int:
+    if text.isascii() and text.isdigit() and least <= int(text) <= most:
+        return int(text)
+    raise ParseError(f"annotation {name}: {text!r} is not a whole number from {least} to {most}")
+
+
+@lru_cache(maxsize=4096)
+def indices_of(text: str) -> tuple[int, ...] | None:
+    """The GPUs that the annotation names, or None if it does not say."""
+    parts = text.split("-")
+    if not all(part.isascii() and part.isdigit() and int(part) < MAX_GPUS for part in parts):
+        return None
+    return tuple(int(part) for part in parts)
+
+
+def index_text(indices: tuple[int, ...]) -> str:
+    return "-".join(map(str, indices))
+
+
+def gpus_of(node: Node) -> int:
+    """How many GPUs the node has."""
+    for name in (COUNT, NVIDIA):
+        if name in node.status.allocatable:
+            try:
+                return max(0, min(MAX_GPUS, value_of(node.status.allocatable[name])))
+            except ParseError:
+                return 0  # the table says of the node what could not be read in it
+    return 0
+
+
+def model_of(labels: Mapping[str, str]) -> str:
+    return labels.get(MODEL) or labels.get(NVIDIA_MODEL, "")
+
+
+def holds(pod: Pod) -> tuple[int, ...] | None:
+    """The GPUs of its node that a pod has, if it says so."""
+    text = pod.metadata.annotations.get(INDEX)
+    return None if text is None else indices_of(text)

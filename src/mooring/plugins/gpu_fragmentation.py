@@ -1,0 +1,107 @@
+"""GpuFragmentation: take the node, and the GPU, where the pod adds the least fragmentation (FGD, USENIX ATC 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult, Scores
+from mooring.framework.status import SKIP, Status
+from mooring.gpus.columns import GpuColumns
+from mooring.gpus.fragmentation import Fragmentation, PodKind
+from mooring.gpus.gradient import best_way, gradient, quantised
+from mooring.gpus.kept import KeptByKind, KeptScores
+from mooring.gpus.placing import CHOICE
+from mooring.gpus.requests import GpuRequest
+from mooring.gpus.scoring import GpuScore, GpuScoreArgs, typed_args
+from mooring.gpus.typical import TypicalPodArgs, TypicalPodsSource, kind_of
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+from mooring.state.requests import CPU
+
+KEPT = "GpuFragmentation/kept"
+
+
+class GpuFragmentationArgs(GpuScoreArgs, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """``pluginConfig`` of GpuFragmentation.
+
+    Typical pods are listed in ``typicalPods``, or counted in ``typicalPodsFile``, a CSV file with the columns of the
+    openb pod lists. Without either they are counted among the pods that the cluster runs.
+    """
+
+    typical_pods: tuple[TypicalPodArgs, ...] = ()
+    typical_pods_file: str = ""
+
+
+class GpuFragmentation(GpuScore):
+    """Scores the change of a node's fragmentation: 50 for none, more for less fragmentation.
+
+    A pod that shares a GPU gets the GPU that makes the score.
+    """
+
+    name: ClassVar[str] = "GpuFragmentation"
+    _args_type: ClassVar[type[GpuScoreArgs]] = GpuFragmentationArgs
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        given = typed_args(GpuFragmentationArgs, args)
+        self._typical = TypicalPodsSource(given.typical_pods, given.typical_pods_file, handle.cluster)
+        self._kept = KeptByKind()
+        self._measures: tuple[object, Fragmentation] | None = None
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        """Offer to choose the GPU; there is nothing to filter."""
+        state.write(CHOICE, partial(self._choose, state, pod))
+        return SKIP
+
+    def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
+        base = self._handle.cluster.table
+        kind = kind_of(pod)
+        if nodes.table is not base:
+            return self._evaluated(kind, nodes)[0].astype(np.int64)
+        self._typical.refresh()
+        kept = self._kept.of(kind, base, self._typical.version)
+        state.write(KEPT, kept)
+        rows = np.arange(len(nodes)) if nodes.index is None else nodes.index
+        return kept.on(rows, lambda stale: self._evaluated(kind, NodeRows(base, stale))).astype(np.int64)
+
+    def _choose(self, state: CycleState, pod: PodInfo, node_name: str, left: Sequence[int], request: GpuRequest) -> int:
+        """The GPU that made the node's score; with one feasible node there were no scores."""
+        kept: KeptScores | None = state.read(KEPT)
+        row = self._handle.cluster.table.info(node_name).row
+        if kept is not None:
+            return int(kept.gpus[row])
+        nodes = NodeRows(self._handle.cluster.table, np.array([row]))
+        kind = kind_of(pod)
+        cpu = nodes.allocatable(CPU) - nodes.requested(CPU) + kind.cpu_milli  # the pod is counted there already
+        return int(self._ways(kind, np.array([left], np.int64), cpu, self._models(nodes))[1][0])
+
+    def _evaluated(self, kind: PodKind, nodes: NodeRows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        base = self._handle.cluster.table
+        left = GpuColumns.of(base).on(nodes, base).left
+        return self._ways(kind, left, nodes.allocatable(CPU) - nodes.requested(CPU), self._models(nodes))
+
+    def _ways(
+        self, kind: PodKind, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """[node]: the score of the best way to place the pod, and its GPU."""
+        node, gpu, less = gradient(self._measure(), left, cpu, model, kind)
+        scores, gpus = best_way(len(left), node, gpu, quantised(less))
+        return scores.astype(np.float64), gpus
+
+    def _models(self, nodes: NodeRows) -> NDArray[np.int64]:
+        model = GpuColumns.of(self._handle.cluster.table).model
+        return model if nodes.index is None else model[nodes.index]
+
+    def _measure(self) -> Fragmentation:
+        models = GpuColumns.of(self._handle.cluster.table).models
+        token = (self._typical.version, tuple(models))
+        if self._measures is None or self._measures[0] != token:
+            self._measures = token, Fragmentation(self._typical.pods, models)
+        return self._measures[1]

@@ -1,0 +1,156 @@
+"""GpuShare: GPUs of which pods take a part, one, or several.
+
+Off by default. ``mooring.gpus.requests`` says which annotations, labels and resources are understood. The GPUs that
+a pod gets are written on it as the annotation ``alibabacloud.com/gpu-index``, in the same write that binds it, so
+that they are known again after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import ClassVar
+
+import numpy as np
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.errors import ParseError
+from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cycle_state import BINDING_ANNOTATIONS, CycleState
+from mooring.framework.handle import Handle
+from mooring.framework.interfaces import PreFilterResult
+from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.traits import Reads, Traits
+from mooring.framework.verdict import Verdict
+from mooring.gpus.columns import GpuColumns, node_left
+from mooring.gpus.placing import CHOICE, Choose, least_left
+from mooring.gpus.requests import INDEX, WHOLE, GpuRequest, index_text, request_of
+from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodInfo
+
+FITS, NO_GPUS, OTHER_MODEL, TOO_FEW, NO_ROOM = range(5)
+MOST_FACTS = 3
+
+
+class GpuShare:
+    """Rejects nodes without enough room on enough GPUs of the right model, and gives the pod its GPUs.
+
+    A pod that shares one GPU gets the one with the least left that is enough, unless a score plugin chooses. What
+    would change its mind: a pod with GPUs that goes, or a node with other GPUs.
+    """
+
+    name: ClassVar[str] = "GpuShare"
+    traits: ClassVar[Traits] = Traits(filter_reads=Reads.LOCAL, uses_volumes=False)
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        self._handle = handle
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        try:
+            request = request_of(pod)
+        except ParseError as error:
+            return Status.unresolvable(str(error))
+        return SUCCESS if request.count else SKIP
+
+    def concerns(self, pod: PodInfo) -> bool:
+        try:
+            return bool(request_of(pod).count)
+        except ParseError:
+            return True
+
+    def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
+        request = request_of(pod)
+        base = self._handle.cluster.table
+        columns = GpuColumns.of(base)
+        gpus = columns.on(nodes, base)
+        fits = (gpus.left >= request.milli).sum(axis=1) >= request.count
+        if request.models:
+            allowed = columns.allowed(request.models)
+            fits &= allowed if nodes.index is None else allowed[nodes.index]
+        if fits.all():
+            return None
+        ids = np.where(fits, FITS, NO_ROOM)
+        ids[~fits & (gpus.capacity < request.count)] = TOO_FEW
+        if request.models:
+            ids[~(allowed if nodes.index is None else allowed[nodes.index])] = OTHER_MODEL
+        ids[~fits & (gpus.capacity == 0)] = NO_GPUS
+        return Verdict.choose(ids, _reasons(request))
+
+    # ---- the chosen node -----------------------------------------------------------------------------------------
+
+    def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Give the pod its GPUs. The assumed pod says so from now on, as the bound one will."""
+        request = request_of(pod)
+        if not request.count:
+            return SUCCESS
+        left = node_left(self._handle.cluster.table.info(node_name), without=pod.uid)
+        indices = least_left(left, request)
+        if indices is None:
+            return Status.unschedulable(_reasons(request)[NO_ROOM - 1].message)
+        choose: Choose | None = state.read(CHOICE)
+        if choose is not None and request.count == 1 and request.is_share:
+            indices = (choose(node_name, left, request),)
+        annotations = {INDEX: index_text(indices)}
+        state.write(BINDING_ANNOTATIONS, {**(state.read(BINDING_ANNOTATIONS) or {}), **annotations})
+        metadata = copy(pod.pod.metadata)
+        metadata.annotations = {**metadata.annotations, **annotations}
+        pod.pod.metadata = metadata
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Nothing to undo: the assumed pod goes, and its annotation with it."""
+
+    # ---- what would help -----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> Sequence[EventRegistration]:
+        changes = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE | ActionType.UPDATE_NODE_LABEL
+        return (
+            on(EventResource.POD, ActionType.DELETE, self._gpu_pod_gone),
+            on(EventResource.NODE, changes, _has_gpus),
+        )
+
+    def _gpu_pod_gone(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
+        if not isinstance(old, Pod) or not old.spec.node_name:
+            return Hint.SKIP
+        return Hint.QUEUE if self.concerns(self._handle.cluster.info(old)) else Hint.SKIP
+
+    def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
+        """On the nodes that come closest: which GPU has how much left."""
+        request = request_of(pod)
+        base = self._handle.cluster.table
+        columns = GpuColumns.of(base)
+        gpus = columns.on(nodes, base)
+        allowed = columns.allowed(request.models)
+        candidates = np.flatnonzero((allowed if nodes.index is None else allowed[nodes.index]) & (gpus.capacity > 0))
+        if request.count > 1:
+            enough = (gpus.left >= request.milli).sum(axis=1)
+            for i in sorted(candidates.tolist(), key=lambda i: -enough[i])[:MOST_FACTS]:
+                have, name = int(enough[i]), nodes.infos[i].name
+                yield f"{have} of {gpus.capacity[i]} GPUs of {name} have {request.milli} left, {request.count} wanted"
+            return
+        best = gpus.left.max(axis=1, initial=0)
+        for i in sorted(candidates.tolist(), key=lambda i: -best[i])[:MOST_FACTS]:
+            gpu, name = int(gpus.left[i].argmax()), nodes.infos[i].name
+            yield f"GPU {gpu} of {name} has {best[i]} left, {request.milli} wanted"
+
+
+def _has_gpus(pod: Pod, old: Object | None, new: Object | None) -> Hint:
+    return Hint.QUEUE if isinstance(new, Node) and new.status.allocatable else Hint.SKIP
+
+
+def _reasons(request: GpuRequest) -> list[Status]:
+    models = " or ".join(request.models)
+    what = "idle GPU" if request.milli == WHOLE else f"GPU with {request.milli} milli left"
+    plural = (
+        f"{request.count} idle GPUs"
+        if request.milli == WHOLE
+        else f"{request.count} GPUs with {request.milli} milli left"
+    )
+    short = f"node(s) had no {what}" if request.count == 1 else f"node(s) had fewer than {plural}"
+    return [
+        Status.unresolvable("node(s) had no GPUs"),
+        Status.unresolvable(f"node(s) had GPUs of another model than {models}"),
+        Status.unresolvable(f"node(s) had fewer than {request.count} GPUs"),
+        Status.unschedulable(short),
+    ]

@@ -1,0 +1,110 @@
+"""Fragmentation against the definition, written out for one node and one kind of pod at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mooring.gpus.fragmentation import Fragmentation, PodKind, TypicalPods, typical_pods
+from mooring.gpus.gradient import best_way, gradient, without_pod
+from mooring.gpus.requests import GpuRequest
+
+MODELS = ["", "T4", "V100"]
+
+
+def kind(cpu: int, milli: int = 0, count: int = 1, *models: str) -> PodKind:
+    return PodKind(cpu, GpuRequest(milli, count, models) if milli else GpuRequest())
+
+
+def by_definition(typical: TypicalPods, left: list[int], cpu: int, model: str) -> float:
+    total = 0.0
+    for each, share in zip(typical.kinds, typical.shares, strict=True):
+        gpu = each.gpu
+        fits = gpu.count and (not gpu.models or model in gpu.models) and cpu >= each.cpu_milli
+        fits = fits and sum(milli >= gpu.milli for milli in left) >= gpu.count
+        total += share * (sum(milli for milli in left if milli < gpu.milli) if fits else sum(left))
+    return total
+
+
+TYPICAL = typical_pods(
+    {
+        kind(4000, 460): 50,
+        kind(8000, 1000): 30,
+        kind(16000, 1000, 4): 5,
+        kind(2000): 20,
+        kind(2000, 500, 1, "T4", "P100"): 9,
+        kind(6000, 250, 2): 4,
+    },
+    covered=1.0,
+)
+
+
+def test_fragmentation_is_what_the_definition_says() -> None:
+    rng = np.random.default_rng(1)
+    left = rng.choice([0, 40, 190, 460, 540, 810, 1000], (300, 8))
+    cpu = rng.integers(0, 20_000, 300)
+    model = rng.integers(0, 3, 300)
+    found = Fragmentation(TYPICAL, MODELS).of(left, cpu, model)
+    want = [by_definition(TYPICAL, left[i].tolist(), int(cpu[i]), MODELS[model[i]]) for i in range(300)]
+    assert found == pytest.approx(want)
+
+
+def test_an_idle_node_without_pods_for_cpu_only_is_not_fragmented() -> None:
+    typical = typical_pods({kind(1000, 500): 1, kind(1000, 1000, 2): 1})
+    found = Fragmentation(typical, [""]).of(np.array([[1000, 1000]]), np.array([64_000]), np.array([0]))
+    assert found.tolist() == [0]
+
+
+def test_typical_pods_are_the_most_frequent_that_cover_95_percent() -> None:
+    counts = {kind(1, 100): 90, kind(1, 200): 5, kind(2, 100): 3, kind(3, 100): 2}
+    found = typical_pods(counts)
+    assert found.kinds == (kind(1, 100), kind(1, 200))
+    assert found.shares == (90 / 95, 5 / 95)
+
+
+def test_of_kinds_that_are_equally_frequent_the_largest_comes_first() -> None:
+    counts = {kind(1, 100): 1, kind(2, 50): 1, kind(1, 200): 1}
+    assert typical_pods(counts, covered=1).kinds == (kind(2, 50), kind(1, 200), kind(1, 100))
+
+
+def test_no_pods_are_no_typical_pods() -> None:
+    empty = typical_pods({})
+    assert empty.kinds == ()
+    assert Fragmentation(empty, [""]).of(np.array([[1000]]), np.array([1]), np.array([0])).tolist() == [1000]
+
+
+# ---- ways to place a pod -------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_shares_may_have_each_gpu_with_room_once_for_equal_ones() -> None:
+    node, gpu, after = without_pod(np.array([[1000, 400, 1000, 500], [460, 0, 0, 0]]), GpuRequest(460, 1))
+    assert list(zip(node.tolist(), gpu.tolist(), strict=True)) == [(0, 0), (0, 3), (1, 0)]
+    assert after.tolist() == [[540, 400, 1000, 500], [1000, 400, 1000, 40], [0, 0, 0, 0]]
+
+
+def test_whole_gpus_are_the_first_idle_ones() -> None:
+    _, gpu, after = without_pod(np.array([[900, 1000, 1000, 1000]]), GpuRequest(1000, 2))
+    assert gpu.tolist() == [-1] and after.tolist() == [[900, 0, 0, 1000]]
+
+
+def test_a_part_of_several_gpus_is_of_those_with_the_least_left() -> None:
+    _, _, after = without_pod(np.array([[1000, 500, 200, 700]]), GpuRequest(300, 2))
+    assert after.tolist() == [[1000, 200, 200, 400]]
+
+
+def test_the_gradient_is_the_difference_of_fragmentation() -> None:
+    measure = Fragmentation(TYPICAL, MODELS)
+    left, cpu, model = np.array([[1000, 540], [1000, 1000]]), np.array([20_000, 5_000]), np.array([0, 0])
+    node, gpu, less = gradient(measure, left, cpu, model, kind(4000, 460))
+    want = []
+    for i, j in zip(node.tolist(), gpu.tolist(), strict=True):
+        after = left[i].tolist()
+        after[j] -= 460
+        before = by_definition(TYPICAL, left[i].tolist(), int(cpu[i]), "")
+        want.append(before - by_definition(TYPICAL, after, int(cpu[i]) - 4000, ""))
+    assert less == pytest.approx(want)
+
+
+def test_the_best_way_is_the_first_of_the_highest() -> None:
+    values, gpus = best_way(3, np.array([0, 0, 0, 2]), np.array([1, 3, 5, 7]), np.array([4, 9, 9, 2]))
+    assert values.tolist() == [9, 0, 2] and gpus.tolist() == [3, -1, 7]
