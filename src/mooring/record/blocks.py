@@ -25,7 +25,7 @@ from mooring.errors import InputError
 FORMAT = 1
 MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
-LEVEL = 3
+LEVEL = 1  # smaller and quicker than 3 on what schedulers do
 MAX_BYTES = 1 << 30  # of one block, unpacked: more is a damaged head
 
 _HEAD = struct.Struct("<8sH6x")

@@ -32,8 +32,6 @@ from mooring.version import __version__
 BATCH = 2048
 KEYFRAME_EVERY = 20_000  # entries, or twice the number of objects if that is more
 
-Timed = tuple[float, Item | State]
-
 
 class Immediately:
     """Writes what was gathered at once."""
@@ -46,12 +44,12 @@ class Immediately:
     def begin(self, header: entries.Header) -> None:
         self._writer = Writer(self._sink, header, redact=self._redact)
 
-    def take(self, timed: list[Timed]) -> list[Timed]:
-        """Write these; returns the list to fill next."""
+    def take(self, times: list[float], items: list[Item | State]) -> None:
+        """Write these, and empty the lists."""
         assert self._writer is not None, "begin first"
-        self._writer.write(timed)
-        timed.clear()
-        return timed
+        self._writer.write(times, items)
+        times.clear()
+        items.clear()
 
     def close(self) -> None:
         """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
@@ -76,7 +74,8 @@ class Recorder(SchedulerObserver):
         self._source = source
         self._is_redacted = is_redacted
         self._keyframe_every = keyframe_every
-        self._items: list[Timed] = []
+        self._times: list[float] = []  # of the items; two lists make no tuples
+        self._items: list[Item | State] = []
         self._scheduler: Observed | None = None
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
@@ -101,7 +100,7 @@ class Recorder(SchedulerObserver):
     def close(self) -> None:
         """Write what is left."""
         if self._scheduler is not None:
-            self._items = self._output.take(self._items)
+            self._output.take(self._times, self._items)
         self._output.close()
 
     # ---- what an observer hears ----------------------------------------------------------------------------------
@@ -194,11 +193,11 @@ class Recorder(SchedulerObserver):
     # ---- gathering -----------------------------------------------------------------------------------------------
 
     def _add(self, item: Item) -> None:
-        items = self._items
-        items.append((self._now(), item))
-        if len(items) >= BATCH and self._scheduler is not None:
-            self._since_keyframe += len(items)
-            self._items = self._output.take(items)
+        self._times.append(self._now())
+        self._items.append(item)
+        if len(self._items) >= BATCH and self._scheduler is not None:
+            self._since_keyframe += len(self._items)
+            self._output.take(self._times, self._items)
 
     def _picks(self) -> tuple[int, ...]:
         """The random numbers of this attempt."""
@@ -229,7 +228,8 @@ class Recorder(SchedulerObserver):
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0
         self._next_keyframe = max(self._keyframe_every, 2 * len(state.items))
-        self._items.append((self._now(), state))
+        self._times.append(self._now())
+        self._items.append(state)
 
 
 def create(path: str | os.PathLike[str]) -> BinaryIO:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,7 +18,8 @@ from mooring.record.redaction import Redaction, keeping
 BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
-_encode = msgspec.msgpack.Encoder().encode
+_append = msgspec.msgpack.Encoder().encode_into
+_ARRAY = struct.Struct(">BI")  # how MessagePack begins an array of any length
 
 
 class Sink(Protocol):
@@ -34,14 +36,16 @@ class State:
 
 
 class Writer:
-    """One file. Times are seconds since the epoch; those of one call of ``write`` after another never need to rise."""
+    """One file. Times are seconds since the epoch; they need not rise."""
 
     def __init__(self, sink: Sink, header: Header, *, redact: Redaction | None = None, attempts: int = 0) -> None:
         """``attempts`` were made before this file begins."""
         self._sink = sink
         self._redact = redact or (keeping() if header.is_redacted else dict)
         self._packer = Packer(self._redact)
-        self._block: list[tuple[int, Entry]] = []
+        # The block that is being filled, encoded at once: what is kept as objects costs the garbage collector time.
+        self._block = bytearray()
+        self._count = 0
         self._first_us = self._last_us = round(header.started * 1e6)
         self._attempts = attempts
         self._attempts_before = attempts  # the block that is being filled
@@ -49,18 +53,16 @@ class Writer:
         self._put(head())
         self._put(pack_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts))
 
-    def write(self, timed: Iterable[tuple[float, Item | State]]) -> None:
+    def write(self, times: Sequence[float], items: Sequence[Item | State]) -> None:
         """Take what happened, in order."""
-        add, pack, limit = self._add, self._packer.pack, BLOCK_ENTRIES
-        for time, item in timed:
+        for time, item in zip(times, items, strict=True):
             entry: Entry | None
             if isinstance(item, Object):
-                entry = pack(item)
+                entry = self._packer.pack(item)
                 if entry is None:
                     continue
             elif isinstance(item, State):
                 self._keyframe(time, item.items)
-                pack = self._packer.pack
                 continue
             else:
                 entry = item
@@ -68,13 +70,13 @@ class Writer:
                     self._attempts = entry.number
                 elif isinstance(entry, Deleted):
                     self._packer.forget(entry.kind, entry.key)
-            add(round(time * 1e6), entry)
-            if len(self._block) >= limit:
-                self.flush()
+            self._add(time, entry)
+            if self._count >= BLOCK_ENTRIES:
+                self._write_block(ENTRIES)
 
     def flush(self) -> None:
         """Write what has gathered as a block of its own."""
-        if self._block:
+        if self._count:
             self._write_block(ENTRIES)
 
     def close(self) -> None:
@@ -86,26 +88,27 @@ class Writer:
         """Write the whole state; nothing after it refers to anything before it."""
         self.flush()
         self._packer = Packer(self._redact)
-        now = round(time * 1e6)
         for item in items:
             entry = self._packer.pack(item) if isinstance(item, Object) else item
             if entry is not None:
-                self._add(now, entry)
-        if not self._block:
-            self._first_us = self._last_us = now
+                self._add(time, entry)
+        if not self._count:
+            self._first_us = self._last_us = round(time * 1e6)
         self._write_block(KEYFRAME)
 
-    def _add(self, now: int, entry: Entry) -> None:
-        if not self._block:
+    def _add(self, time: float, entry: Entry) -> None:
+        now = round(time * 1e6)
+        if not self._count:
             self._first_us = self._last_us = now
-        self._block.append((now - self._last_us, entry))
+        _append((now - self._last_us, entry), self._block, -1)
+        self._count += 1
         self._last_us = now
 
     def _write_block(self, kind: bytes) -> None:
-        payload = _encode(self._block)
-        block = pack_block(kind, payload, len(self._block), self._first_us, self._last_us, self._attempts_before)
-        self._put(block)
+        payload = _ARRAY.pack(0xDD, self._count) + self._block
+        self._put(pack_block(kind, payload, self._count, self._first_us, self._last_us, self._attempts_before))
         self._block.clear()
+        self._count = 0
         self._attempts_before = self._attempts
 
     def _put(self, data: bytes) -> None:
