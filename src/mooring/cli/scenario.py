@@ -12,6 +12,8 @@ from mooring.cli.story_options import (
     Place,
     Telling,
     place_options,
+    record_option,
+    recording,
     scheduler_options,
     telling_options,
     with_scheduler,
@@ -52,6 +54,7 @@ def show(name: str) -> None:
 @place_options
 @scheduler_options
 @click.option("--seed", default=0, metavar="N", help="For everything that is drawn by lot.")
+@record_option
 @telling_options
 def run(
     stories: tuple[str, ...],
@@ -62,6 +65,7 @@ def run(
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
     seed: int,
+    record: str | None,
     quiet: bool,
     verbose: int,
     output: str,
@@ -76,10 +80,14 @@ def run(
     if virtual_time and not place.is_embedded:
         raise UsageError("--virtual-time: only the embedded control plane can let time jump")
 
+    if record is not None and len(stories) > 1:
+        raise UsageError(f"--record: a record holds one story; give one of the {len(stories)}")
+
     def play(story: Scenario) -> Result:
-        if not place.is_embedded:
-            return _run_remotely(story, settings, place)
-        return (run_in_virtual_time if virtual_time else run_in_real_time)(story, settings)
+        with recording(settings, record, "scenario") as recorded:
+            if not place.is_embedded:
+                return _run_remotely(story, recorded, place)
+            return (run_in_virtual_time if virtual_time else run_in_real_time)(story, recorded)
 
     found = [with_scheduler(find(each), config_path, plugins, kubernetes_version) for each in stories]
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)

@@ -20,6 +20,8 @@ from mooring.cli.story_options import (
     Telling,
     place_options,
     print_line,
+    record_option,
+    recording,
     scheduler_options,
     telling_options,
     with_scheduler,
@@ -44,6 +46,7 @@ _INTERRUPTED = 130
 @click.option("--write-kubeconfig", type=click.Path(path_type=Path), metavar="FILE", help="Where kubectl finds it.")
 @click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.  [default on a terminal]")
 @click.option("--once", is_flag=True, help="End after the story.  [default elsewhere]")
+@record_option
 @click.option("--example", is_flag=True, help="Start nothing: explain two pods on an example cluster.")
 @telling_options
 def start(
@@ -60,6 +63,7 @@ def start(
     write_kubeconfig: Path | None,
     keep: bool,
     once: bool,
+    record: str | None,
     example: bool,
     quiet: bool,
     verbose: int,
@@ -82,7 +86,7 @@ def start(
     stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
     settings = Telling(quiet, verbose, output).settings()
     setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
-    with _place_for(data_dir, write_kubeconfig) as path:
+    with _place_for(data_dir, write_kubeconfig) as path, recording(settings, record, "scheduler") as settings:
         show = _Shown(path, stays, output == "text", place.is_embedded)
 
         async def main() -> int:

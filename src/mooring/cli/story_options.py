@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,6 +132,28 @@ def telling_options(command: F) -> F:
         default="text",
         help="Text for people, or one JSON object per line.",
     )(command)
+
+
+def record_option(command: F) -> F:
+    """Add ``--record`` to a command, as parameter ``record``, for :func:`recording`."""
+    return click.option(
+        "--record", metavar="FILE", help="Write down everything that happens; `mooring replay` opens it."
+    )(command)
+
+
+@contextlib.contextmanager
+def recording(settings: Settings, path: str | None, source: str) -> Iterator[Settings]:
+    """The settings with a recorder, which is closed in the end, whatever happens."""
+    if path is None:
+        yield settings
+        return
+    from mooring.record.recorder import Recorder
+
+    recorder = Recorder.to_file(path, source=source)
+    try:
+        yield replace(settings, observers=(*settings.observers, recorder))
+    finally:
+        recorder.close()
 
 
 def print_line(text: str = "") -> None:

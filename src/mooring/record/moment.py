@@ -203,6 +203,16 @@ class Moment:
         decided = built.engine.decide(built.engine.cluster.info(pod), profile)
         return explain(built, decided, profile)
 
+    def difference(self, decision: Decision | Explanation) -> str:
+        """How a decision differs from the recorded one, in a few words; empty if it does not."""
+        attempt = self.attempt
+        assert attempt is not None, "an attempt is open"
+        if (decision.node or "") != attempt.node:
+            return f"{attempt.node or attempt.message or attempt.outcome}, now {decision.node or decision.message}"
+        if not attempt.node and decision.message != attempt.message:
+            return f"{attempt.message!r}, now {decision.message!r}"
+        return ""
+
     def _built(self) -> tuple[Built, Pod]:
         attempt = self.attempt
         if attempt is None:

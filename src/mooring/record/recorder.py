@@ -51,10 +51,10 @@ class Immediately:
         times.clear()
         items.clear()
 
-    def close(self) -> None:
+    def close(self, time: float) -> None:
         """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
         if self._writer is not None:
-            self._writer.close()
+            self._writer.close(time)
         if isinstance(self._sink, io.BufferedWriter):
             self._sink.close()
 
@@ -101,7 +101,7 @@ class Recorder(SchedulerObserver):
         """Write what is left."""
         if self._scheduler is not None:
             self._output.take(self._times, self._items)
-        self._output.close()
+        self._output.close(self._now())
 
     # ---- what an observer hears ----------------------------------------------------------------------------------
 
@@ -130,13 +130,11 @@ class Recorder(SchedulerObserver):
         self._keyframe()
 
     def put(self, obj: Object) -> None:
-        if self._since_keyframe >= self._next_keyframe:
-            self._keyframe()
+        self._before_input()
         self._add(obj)
 
     def delete(self, obj: Object) -> None:
-        if self._since_keyframe >= self._next_keyframe:
-            self._keyframe()
+        self._before_input()
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
@@ -199,6 +197,12 @@ class Recorder(SchedulerObserver):
             self._since_keyframe += len(self._items)
             self._output.take(self._times, self._items)
 
+    def _before_input(self) -> None:
+        """Everything that was decided is carried out now: a good time to look at the whole."""
+        self._note_nominations()
+        if self._since_keyframe >= self._next_keyframe:
+            self._keyframe()
+
     def _picks(self) -> tuple[int, ...]:
         """The random numbers of this attempt."""
         assert self._scheduler is not None
@@ -233,8 +237,10 @@ class Recorder(SchedulerObserver):
 
 
 def create(path: str | os.PathLike[str]) -> BinaryIO:
-    """A new file for its owner only: it names pods of every namespace."""
+    """A new file for its owner only: it names pods of every namespace. One of that name is replaced."""
     try:
-        return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
+        file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+        os.fchmod(file.fileno(), 0o600)  # also if it was there before
+        return file
     except OSError as error:
         raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None

@@ -79,10 +79,11 @@ class Writer:
         if self._count:
             self._write_block(ENTRIES)
 
-    def close(self) -> None:
-        """Write what is left, and say that the record is complete."""
+    def close(self, time: float | None = None) -> None:
+        """Write what is left, and say that the record is complete: nothing more happened until that time."""
         self.flush()
-        self._put(pack_block(END, b"", 0, self._last_us, self._last_us, self._attempts))
+        end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
+        self._put(pack_block(END, b"", 0, end, end, self._attempts))
 
     def _keyframe(self, time: float, items: Sequence[Item]) -> None:
         """Write the whole state; nothing after it refers to anything before it."""

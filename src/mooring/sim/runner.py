@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -56,6 +56,7 @@ class Settings:
     columns: int = 0  # of the terminal; 0 leaves lines as long as they are
     write: Callable[[str], None] = print
     seed: int = 0
+    observers: Sequence[SchedulerObserver] = ()  # beside the narration
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class World(ABC):
             registry=registry_for(self._scenario),
             clock=self.clock,
             rng=rng,
-            observers=self._observers(),
+            observers=(*self._observers(), *self._settings.observers),
             extenders=lambda config: extenders,
         )
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)

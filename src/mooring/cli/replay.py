@@ -1,0 +1,269 @@
+"""``mooring replay``: list what a record holds, look at any time of it, and make any of its decisions again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from mooring.api.times import format_micro_time, human_duration, parse_time
+from mooring.cli.configuration import plugin_option
+from mooring.cli.help import examples
+from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.config.duration import parse_seconds
+from mooring.errors import ParseError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.record.entries import Attempt
+    from mooring.record.moment import Moment, WaitingPod
+    from mooring.record.reader import Record
+
+
+@click.command(
+    epilog=examples(
+        "mooring replay run.mrec",
+        "mooring replay run.mrec --pod shop/web-7 -o json",
+        "mooring replay run.mrec --at 90s",
+        "mooring replay run.mrec --open 17",
+    )
+)
+@click.argument("file", metavar="FILE")
+@click.option("--at", metavar="TIME", help="Show the cluster and the queue at this time.")
+@click.option("--open", "number", type=click.IntRange(min=1), metavar="N", help="Make attempt N again, and explain it.")
+@click.option("--pod", metavar="POD", help="Only the attempts of this pod: namespace/name.")
+@click.option("--since", metavar="TIME", help="Only attempts from this time on.")
+@click.option("--until", metavar="TIME", help="Only attempts up to this time.")
+@click.option("--limit", type=click.IntRange(min=0), default=1000, show_default=True, help="How many; 0: all.")
+@plugin_option
+@click.option("--top", type=click.IntRange(min=1), default=5, show_default=True, help="For --open: how many nodes.")
+@output_option()
+def replay(
+    file: str,
+    at: str | None,
+    number: int | None,
+    pod: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    plugins: tuple[str, ...],
+    top: int,
+    output: str,
+) -> int:
+    """List the attempts of a record, look at any time of it, or make one of its decisions again.
+
+    TIME is a timestamp such as 2026-01-31T12:00:00Z, or a duration such as 90s from the record's beginning.
+
+    With --open, the cluster is as the attempt found it, and the recorded configuration decides again. Exit code 0: the
+    decision is the recorded one; 1: it is another; 2: the input cannot be used.
+    """
+    from mooring.record.reader import Record
+
+    if at is not None and number is not None:
+        raise UsageError("--at and --open exclude each other; give one of them")
+    with Record.open(file, plugins) as record:
+        if not record.is_complete:
+            click.echo(
+                f"warning: {file} was cut off, or is still being written; it is read as far as it goes", err=True
+            )
+        if number is not None:
+            return _open(record, number, top, output)
+        if at is not None:
+            _show_moment(record.moment(_time(at, record)), output)
+            return 0
+        span = _time(since, record), _time(until, record)
+        _list(record, pod, span, limit, output)
+        return 0
+
+
+def _time(text: str | None, record: Record) -> Any:
+    """A timestamp, or a time from the record's beginning."""
+    if text is None:
+        return None
+    try:
+        return record.first_time + parse_seconds(text.removeprefix("+"))
+    except ParseError:
+        pass
+    try:
+        return parse_time(text)
+    except ParseError:
+        raise UsageError(
+            f"{text!r} is not a time; write 90s, from the beginning of the record, or 2026-01-31T12:00:00Z"
+        ) from None
+
+
+# ---- the list --------------------------------------------------------------------------------------------------------
+
+
+def _list(record: Record, pod: str | None, span: tuple[Any, Any], limit: int, output: str) -> None:
+    found = list(islice(_chosen(record, pod, *span), limit + 1 if limit else None))
+    has_more = bool(limit) and len(found) > limit
+    found = found[:limit] if limit else found
+    value = {
+        "record": _about(record),
+        "attempts": [_plain(time, attempt) for time, attempt in found],
+    }
+    emit(value, output, lambda to: _draw_list(to, record, found, has_more))
+
+
+def _chosen(record: Record, pod: str | None, since: Any, until: Any) -> Iterable[tuple[float, Attempt]]:
+    wanted = None if pod is None else pod if "/" in pod else f"default/{pod}"
+    for time, attempt in record.attempts():
+        if until is not None and time > until:
+            return
+        if (since is None or time >= since) and wanted in (None, attempt.key):
+            yield time, attempt
+
+
+def _about(record: Record) -> dict[str, Any]:
+    header = record.header
+    return {
+        "source": header.source,
+        "mooring": header.mooring,
+        "kubernetes": header.kubernetes,
+        "from": format_micro_time(record.first_time),
+        "to": format_micro_time(record.last_time),
+        "attempts": record.num_attempts,
+        "bytes": record.size,
+        "isComplete": record.is_complete,
+    }
+
+
+def _plain(time: float, attempt: Attempt) -> dict[str, Any]:
+    from mooring.cli.output import plain
+
+    fields = {name: getattr(attempt, name) for name in attempt.__struct_fields__}
+    return {"time": format_micro_time(time), **plain(fields)}
+
+
+def _draw_list(to: Console, record: Record, found: list[tuple[float, Attempt]], has_more: bool) -> None:
+    about = _about(record)
+    passed = human_duration(record.last_time - record.first_time)
+    to.print(
+        f"Recorded by a {about['source']}, Kubernetes {about['kubernetes']}: {passed} from {about['from']}, "
+        f"{about['attempts']} attempts, {_bytes(record.size)}.",
+        markup=False,
+    )
+    if not found:
+        return
+    to.print()
+    rows = [
+        [
+            str(attempt.number),
+            f"+{time - record.first_time:.3f}s",
+            attempt.key,
+            str(attempt.tries),
+            attempt.node or attempt.outcome,
+            f"{attempt.feasible} of {attempt.num_nodes}",
+            _why(attempt),
+        ]
+        for time, attempt in found
+    ]
+    print_table(to, ["#", "TIME", "POD", "TRY", "NODE", "FEASIBLE", "WHY"], rows)
+    if has_more:
+        to.print(f"These are the first {len(found)}; --limit 0 shows all, --since and --pod choose.", markup=False)
+
+
+def _why(attempt: Attempt) -> str:
+    if attempt.node:
+        return ""
+    if attempt.victims:
+        return f"evicts {', '.join(attempt.victims)} from {attempt.nominated}"
+    return attempt.message
+
+
+def _bytes(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB" if size >= 1 << 20 else f"{size / 1024:.1f} KiB"
+
+
+# ---- a time ----------------------------------------------------------------------------------------------------------
+
+
+def _show_moment(moment: Moment, output: str) -> None:
+    cluster = moment.cluster
+    value = {
+        "time": format_micro_time(moment.time),
+        "nodes": [
+            {"name": name, "pods": pods, "cpu": cpu, "memory": memory, "cordoned": bool(cordoned)}
+            for name, pods, cpu, memory, cordoned in cluster.table().rows
+        ],
+        "pods": [{"pod": pod.key, "node": pod.spec.node_name} for pod in cluster.pods],
+        "queue": [_waiting(each) for each in _in_order(moment)],
+        "nominated": {node: list(uids) for node, uids in moment.nominated.items()},
+    }
+    emit(value, output, lambda to: _draw_moment(to, moment))
+
+
+def _in_order(moment: Moment) -> list[WaitingPod]:
+    places = {"in-flight": 0, "active": 1, "backoff": 2, "unschedulable": 3, "gated": 4}
+    return sorted(moment.queue.values(), key=lambda each: (places.get(each.place, 5), each.since))
+
+
+def _waiting(each: WaitingPod) -> dict[str, Any]:
+    return {
+        "pod": each.key,
+        "queue": each.place,
+        "since": format_micro_time(each.since),
+        "added": format_micro_time(each.added),
+        "attempts": each.tries,
+        "movedBy": each.event,
+        "cause": each.cause,
+        "plugins": list(each.plugins),
+        "message": each.message,
+    }
+
+
+def _draw_moment(to: Console, moment: Moment) -> None:
+    table = moment.cluster.table()
+    to.print(f"{format_micro_time(moment.time)}, {moment.time - moment.header.started:.3f}s after the beginning")
+    to.print()
+    print_table(to, [name.upper() for name in table.columns], [[str(cell) for cell in row] for row in table.rows])
+    waiting = _in_order(moment)
+    to.print()
+    if not waiting:
+        to.print("No pod waits.")
+        return
+    rows = [
+        [
+            each.key,
+            each.place,
+            human_duration(moment.time - each.since),
+            str(each.tries),
+            each.event + (f" ({each.cause})" if each.cause else ""),
+            each.message,
+        ]
+        for each in waiting
+    ]
+    print_table(to, ["POD", "QUEUE", "SINCE", "ATTEMPTS", "MOVED BY", "WHY"], rows)
+
+
+# ---- an attempt ------------------------------------------------------------------------------------------------------
+
+
+def _open(record: Record, number: int, top: int, output: str) -> int:
+    from mooring.explanation.rendering import draw
+
+    moment = record.attempt(number)
+    attempt = moment.attempt
+    assert attempt is not None
+    found = moment.explain()
+    difference = moment.difference(found)
+    value = {
+        "attempt": _plain(moment.time, attempt),
+        "isSame": not difference,
+        "difference": difference,
+        **found.to_dict(),
+    }
+
+    def shown(to: Console) -> None:
+        when = f"{format_micro_time(moment.time)}, {moment.time - record.first_time:.3f}s after the beginning"
+        print_facts(to, {"Attempt": f"{number}, try {attempt.tries} of {attempt.key}", "Time": when})
+        to.print()
+        draw(to, found, top)
+
+    emit(value, output, shown)
+    if difference:
+        click.echo(f"mooring: the recorded decision was another: {difference}", err=True)
+    return 1 if difference else 0
