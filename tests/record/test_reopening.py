@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mooring.api.core import Node
 from mooring.config.load import config_from_dict
 from mooring.record.entries import Attempt, Put
 from mooring.record.moment import Moment
@@ -91,9 +92,9 @@ def test_the_same_story_gives_the_same_bytes() -> None:
     assert first._file.read() == second._file.read()
 
 
-def test_entries_come_in_order_and_begin_with_the_objects() -> None:
+def test_entries_come_in_order_with_whole_objects() -> None:
     record = recorded(story(4, 20))
     timed = list(record.entries())
     assert [time for time, _ in timed] == sorted(time for time, _ in timed)
-    first = timed[0][1]
-    assert isinstance(first, Put) and first.object.name == "n0"
+    nodes = [entry.object for _, entry in timed if isinstance(entry, Put) and isinstance(entry.object, Node)]
+    assert [(node.name, node.status.allocatable["cpu"]) for node in nodes[:5]] == [(f"n{i}", "6") for i in range(5)]
