@@ -224,6 +224,12 @@ def test_who_knows_the_registry_can_suggest_a_name() -> None:
         expand(config.profiles[0], IN_TREE_POINTS, suggest=lambda name: "ImageLocality")
 
 
+def test_a_name_that_is_like_no_other_may_be_a_plugin_of_ones_own() -> None:
+    config = config_from_dict({"profiles": [{"plugins": {"filter": _enabled("Mine")}}]})
+    with pytest.raises(ConfigError, match=r'"Mine" does not exist; if it is your own, say where it is with --plugin$'):
+        expand(config.profiles[0], IN_TREE_POINTS, suggest=lambda name: None)
+
+
 def test_the_mistakes_of_all_profiles_are_reported() -> None:
     config = config_from_dict(
         {

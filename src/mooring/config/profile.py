@@ -173,8 +173,10 @@ class _Problems:
                     self._texts.append(f'initializing plugin "{entry.name}": {text}')
 
     def missing(self, point: str, name: str) -> None:
-        near = self._suggest(name) if self._suggest is not None else None
-        hint = f'; did you mean "{near}"?' if near else ""
+        hint = ""
+        if self._suggest is not None:
+            near = self._suggest(name)
+            hint = f'; did you mean "{near}"?' if near else "; if it is your own, say where it is with --plugin"
         self._once(name, f'{_interface(point)} "{name}" does not exist{hint}')
 
     def misplaced(self, point: str, name: str) -> None:
