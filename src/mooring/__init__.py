@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
     from mooring.whatif.capacity import Capacity, capacity
+    from mooring.whatif.drill import Drill, drill
 
 __all__ = [
     "Capacity",
     "Cluster",
     "Decision",
     "Difference",
+    "Drill",
     "Explanation",
     "Findings",
     "MooringError",
@@ -42,6 +44,7 @@ __all__ = [
     "capacity",
     "connect",
     "diff",
+    "drill",
     "explain",
     "lint",
     "load",
@@ -52,6 +55,7 @@ _MODULES = {
     "Cluster": "mooring.surface.cluster",
     "Decision": "mooring.explanation.decision",
     "Difference": "mooring.compare.diff",
+    "Drill": "mooring.whatif.drill",
     "Explanation": "mooring.explanation.why",
     "Findings": "mooring.linting.findings",
     "MooringError": "mooring.errors",
@@ -59,6 +63,7 @@ _MODULES = {
     "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
     "diff": "mooring.compare.diff",
+    "drill": "mooring.whatif.drill",
     "explain": "mooring.surface.scheduler",
     "lint": "mooring.linting.lint",
     "load": "mooring.surface.reading",

@@ -40,6 +40,7 @@ COMMANDS = {
     "explain": "explain-v1",
     "queue": "queue-v1",
     "capacity": "capacity-v1",
+    "drill": "drill-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
     "scenario run": "story-v1",
@@ -140,6 +141,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/report.yaml -o json", id="a refused pod"),
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
+        pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
         pytest.param(
             "diff-v1",
             f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "

@@ -35,7 +35,8 @@ def manifest(obj: Object) -> dict[str, Any]:
     versions = {"PodDisruptionBudget": "policy/v1", "PriorityClass": "scheduling.k8s.io/v1", "ReplicaSet": "apps/v1"}
     kind = type(obj).__name__
     plain |= {"kind": kind, "apiVersion": versions.get(kind, "v1")}
-    plain["metadata"].pop("uid", None)
+    for server_side in ("uid", "ownerReferences"):  # without their owners, pods would be collected as garbage
+        plain["metadata"].pop(server_side, None)
     if isinstance(obj, Pod):
         plain.pop("status", None)
     return plain

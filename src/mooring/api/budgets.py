@@ -26,11 +26,11 @@ def default_budget(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> None:
         for pod in pods
         if (pod.namespace or "default") == budget.namespace and not pod.is_finished and selector.matches(pod.labels)
     ]
-    healthy = sum(_is_healthy(pod) for pod in mine)
+    healthy = sum(is_healthy(pod) for pod in mine)
     budget.status.disruptions_allowed = max(0, healthy - _desired(budget, len(mine))) if mine else 0
 
 
-def _is_healthy(pod: Pod) -> bool:
+def is_healthy(pod: Pod) -> bool:
     """Running and, where it says whether it is ready, ready."""
     if not pod.spec.node_name or pod.is_terminating:
         return False

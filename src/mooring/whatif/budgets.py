@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 
+from mooring.api.budgets import is_healthy
 from mooring.api.core import Pod
 from mooring.api.selectors import compile_selector
 from mooring.api.workloads import PodDisruptionBudget
@@ -23,10 +24,17 @@ def budgets_of(objects: Objects, pod: Pod) -> Iterator[PodDisruptionBudget]:
             yield budget
 
 
-def count_disruption(objects: Objects, pod: Pod) -> None:
-    """Let the pod's budgets allow one disruption less, as the disruption controller would."""
-    for budget in list(budgets_of(objects, pod)):
+def count_disruption(objects: Objects, pod: Pod) -> Iterator[str]:
+    """Let the pod's budgets allow one disruption less, as the disruption controller would.
+
+    Yields those that allowed none: they are broken by this. A pod that is not healthy disrupts nothing.
+    """
+    for budget in list(budgets_of(objects, pod)) if is_healthy(pod) else ():
+        allowed = budget.status.disruptions_allowed
+        if allowed <= 0:
+            yield budget.key
+            continue
         changed = copy(budget)
         changed.status = copy(budget.status)
-        changed.status.disruptions_allowed = max(0, budget.status.disruptions_allowed - 1)
+        changed.status.disruptions_allowed = allowed - 1
         objects.put(changed)

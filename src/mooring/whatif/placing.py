@@ -26,6 +26,7 @@ class Placing:
         self.state = built.handle.cluster.fork()
         self.nominations = nominations.copy()
         self.built = built.on(self.state, self.nominations)
+        self.broken_budgets: set[str] = set()  # that allowed none of the disruptions that happened here
 
     @classmethod
     def of(cls, scheduler: Scheduler) -> Placing:
@@ -82,7 +83,7 @@ class Placing:
     def evict(self, pod: PodInfo) -> None:
         """Remove a pod; its budgets allow one disruption less."""
         self.state.remove_pod(pod.uid)
-        count_disruption(self.state.objects, pod.pod)
+        self.broken_budgets.update(count_disruption(self.state.objects, pod.pod))
 
     def _count(self, decision: Decision) -> None:
         pod, node = decision.pod, decision.node

@@ -1,0 +1,52 @@
+"""``mooring drill``: what would be lost with each node, zone or rack."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
+from mooring.cli.cluster_source import warnings_on_stderr
+from mooring.cli.output import emit, output_option
+
+
+@click.command()
+@scheduler_options
+@click.option(
+    "--lose",
+    metavar="node|zone|label=KEY|NAME",
+    default="node",
+    show_default=True,
+    help="What is lost: each node, each zone, each value of a label (a rack), or the one node or zone of this name.",
+)
+@click.option("--n", type=click.IntRange(1, 2), default=1, show_default=True, help="How many are lost at once.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many losses to show.")
+@output_option()
+def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
+    """Say what would be lost with each node, zone or rack: tried on copies of the cluster, the worst first.
+
+    Controllers make the pods of lost nodes anew, and these are placed in the order of the queue. Exit code 0: every
+    loss is harmless; 1: a pod has no place, a pod or a volume is lost for good, or a budget breaks; 2: the input
+    cannot be used.
+
+    \b
+    Example:
+      mooring drill --cluster dump.json
+      mooring drill --cluster dump.json --lose zone
+      mooring drill --kubeconfig ~/.kube/config --lose label=example.com/rack --n 2
+    """
+    from mooring.cli.progress import progress
+    from mooring.whatif.drill import drill_with
+    from mooring.whatif.drill_text import draw
+
+    scheduler = asked_scheduler("drill", output, **asked)
+    with warnings_on_stderr():
+        if sys.stderr.isatty():
+            with progress("losses") as show:
+                found = drill_with(scheduler, lose, n, lambda done, total: show("drill", done, total))
+        else:
+            found = drill_with(scheduler, lose, n)
+    emit(found.to_list(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_safe else 1
