@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import random
 from typing import Any
 
 import pytest
 
 from mooring.api.core import Node
-from mooring.config.load import config_from_dict
 from mooring.record.entries import Attempt, Put
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
-from mooring.record.recorder import Immediately, Recorder
-from mooring.simulation.simulate import Arrival, simulate
-from mooring.testing import make_node, make_pod
+from mooring.simulation.simulate import Arrival
+from mooring.testing import make_pod
 
-ZONE = "topology.kubernetes.io/zone"
-
-
-def story(seed: int, pods: int = 60) -> list[Arrival]:
-    rng = random.Random(seed)
-    return [
-        Arrival(
-            round(rng.random() * 60, 3),
-            make_pod(
-                f"p{i}",
-                cpu=str(rng.choice([1, 2, 3])),
-                priority=rng.choice([None, 0, 10, 20]),
-                labels={"app": rng.choice("ab")},
-                spec={"terminationGracePeriodSeconds": 2},
-            ),
-            run_s=rng.choice([None, 5, 20]),
-        )
-        for i in range(pods)
-    ]
-
-
-def recorded(arrivals: list[Arrival], *, config: Any = None, every: int = 500, until_s: float = 90) -> Record:
-    sink = io.BytesIO()
-    recorder = Recorder(Immediately(sink), source="simulation", keyframe_every=every)
-    nodes = [make_node(f"n{i}", cpu="6", labels={ZONE: f"z{i % 3}"}) for i in range(5)]
-    parsed = None if config is None else config_from_dict(config)
-    simulate(nodes, arrivals, observers=[recorder], until_s=until_s, config=parsed)
-    recorder.close()
-    return Record(io.BytesIO(sink.getvalue()), "test")
+from .conftest import story
 
 
 def decided_again(moment: Moment) -> tuple[Any, ...]:
@@ -59,42 +27,72 @@ def told(entry: Attempt) -> tuple[Any, ...]:
     return entry.outcome, entry.node, entry.message, entry.victims, entry.feasible, entry.evaluated
 
 
-BATCHING = {
-    "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "List"}}]}],
-}
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(None, id="default configuration"),
-        pytest.param(BATCHING, id="equal pods take hints of each other"),
-        pytest.param({"percentageOfNodesToScore": 40}, id="a part of the nodes is scored"),
-    ],
-)
-def test_every_attempt_decides_as_it_did(config: Any) -> None:
-    record = recorded(story(1), config=config)
-    attempts = [entry for _, entry in record.attempts()]
-    assert len(attempts) == record.num_attempts > 60
-    assert any(entry.victims for entry in attempts)
-    for entry in attempts[:: len(attempts) // 8]:
-        assert decided_again(record.attempt(entry.number)) == told(entry), entry
-    moment = Moment(record.header)
+def check_all(record: Record, *, step: int = 1) -> list[Attempt]:
+    """Decide again about every attempt on the way through the record, and about a few by opening them."""
+    moment = Moment(record.header, record._registry)
+    attempts = []
     for time, entry in record.entries():
-        if isinstance(entry, Attempt) and entry.number % 5 == 0:
-            moment.attempt = entry
-            assert decided_again(moment) == told(entry), entry
+        if isinstance(entry, Attempt):
+            attempts.append(entry)
+            if entry.number % step == 0:
+                moment.time, moment.attempt = time, entry
+                assert decided_again(moment) == told(entry), entry
         moment.apply(time, entry)
+    for entry in attempts[:: max(1, len(attempts) // 5)]:
+        assert decided_again(record.attempt(entry.number)) == told(entry), entry
+    assert len(attempts) == record.num_attempts
+    return attempts
 
 
-def test_the_same_story_gives_the_same_bytes() -> None:
+def test_evictions_and_nominations_are_decided_again(recorded: Any) -> None:
+    attempts = check_all(recorded(story(1)), step=3)
+    assert any(entry.victims for entry in attempts) and any(entry.picks for entry in attempts)
+
+
+def test_hints_of_equal_pods_are_taken_again(recorded: Any) -> None:
+    lists = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
+    config = {"profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [lists]}]}
+    arrivals = [Arrival(1.0, make_pod(f"p{i}", cpu="5")) for i in range(8)]
+    attempts = check_all(recorded(arrivals, config=config, nodes=12))
+    assert sum(bool(entry.hint) for entry in attempts) > 3
+
+
+def test_a_search_of_a_part_of_the_nodes_begins_where_it_did(recorded: Any) -> None:
+    attempts = check_all(recorded(story(3, 20), config={"percentageOfNodesToScore": 5}, nodes=150))
+    assert {entry.start for entry in attempts} == {0, 50, 100}
+
+
+def test_the_same_story_gives_the_same_bytes(recorded: Any) -> None:
     first, second = (recorded(story(3, 20)) for _ in range(2))
-    assert first._file.read() == second._file.read()
+    assert first._file.getvalue() == second._file.getvalue()
 
 
-def test_entries_come_in_order_with_whole_objects() -> None:
-    record = recorded(story(4, 20))
-    timed = list(record.entries())
+def test_entries_come_in_order_with_whole_objects(recorded: Any) -> None:
+    timed = list(recorded(story(4, 20)).entries())
     assert [time for time, _ in timed] == sorted(time for time, _ in timed)
     nodes = [entry.object for _, entry in timed if isinstance(entry, Put) and isinstance(entry.object, Node)]
-    assert [(node.name, node.status.allocatable["cpu"]) for node in nodes[:5]] == [(f"n{i}", "6") for i in range(5)]
+    assert {node.name: node.status.allocatable["cpu"] for node in nodes} == {f"n{i}": "6" for i in range(5)}
+
+
+@pytest.mark.parametrize("since_s", [0.0, 7.5, 15.0])
+def test_entries_since_a_time_are_those_at_the_end_of_all(recorded: Any, since_s: float) -> None:
+    record = recorded(story(5, 20), every=50)
+    since = record.first_time + since_s
+    assert list(record.entries(since=since)) == [timed for timed in record.entries() if timed[0] >= since]
+
+
+def test_a_time_shows_what_was_there_then(recorded: Any) -> None:
+    record = recorded(story(6, 20), every=50)
+    moment = Moment(record.header)
+    times = [record.first_time + seconds for seconds in (3.0, 9.0, 17.0)]
+    timed = iter(record.entries())
+    entry: Any = next(timed)
+    for time in times:
+        while entry[0] <= time:
+            moment.apply(*entry)
+            entry = next(timed)
+        opened = record.moment(time)
+        assert opened.queue == moment.queue
+        assert {info.pod.key: info.pod.spec.node_name for info in opened.state.pods()} == {
+            info.pod.key: info.pod.spec.node_name for info in moment.state.pods()
+        }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from mooring.errors import UsageError
 from mooring.version import __version__
+
+if TYPE_CHECKING:
+    from mooring.observe.observer import SchedulerObserver
+    from mooring.scheduler.flags import Flags
 
 EXAMPLE = """\
 Example:
@@ -60,9 +67,28 @@ def run(arguments: tuple[str, ...]) -> int:
     async def run_as_the_cluster_is() -> int:
         of_cluster = await for_cluster(settings)
         log.info("Starting mooring", version=__version__, kubernetes=of_cluster.features.version.tag)
-        return await SchedulerProcess(of_cluster, of_cluster.client_config).run()
+        async with _recording(flags) as observers:
+            return await SchedulerProcess(of_cluster, of_cluster.client_config, observers).run()
 
     return run_in_loop(run_as_the_cluster_is)
+
+
+@contextlib.asynccontextmanager
+async def _recording(flags: Flags) -> AsyncIterator[Sequence[SchedulerObserver]]:
+    """What ``--record`` asks for, as an observer."""
+    if not flags.text("record"):
+        yield ()
+        return
+    from mooring.record.background import record_live, running
+
+    recorder = record_live(
+        flags.text("record"),
+        max_bytes=flags.number("record-max-size") << 20,
+        max_age_s=flags.seconds("record-max-age"),
+        keeps_annotations=flags.switch("record-annotations"),
+    )
+    async with running(recorder):
+        yield (recorder,)
 
 
 def _write_config(path: str, settings: object) -> None:

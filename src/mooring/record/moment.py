@@ -6,7 +6,7 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from mooring.engine.attempt import Attempt as EngineAttempt
 from mooring.engine.batching import Batching
 from mooring.engine.build import Built, build
 from mooring.engine.decision import Decision
+from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError
 from mooring.explanation.why import Explanation, explain
 from mooring.framework.handle import Handle
@@ -32,7 +33,6 @@ from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state import cluster as columns
 from mooring.state.pod_info import PodInfo
 from mooring.surface.cluster import Cluster
-from mooring.surface.scheduler import PluginReference, registry_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,10 @@ class WaitingPod:
 class Moment:
     """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the one that comes next, if asked."""
 
-    def __init__(self, header: entries.Header, plugins: Iterable[PluginReference] = ()) -> None:
+    def __init__(self, header: entries.Header, registry: Registry | None = None) -> None:
+        """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring."""
         self.header = header
+        self._registry = registry
         self.time = header.started
         self.attempt: entries.Attempt | None = None
         self.queue: dict[str, WaitingPod] = {}  # by uid
@@ -63,7 +65,6 @@ class Moment:
         self.pods: dict[str, Pod] = {}  # as the API server last told of them, by namespace/name
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
         self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
-        self._plugins = tuple(plugins)
         self._configuration = header.configuration
         self.features = _features(header)
         self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
@@ -231,16 +232,13 @@ class Moment:
             self.state.fork(),
             clock=VirtualClock(self.time),
             nominator=self.nominations(),
-            registry=self._registry(),
+            registry=self._registry or in_tree_registry(),
             features=self.features,
             prepare=prepare,
         )
         built.engine.search.next_start = attempt.start
         built.engine.batching = _RecordedHint(attempt.hint)
         return built, pod
-
-    def _registry(self) -> Registry:
-        return registry_with(self._plugins)[0]
 
 
 class _RecordedHint(Batching):

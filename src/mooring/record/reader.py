@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -13,12 +14,13 @@ import msgspec
 from mooring.api.codec import KINDS
 from mooring.api.meta import Object
 from mooring.errors import InputError, UsageError
+from mooring.framework.registry import Registry
 from mooring.record import entries
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
 from mooring.record.moment import Moment
 from mooring.record.packing import StoredPut, Unpacker
-from mooring.surface.scheduler import PluginReference
+from mooring.surface.scheduler import PluginReference, registry_with
 
 Stored = (
     StoredPut
@@ -155,8 +157,12 @@ class Record:
                 found.apply(at, entry)
         raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
 
+    @cached_property
+    def _registry(self) -> Registry:
+        return registry_with(self._plugins)[0]
+
     def _moment(self) -> Moment:
-        return Moment(self.header, self._plugins)
+        return Moment(self.header, self._registry)
 
     # ---- blocks --------------------------------------------------------------------------------------------------
 

@@ -7,25 +7,24 @@ written by a thread of its own: see :mod:`mooring.record.background`.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import BinaryIO, Self
+from typing import Protocol, Self
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.config.wire import to_wire
 from mooring.engine.decision import Decision
-from mooring.errors import UsageError
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.observe.observer import Observed, SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
+from mooring.record.files import WholeWrites, create
 from mooring.record.redaction import Redaction
 from mooring.record.state import state_of
-from mooring.record.writer import Item, Sink, State, Writer
+from mooring.record.writer import Item, Sink, Writer
 from mooring.state.change_log import EVERYTHING
 from mooring.version import __version__
 
@@ -33,8 +32,30 @@ BATCH = 2048
 KEYFRAME_EVERY = 20_000  # entries, or twice the number of objects if that is more
 
 
+class Output(Protocol):
+    """Where a recorder's entries go."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether entries are to be left out for now."""
+
+    @property
+    def wants_state(self) -> bool:
+        """Whether the whole state is wanted, though it is not due."""
+
+    def begin(self, header: entries.Header) -> None: ...
+
+    def take(self, times: list[float], items: list[Item]) -> None: ...
+
+    def take_state(self, time: float, items: list[Item]) -> None: ...
+
+    def close(self, time: float) -> None: ...
+
+
 class Immediately:
     """Writes what was gathered at once."""
+
+    is_full = wants_state = False
 
     def __init__(self, sink: Sink, redact: Redaction | None = None) -> None:
         self._sink = sink
@@ -44,18 +65,19 @@ class Immediately:
     def begin(self, header: entries.Header) -> None:
         self._writer = Writer(self._sink, header, redact=self._redact)
 
-    def take(self, times: list[float], items: list[Item | State]) -> None:
-        """Write these, and empty the lists."""
+    def take(self, times: list[float], items: list[Item]) -> None:
         assert self._writer is not None, "begin first"
         self._writer.write(times, items)
-        times.clear()
-        items.clear()
+
+    def take_state(self, time: float, items: list[Item]) -> None:
+        assert self._writer is not None, "begin first"
+        self._writer.write_state(time, items)
 
     def close(self, time: float) -> None:
         """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
         if self._writer is not None:
             self._writer.close(time)
-        if isinstance(self._sink, io.BufferedWriter):
+        if isinstance(self._sink, WholeWrites):
             self._sink.close()
 
 
@@ -64,18 +86,21 @@ class Recorder(SchedulerObserver):
 
     def __init__(
         self,
-        output: Immediately,
+        output: Output,
         *,
         source: str = "scheduler",
         is_redacted: bool = True,
         keyframe_every: int = KEYFRAME_EVERY,
+        batch: int = BATCH,
     ) -> None:
         self._output = output
         self._source = source
         self._is_redacted = is_redacted
         self._keyframe_every = keyframe_every
+        self._batch = batch
         self._times: list[float] = []  # of the items; two lists make no tuples
-        self._items: list[Item | State] = []
+        self._items: list[Item] = []
+        self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
@@ -86,7 +111,7 @@ class Recorder(SchedulerObserver):
     @classmethod
     def to_file(cls, path: str | os.PathLike[str], *, source: str = "scheduler", is_redacted: bool = True) -> Self:
         """Record into a new file, readable for its owner only."""
-        return cls(Immediately(create(path)), source=source, is_redacted=is_redacted)
+        return cls(Immediately(WholeWrites(create(path))), source=source, is_redacted=is_redacted)
 
     @classmethod
     def to_sink(cls, sink: Sink, *, source: str = "scheduler", is_redacted: bool = True) -> Self:
@@ -99,9 +124,22 @@ class Recorder(SchedulerObserver):
 
     def close(self) -> None:
         """Write what is left."""
-        if self._scheduler is not None:
-            self._output.take(self._times, self._items)
+        self.hand_over()
+        if self._missing and not self._output.is_full:
+            self._output.take([self._now()], [entries.Gap(self._missing)])
         self._output.close(self._now())
+
+    def hand_over(self) -> None:
+        """Give the output what has gathered, or leave it out if the output is full."""
+        if not self._items or self._scheduler is None:
+            return
+        times, items = self._times, self._items
+        self._times, self._items = [], []
+        self._since_keyframe += len(items)
+        if self._missing or self._output.is_full:
+            self._missing += len(items)
+        else:
+            self._output.take(times, items)
 
     # ---- what an observer hears ----------------------------------------------------------------------------------
 
@@ -193,14 +231,13 @@ class Recorder(SchedulerObserver):
     def _add(self, item: Item) -> None:
         self._times.append(self._now())
         self._items.append(item)
-        if len(self._items) >= BATCH and self._scheduler is not None:
-            self._since_keyframe += len(self._items)
-            self._output.take(self._times, self._items)
+        if len(self._items) >= self._batch:
+            self.hand_over()
 
     def _before_input(self) -> None:
         """Everything that was decided is carried out now: a good time to look at the whole."""
         self._note_nominations()
-        if self._since_keyframe >= self._next_keyframe:
+        if self._since_keyframe >= self._next_keyframe or self._missing or self._output.wants_state:
             self._keyframe()
 
     def _picks(self) -> tuple[int, ...]:
@@ -227,20 +264,16 @@ class Recorder(SchedulerObserver):
             self._add(entries.Nominated(name, uids))
 
     def _keyframe(self) -> None:
+        """Give the output the whole state; after a gap, say how much is missing."""
+        self.hand_over()
+        if self._missing:
+            if self._output.is_full:
+                return
+            self._output.take([self._now()], [entries.Gap(self._missing)])
+            self._missing = 0
         assert self._scheduler is not None
         state = state_of(self._scheduler)
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0
-        self._next_keyframe = max(self._keyframe_every, 2 * len(state.items))
-        self._times.append(self._now())
-        self._items.append(state)
-
-
-def create(path: str | os.PathLike[str]) -> BinaryIO:
-    """A new file for its owner only: it names pods of every namespace. One of that name is replaced."""
-    try:
-        file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
-        os.fchmod(file.fileno(), 0o600)  # also if it was there before
-        return file
-    except OSError as error:
-        raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None
+        self._next_keyframe = max(self._keyframe_every, 2 * len(state))
+        self._output.take_state(self._now(), state)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mooring.api.core import Pod
 from mooring.observe.observer import Observed
 from mooring.record.entries import Assumed, Nominated, Queued
-from mooring.record.writer import Item, State
+from mooring.record.writer import Item
 
 
-def state_of(scheduler: Observed) -> State:
+def state_of(scheduler: Observed) -> list[Item]:
     """Nodes zone by zone, other objects, pods in the order in which they were counted, the rest of the pods, the queue.
 
     Only references are taken: objects do not change once a scheduler has them.
@@ -46,4 +46,4 @@ def state_of(scheduler: Observed) -> State:
         )
         for each in scheduler.queue.pending_pods()
     ]
-    return State(items)
+    return items

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,13 +27,6 @@ class Sink(Protocol):
     def write(self, data: bytes, /) -> object: ...
 
 
-@dataclass(slots=True)
-class State:
-    """Everything that is known at one moment: what a keyframe holds."""
-
-    items: list[Item] = field(default_factory=list)
-
-
 class Writer:
     """One file. Times are seconds since the epoch; they need not rise."""
 
@@ -53,7 +45,7 @@ class Writer:
         self._put(head())
         self._put(pack_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts))
 
-    def write(self, times: Sequence[float], items: Sequence[Item | State]) -> None:
+    def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
         """Take what happened, in order."""
         for time, item in zip(times, items, strict=True):
             entry: Entry | None
@@ -61,9 +53,6 @@ class Writer:
                 entry = self._packer.pack(item)
                 if entry is None:
                     continue
-            elif isinstance(item, State):
-                self._keyframe(time, item.items)
-                continue
             else:
                 entry = item
                 if isinstance(entry, Attempt):
@@ -73,6 +62,25 @@ class Writer:
             self._add(time, entry)
             if self._count >= BLOCK_ENTRIES:
                 self._write_block(ENTRIES)
+
+    def write_state(
+        self, time: float, items: Sequence[Item], *, pause: Callable[[], None] | None = None, every: int = 64
+    ) -> None:
+        """Write the whole state as a keyframe; nothing after it refers to anything before it.
+
+        ``pause`` is called after so many items, for a thread that lets others have a turn.
+        """
+        self.flush()
+        self._packer = Packer(self._redact)
+        for i, item in enumerate(items):
+            entry = self._packer.pack(item) if isinstance(item, Object) else item
+            if entry is not None:
+                self._add(time, entry)
+            if pause is not None and i % every == 0:
+                pause()
+        if not self._count:
+            self._first_us = self._last_us = round(time * 1e6)
+        self._write_block(KEYFRAME)
 
     def flush(self) -> None:
         """Write what has gathered as a block of its own."""
@@ -84,18 +92,6 @@ class Writer:
         self.flush()
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
         self._put(pack_block(END, b"", 0, end, end, self._attempts))
-
-    def _keyframe(self, time: float, items: Sequence[Item]) -> None:
-        """Write the whole state; nothing after it refers to anything before it."""
-        self.flush()
-        self._packer = Packer(self._redact)
-        for item in items:
-            entry = self._packer.pack(item) if isinstance(item, Object) else item
-            if entry is not None:
-                self._add(time, entry)
-        if not self._count:
-            self._first_us = self._last_us = round(time * 1e6)
-        self._write_block(KEYFRAME)
 
     def _add(self, time: float, entry: Entry) -> None:
         now = round(time * 1e6)

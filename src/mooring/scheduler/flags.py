@@ -144,6 +144,12 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("decision-log", help="Write decisions to this file, one JSON object per line."),
         Flag("decision-log-sample", FLOAT, "1", "The share of decisions to write, 0 to 1."),
         Flag("decision-log-max-size", INT, "100", "Begin a new file after so many megabytes; three old ones are kept."),
+        Flag("record", help="Write down all that happens, for mooring replay: FILE, and before it FILE.1 to FILE.3."),
+        Flag("record-max-size", INT, "400", "How many megabytes the record's files may have together."),
+        Flag("record-max-age", DURATION, "72h", "How far back the record may reach."),
+        Flag(
+            "record-annotations", BOOL, "false", "Record the values of all annotations, not only those that are read."
+        ),
     ),
     "Global": (
         Flag("help", BOOL, "false", "Print this help and exit."),

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import FrameType
 from typing import Any
 
@@ -16,6 +16,7 @@ from mooring.client.rest import RestClient, user_agent
 from mooring.observe.decision_log import DecisionLog
 from mooring.observe.logs import get_logger
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.control import Control
 from mooring.scheduler.dump import dump
@@ -43,8 +44,14 @@ class SchedulerProcess:
     The scheduler works in the loop that calls ``run``. The lease and the endpoints live in a thread of their own.
     """
 
-    def __init__(self, settings: Settings, client_config: Callable[[], ClientConfig]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client_config: Callable[[], ClientConfig],
+        observers: Sequence[SchedulerObserver] = (),
+    ) -> None:
         """``client_config`` is called once for each thread: credentials belong to one loop."""
+        self._observers = tuple(observers)
         self._settings = settings
         self._client_config = client_config
         self._is_stopping = False
@@ -72,7 +79,7 @@ class SchedulerProcess:
             features=settings.features,
             registry=settings.registry,
             pod_max_in_unschedulable_pods_s=settings.flags.seconds("pod-max-in-unschedulable-pods-duration"),
-            observers=() if decision_log is None else (LoggedDecisions(decision_log),),
+            observers=self._observers if decision_log is None else (LoggedDecisions(decision_log), *self._observers),
             plugin_timeout_s=settings.flags.seconds("plugin-timeout"),
             attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
             is_fenced=self._is_fenced,

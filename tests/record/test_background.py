@@ -1,0 +1,162 @@
+"""A live scheduler's record: written by a thread, bounded, and honest about what is missing."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.errors import UsageError
+from mooring.record.background import InBackground
+from mooring.record.entries import Attempt, Gap, Header
+from mooring.record.files import RotatedFiles, WholeWrites, create
+from mooring.record.reader import Record
+from mooring.record.recorder import Immediately, Recorder
+from mooring.testing import make_node
+
+from .conftest import play, read, story
+from .test_reopening import check_all, decided_again, told
+
+HEADER = Header(format=1, mooring="0", kubernetes="1.36", started=1.0)
+
+
+def files(path: Path, **limits: Any) -> RotatedFiles:
+    return RotatedFiles(str(path), **{"max_bytes": 4 << 20, "max_age_s": 3600, **limits})
+
+
+def test_a_thread_writes_the_same_entries(tmp_path: Path) -> None:
+    path, sink = tmp_path / "live.mrec", io.BytesIO()
+    play(story(1, 20), Recorder(InBackground(files(path)), batch=16))
+    play(story(1, 20), Recorder(Immediately(sink)))
+    with Record.open(path) as record:
+        assert list(record.entries()) == list(read(sink.getvalue()).entries())
+        assert record.is_complete and check_all(record, step=5)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+class Congested(Immediately):
+    """Takes nothing between two numbers of attempts."""
+
+    def __init__(self, sink: io.BytesIO, recorder: list[Recorder], first: int, last: int) -> None:
+        super().__init__(sink)
+        self._recorder, self._first, self._last = recorder, first, last
+
+    @property
+    def is_full(self) -> bool:  # type: ignore[override]
+        return bool(self._recorder) and self._first <= self._recorder[0].attempts < self._last
+
+
+def test_what_is_left_out_is_counted_and_the_rest_can_be_opened() -> None:
+    sink, known = io.BytesIO(), []
+    recorder = Recorder(Congested(sink, known, 20, 50), batch=4)
+    known.append(recorder)
+    play(story(2, 60), recorder)
+    record = read(sink.getvalue())
+    entries = [entry for _, entry in record.entries()]
+    (gap,) = (entry for entry in entries if isinstance(entry, Gap))
+    numbers = [entry.number for entry in entries if isinstance(entry, Attempt)]
+    assert gap.missing > 30 and len(numbers) < recorder.attempts == record.num_attempts
+    after = [entry for entry in entries if isinstance(entry, Attempt) and entry.number > 60]
+    for entry in after[:: len(after) // 5]:
+        assert decided_again(record.attempt(entry.number)) == told(entry)
+
+
+class AtOnce(InBackground):
+    """Does the thread's work at once, so that a test does not depend on its speed."""
+
+    def _send(self, number: int, work: Any) -> None:
+        work()
+
+
+def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.record.writer.BLOCK_ENTRIES", 64)
+    path = tmp_path / "live.mrec"
+    limits = files(path)
+    limits.max_bytes_each = 6_000
+    play(story(3, 60), Recorder(AtOnce(limits), batch=16))
+    assert sorted(os.listdir(tmp_path)) == ["live.mrec", "live.mrec.1", "live.mrec.2", "live.mrec.3"]
+    numbers: list[int] = []
+    for name in ("live.mrec.3", "live.mrec.2", "live.mrec.1", "live.mrec"):
+        with Record.open(tmp_path / name) as record:
+            attempts = [entry for _, entry in record.attempts()]
+            assert record.is_complete and (tmp_path / name).stat().st_mode & 0o777 == 0o600
+            assert decided_again(record.attempt(attempts[-1].number)) == told(attempts[-1])
+            numbers += [entry.number for entry in attempts]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+
+
+def test_a_file_of_a_former_process_is_kept_and_old_ones_go(tmp_path: Path) -> None:
+    path = tmp_path / "live.mrec"
+    path.write_bytes(b"former")
+    old = tmp_path / "live.mrec.1"
+    old.write_bytes(b"old")
+    os.utime(old, (1, 1))
+    files(path).begin().close()
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {
+        "live.mrec": b"",
+        "live.mrec.1": b"former",
+    }
+
+
+class FullDisk(io.FileIO):
+    """Takes so many bytes."""
+
+    room = 100
+
+    def write(self, data: Any) -> int:
+        taken = bytes(data)[: self.room]
+        if not taken:
+            raise OSError(28, "No space left on device")
+        self.room -= len(taken)
+        return super().write(taken)
+
+
+def test_a_write_that_fails_leaves_no_half_block(tmp_path: Path) -> None:
+    sink = WholeWrites(FullDisk(tmp_path / "r", "w"))
+    sink.write(b"x" * 60)
+    with pytest.raises(OSError, match="No space left"):
+        sink.write(b"y" * 60)
+    sink.close()
+    assert (tmp_path / "r").read_bytes() == b"x" * 60
+
+
+def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Path) -> None:
+    limits = files(tmp_path / "r")
+    limits.begin = lambda: WholeWrites(FullDisk(tmp_path / "r", "w"))  # type: ignore[method-assign]
+    FullDisk.room = 10_000
+    output = InBackground(limits)
+    output.begin(HEADER)
+    output.take_state(1.0, [make_node("a")])
+    for i in range(10_000):
+        output.take([2.0 + i], [make_node(f"node-{os.urandom(8).hex()}")])
+    output.close(3.0)
+    assert output.is_full
+    with Record.open(tmp_path / "r") as record:
+        assert not record.is_complete
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        pytest.param({"max_bytes": 1 << 20}, "--record-max-size: 1 MiB", id="too small"),
+        pytest.param({"max_age_s": 0}, "--record-max-age: 0s", id="no time"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused(tmp_path: Path, limits: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        files(tmp_path / "r", **limits)
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="absent/r: No such file or directory"):
+        create(tmp_path / "absent" / "r")
+
+
+def test_a_file_that_was_open_to_all_is_private_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    path.touch(0o644)
+    create(path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
