@@ -6,36 +6,21 @@ The whole trace comes first, in random order. Then pods of the trace are drawn a
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
-RATIO = 1.3
-MILLI = 1000  # of a GPU
+from mooring.gpus.openb import arrival_order
+from mooring.gpus.requests import gpus_of
+
+Row = dict[str, str]
 
 
-def arrivals(rows: list[dict[str, str]], *, seed: int, nodes: list[Any]) -> list[dict[str, str]]:
+def arrivals(rows: list[Row], *, seed: int, nodes: list[Any]) -> list[Row]:
     """The rows of the trace in the order in which their pods arrive."""
-    chance = random.Random(seed)
-    gpus = sum(int(node.status.allocatable.get("nvidia.com/gpu", 0)) for node in nodes)
-    target = int(RATIO * gpus * MILLI)
-    by_name = sorted(map(_cleaned, rows), key=lambda row: row["name"])
-    order = by_name[:]
-    chance.shuffle(order)
-    asked = sum(map(_asked, order))
-    while asked > target:
-        asked -= _asked(order.pop(chance.randrange(len(order))))
-    while True:
-        row = chance.choice(by_name)
-        if asked + int(row["gpu_milli"] or 0) > target:
-            return order
-        order.append(row)
-        asked += _asked(row)
+    return arrival_order([_cleaned(row) for row in rows], seed, gpus=sum(map(gpus_of, nodes)))
 
 
-def _cleaned(row: dict[str, str]) -> dict[str, str]:
+def _cleaned(row: Row) -> Row:
     """A pod without a GPU has no share of one and asks for no model."""
-    return row if row["num_gpu"] != "0" else {**row, "gpu_milli": "0", "gpu_spec": ""}
-
-
-def _asked(row: dict[str, str]) -> int:
-    return int(row["num_gpu"]) * int(row["gpu_milli"])
+    if float(row["num_gpu"] or 0) and float(row["gpu_milli"] or 0):
+        return {**row, "gpu_spec": row.get("gpu_spec", "")}
+    return {**row, "num_gpu": "", "gpu_milli": "", "gpu_spec": ""}

@@ -92,6 +92,7 @@ def _draw(out: Console, result: Simulation) -> None:
             "attempts": f"{result.attempts:,}" + (f", {result.evicted:,} pods evicted" if result.evicted else ""),
             "waiting": waits,
             "allocated": f"{shares} of {result.nodes:,} nodes" if shares else f"nothing of {result.nodes:,} nodes",
+            **_gpus(result),
             "time": f"{_duration(result.ended_at_s)}" + (" (interrupted)" if result.was_interrupted else ""),
             "expected": _expected(result),
         },
@@ -103,6 +104,14 @@ def _draw(out: Console, result: Simulation) -> None:
             rest = reasons[MOST_REASONS:]
             rows.append((f"{sum(count for _, count in rest):,}", f"{len(rest):,} other messages"))
         print_table(out, ("PENDING", "WHY"), rows)
+
+
+def _gpus(result: Simulation) -> dict[str, str]:
+    """How much of the GPUs is allocated when the last pod has come, and how much demand had arrived by then."""
+    if not result.gpu_allocation:
+        return {}
+    demand, allocated = list(result.gpu_allocation.items())[-1]
+    return {"GPUs": f"{allocated:.2f} % allocated when pods had asked for {demand} %"}
 
 
 def _expected(result: Simulation) -> str:

@@ -20,6 +20,7 @@ from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.node_table import NodeTable
 
 V = TypeVar("V")
+MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
 
 
 class Derived:

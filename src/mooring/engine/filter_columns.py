@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
-from mooring.engine.derived import Derived, Figures, Memo, are_many
+from mooring.engine.derived import MEMO_ROWS, Derived, Figures, Memo, are_many
 from mooring.framework.plans import FilterPlan
 from mooring.framework.runtime import judge
 from mooring.framework.traits import Reads
@@ -65,7 +65,11 @@ class FilterColumns(Derived):
 
     def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
         every = node_rows | pod_rows
-        if self.by_figures:
+        if len(every) > MEMO_ROWS:
+            together = np.fromiter(every, np.int64, len(every))
+            for i in self.by_figures:
+                self._judge(attempt, i, together)
+        elif self.by_figures:
             self._judge_figures(attempt, figures, every)
         for i, plugin in enumerate(self.plan.cached):
             rows = node_rows if plugin.traits.filter_reads is Reads.NODE else every

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
-from mooring.engine.derived import Derived, Figures, Memo, are_many
+from mooring.engine.derived import MEMO_ROWS, Derived, Figures, Memo, are_many
 from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.plans import ScorePlan
@@ -55,7 +55,12 @@ class ScoreColumns(Derived):
     def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
         every = node_rows | pod_rows
         table = attempt.nodes.table
-        for row in every if self.by_figures else ():
+        are_few = len(every) <= MEMO_ROWS
+        if not are_few:
+            together = NodeRows(table, np.fromiter(every, np.int64, len(every)))
+            for plugin in self.by_figures:
+                self.raw[plugin.name][together.index] = _score(plugin, attempt, together)
+        for row in every if self.by_figures and are_few else ():
             fullness = figures.of(table, row)
             answers = self.memo.get(fullness)
             if answers is None:

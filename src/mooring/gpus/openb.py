@@ -67,30 +67,44 @@ def read_nodes(path: Path) -> list[TraceNode]:
 
 def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, ratio: float = RATIO) -> Run:
     """The run of this seed."""
-    by_name = sorted(pods, key=lambda pod: pod.name)
     node_list = sorted(nodes, key=lambda node: node.name)
+    by_name = sorted(pods, key=lambda pod: pod.name)
     rng = GoRandom(seed)
-    rng.int63()  # the study's program draws one number for a message
-    arrivals = list(by_name)
-    rng.shuffle(arrivals)
-    wanted = ratio * WHOLE * sum(node.gpus for node in node_list)
-    total = sum(pod.kind.gpu.total for pod in arrivals)
-    if 0 < total < wanted:
-        while True:
-            pod = by_name[rng.intn(len(by_name))]
-            if total + pod.kind.gpu.milli > wanted:  # of one GPU, also for pods that ask for several: as the study does
-                break
-            arrivals.append(pod)
-            total += pod.kind.gpu.total
-    else:
-        while total > wanted:
-            total -= arrivals.pop(rng.intn(len(arrivals))).kind.gpu.total
+    order = _order([pod.kind.gpu for pod in by_name], rng, ratio * WHOLE * sum(node.gpus for node in node_list))
     prefixes = rng.perm(len(node_list))
     prefixed = [
         TraceNode(f"{prefix:04d}-{node.name}", node.cpu_milli, node.memory_mib, node.gpus, node.model)
         for prefix, node in zip(prefixes, node_list, strict=True)
     ]
-    return Run(arrivals, sorted(prefixed, key=lambda node: node.name))
+    return Run([by_name[i] for i in order], sorted(prefixed, key=lambda node: node.name))
+
+
+def arrival_order(
+    rows: Iterable[dict[str, str]], seed: int, *, gpus: int, ratio: float = RATIO
+) -> list[dict[str, str]]:
+    """The rows of a pod list in the order of the study, for a cluster with so many GPUs."""
+    by_name = sorted(rows, key=lambda row: row["name"])
+    requests = [_pod(row, row["name"]).kind.gpu for row in by_name]
+    return [by_name[i] for i in _order(requests, GoRandom(seed), ratio * WHOLE * gpus)]
+
+
+def _order(pods: list[GpuRequest], rng: GoRandom, wanted: float) -> list[int]:
+    """The places in a list, sorted by name, of the pods that arrive, until they ask for so many milli of GPUs."""
+    rng.int63()  # the study's program draws one number for a message
+    order = list(range(len(pods)))
+    rng.shuffle(order)
+    total = sum(pod.total for pod in pods)
+    if 0 < total < wanted:
+        while True:
+            i = rng.intn(len(pods))
+            if total + pods[i].milli > wanted:  # of one GPU, also for pods that ask for several: as the study does
+                break
+            order.append(i)
+            total += pods[i].total
+        return order
+    while total > wanted:
+        total -= pods[order.pop(rng.intn(len(order)))].total
+    return order
 
 
 def _pod(row: dict[str, str], where: str) -> TracePod:

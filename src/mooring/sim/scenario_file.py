@@ -80,7 +80,7 @@ def parse_scenario(
                 raise
 
     try:
-        config = _config(value.get("config"), folder)
+        config = _config(value.get("config"), folder, values)
         plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
     except MooringError as error:
         raise InputError(f"{source}: {error}") from None
@@ -89,10 +89,10 @@ def parse_scenario(
     return Scenario(str(value.get("name") or name), title, play, config, plugin_files=plugins, source=source)
 
 
-def _config(value: Any, folder: Path) -> dict[str, Any] | None:
-    """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it."""
+def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it. Both may name parameters."""
     if isinstance(value, str):
-        value = yaml.load(_read(_found(folder, value)), value)
+        value = substituted(yaml.load(_read(_found(folder, value)), value), values)
     return None if value is None else mapping(value, "config")
 
 

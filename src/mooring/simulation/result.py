@@ -46,6 +46,8 @@ class Simulation:
     attempts: int = 0
     waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
     allocated: dict[str, float] = field(default_factory=dict)  # share of all nodes' resources, at the end
+    gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
+    gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
     expectations: int = 0  # that held
     failure: str = ""  # the expectation that did not, or what else ended the story
     placements: dict[str, Placed] | None = None  # if they were asked for: of every pod, its last one
@@ -83,6 +85,9 @@ class Simulation:
             "pending": [{"message": text, "pods": count} for text, count in self.pending_reasons().items()],
             "expectations": {"held": self.expectations, "failed": self.failure},
         }
+        if self.gpu_allocation:
+            value["gpuAllocationPercent"] = self.gpu_allocation
+            value["gpuFragmentationPercent"] = self.gpu_fragmentation
         if self.was_interrupted:
             value["interrupted"] = True
         if self.placements is not None:

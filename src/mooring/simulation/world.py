@@ -25,6 +25,7 @@ from mooring.sim.backend import Backend, Object, Ref
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario
 from mooring.sim.workload import Arrival
+from mooring.simulation.gpu_allocation import GpuAllocation
 from mooring.simulation.result import Simulation, Witness
 from mooring.simulation.streamed_pods import StreamedPods
 from mooring.state.pod_info import PodInfo
@@ -49,6 +50,7 @@ class SimulatedWorld(EmbeddedWorld):
         super().__init__(settings, scenario, kubelets=NO_LEASES)
         self._more_observers = tuple(observers)
         self.witness = Witness(self.clock, keeps_placements=keeps_placements)
+        self.gpus = GpuAllocation()
         self.streamed = StreamedPods(self.clock)
 
     async def _bring_up(self) -> RestClient:
@@ -67,7 +69,7 @@ class SimulatedWorld(EmbeddedWorld):
     # ---- what the scheduler is given -----------------------------------------------------------------------------
 
     def _observers(self) -> tuple[SchedulerObserver, ...]:
-        return (self.witness, *self._more_observers)
+        return (self.witness, self.gpus, *self._more_observers)
 
     def _adjusted(self, options: Options) -> Options:
         # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
@@ -88,6 +90,7 @@ class SimulatedWorld(EmbeddedWorld):
         """What has become of everything so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
+        found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
         queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
         found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
         found.nodes, found.running = len(table), int(table.pod_count.sum())
