@@ -1,0 +1,31 @@
+// Builds the page into src/mooring/ui/page: one script, one style sheet, one document.
+import { build } from "esbuild";
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const out = process.argv[2] ?? join(here, "..", "src", "mooring", "ui", "page");
+const LIMIT = 80 * 1024; // gzipped, all of it
+
+mkdirSync(out, { recursive: true });
+await build({
+  entryPoints: [join(here, "src", "main.tsx")],
+  outfile: join(out, "app.js"),
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "eof",
+  logLevel: "warning",
+});
+for (const name of ["index.html", "icon.svg"]) copyFileSync(join(here, "src", name), join(out, name));
+const size = ["app.js", "app.css", "index.html"].reduce((sum, name) => sum + gzipSync(readFileSync(join(out, name))).length, 0);
+if (size > LIMIT) {
+  console.error(`the page has ${size} bytes gzipped; at most ${LIMIT} are allowed`);
+  process.exit(1);
+}
+console.log(`the page: ${(size / 1024).toFixed(1)} KiB gzipped`);

@@ -1,0 +1,79 @@
+// The top bar: which record, the time, the transport, the search, theme and language.
+import { useRef, useState } from "preact/hooks";
+import { clock } from "./TimePanel";
+import { find } from "./MapView";
+import { cursor, follows, goTo, growth, isGuided, isPlaying, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
+import { language, LANGUAGES, say } from "./words";
+
+export const SPEEDS = [1, 10, 100, 1000];
+
+export function TopBar() {
+  const now = shown.value!;
+  growth.value;
+  void cursor.value;
+  return (
+    <header class="top">
+      <span class="brand"><img src="icon.svg" alt="" width="22" height="22" /> mooring</span>
+      <span class="title" title={now.meta.title}>{now.meta.title}</span>
+      <span class="soft version">Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}</span>
+      <output class="clock">{clock(timeAt())}</output>
+      <div class="transport" role="group" aria-label={say("time")}>
+        <Press label="begin" sign="begin" act={() => goTo(0)} />
+        <Press label="previous decision" sign="back" act={() => stepDecision(-1)} />
+        <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
+        <Press label="next decision" sign="on" act={() => stepDecision(1)} />
+        <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={() => goTo(now.columns.length)} />
+        <select aria-label={say("speed")} value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
+          {SPEEDS.map((each) => <option value={each} key={each}>{each}×</option>)}
+        </select>
+      </div>
+      {now.columns.isLive && <span class={follows.value ? "live on" : "live"}>● {say("live")}</span>}
+      <button type="button" class="guide" aria-pressed={isGuided.value} onClick={() => (isGuided.value = !isGuided.value)}>{say("step by step")}</button>
+      <Search />
+      <select class="theme" aria-label={say("theme")} value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as "dark")}>
+        <option value="">◐</option><option value="dark">☾</option><option value="light">☀</option>
+      </select>
+      <select class="language" aria-label={say("language")} value={language.value} onChange={(event) => { language.value = event.currentTarget.value as "en"; document.documentElement.lang = language.value; }}>
+        {Object.entries(LANGUAGES).map(([code, name]) => <option value={code} key={code}>{name}</option>)}
+      </select>
+      {problem.value && <p class="lost" role="alert">{problem.value === "lost" ? say("the server does not answer; trying again") : problem.value}</p>}
+    </header>
+  );
+}
+
+export function togglePlay(): void {
+  const now = shown.value;
+  if (now && !isPlaying.value && cursor.value >= now.columns.length) goTo(0);
+  isPlaying.value = !isPlaying.value;
+}
+
+/** Drawn rather than written: few fonts have these signs. */
+const SIGNS = {
+  begin: "M3 3h2v10H3zM13 3v10L6 8z", back: "M8 3v10L2 8zM14 3v10L8 8z", play: "M4 2.5v11L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", on: "M2 3v10l6-5zM8 3v10l6-5z",
+  end: "M11 3h2v10h-2zM3 3v10l7-5z",
+};
+
+function Press({ label, sign, act }: { label: string; sign: keyof typeof SIGNS; act: () => void }) {
+  return (
+    <button type="button" onClick={act} aria-label={say(label)} title={say(label)}>
+      <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true"><path d={SIGNS[sign]} fill="currentColor" /></svg>
+    </button>
+  );
+}
+
+function Search() {
+  const input = useRef<HTMLInputElement>(null);
+  const [missed, setMissed] = useState(false);
+  const go = () => {
+    const found = find(input.current!.value.trim());
+    setMissed(input.current!.value.trim() !== "" && found.pod === undefined && found.node === undefined);
+    if (found.pod !== undefined) pod.value = found.pod;
+    if (found.node !== undefined) node.value = found.node;
+    input.current!.blur();
+  };
+  return (
+    <form class="search" role="search" onSubmit={(event) => { event.preventDefault(); go(); }}>
+      <input ref={input} id="search" type="search" placeholder={`${say("search pod or node")}  /`} aria-label={say("search pod or node")} aria-invalid={missed} autocomplete="off" spellcheck={false} />
+    </form>
+  );
+}

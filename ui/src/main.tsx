@@ -1,0 +1,109 @@
+// The page: five views of one record at one instant.
+import { render } from "preact";
+import { effect } from "@preact/signals";
+import "uplot/dist/uPlot.min.css";
+import "./app.css";
+import { askWhy, begin } from "./net";
+import { MapPanel } from "./MapView";
+import { NodePanel } from "./NodePanel";
+import { QueuePanel, waiting } from "./QueuePanel";
+import { TimePanel } from "./TimePanel";
+import { togglePlay, TopBar } from "./TopBar";
+import { WhyPanel } from "./WhyPanel";
+import { attempt, cursor, goTo, isPlaying, keepAddress, narrowView, node, pod, problem, readAddress, shown, speed, stepDecision, timeAt } from "./view";
+import { language, say } from "./words";
+
+function Page() {
+  if (!shown.value) return <main class="begin"><p role="status">{problem.value || say("loading…")}</p></main>;
+  const views = ["map", "why", "queue", "time"] as const;
+  return (
+    <>
+      <TopBar />
+      <nav class="tabs" aria-label="views">
+        {views.map((view) => (
+          <button type="button" key={view} aria-pressed={narrowView.value === view} onClick={() => (narrowView.value = view)}>{say(view[0].toUpperCase() + view.slice(1))}</button>
+        ))}
+      </nav>
+      <main class="views" data-view={narrowView.value} data-node={node.value >= 0 ? "" : undefined}>
+        <MapPanel />
+        <div class="side">
+          <WhyPanel />
+          <NodePanel />
+          <QueuePanel />
+        </div>
+        <TimePanel />
+      </main>
+    </>
+  );
+}
+
+// ---- keyboard ------------------------------------------------------------------------------------------------------
+
+function onKey(event: KeyboardEvent): void {
+  const target = event.target as HTMLElement;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") {
+    if (target instanceof HTMLInputElement) target.blur();
+    else if (node.value >= 0) node.value = -1;
+    else pod.value = -1;
+    return;
+  }
+  if (target.closest("input, textarea, select")) return;
+  const isButton = target.closest("button") !== null;
+  const acts: Record<string, () => void> = {
+    "/": () => document.getElementById("search")?.focus(),
+    j: () => walk(1),
+    k: () => walk(-1),
+    " ": togglePlay,
+    ArrowRight: () => stepDecision(1),
+    ArrowLeft: () => stepDecision(-1),
+    Home: () => goTo(0),
+    End: () => goTo(shown.value?.columns.length ?? 0),
+  };
+  const act = acts[event.key];
+  if (!act || (isButton && event.key === " ")) return;
+  event.preventDefault();
+  act();
+}
+
+/** Select the next or the previous waiting pod; where none waits, walk through the decisions. */
+function walk(direction: 1 | -1): void {
+  const pods = waiting(shown.value!);
+  if (!pods.length) return stepDecision(direction, -1);
+  const at = pods.indexOf(pod.value);
+  pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
+}
+
+// ---- playing -------------------------------------------------------------------------------------------------------
+
+let last = 0, playedTo = 0;
+function play(now: number): void {
+  if (!isPlaying.value) return;
+  const columns = shown.value!.columns;
+  playedTo = Math.max(playedTo, timeAt()) + ((now - last) / 1000) * speed.value;
+  last = now;
+  const to = columns.eventAfter(playedTo);
+  if (to > cursor.value) goTo(to);
+  if (cursor.value >= columns.length && !columns.isLive) isPlaying.value = false;
+  else requestAnimationFrame(play);
+}
+
+effect(() => {
+  if (!isPlaying.value) return;
+  last = performance.now();
+  playedTo = timeAt();
+  requestAnimationFrame(play);
+});
+
+addEventListener("keydown", onKey);
+addEventListener("hashchange", readAddress);
+readAddress();
+document.documentElement.lang = language.value;
+render(<Page />, document.getElementById("app")!);
+begin().then(() => {
+  keepAddress();
+  effect(() => {
+    void attempt.value;
+    void askWhy();
+  });
+}, (error: Error) => (problem.value = error.message));

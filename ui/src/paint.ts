@@ -1,0 +1,196 @@
+// Drawing the map on a canvas: cells, how full they are, what the selected pod was told by each, and pods as blocks.
+import { Layout } from "./layout";
+import { State } from "./state";
+import { Why } from "./view";
+
+export interface Camera { scale: number; x: number; y: number }
+export interface Colours {
+  back: string; cell: string; line: string; text: string; soft: string; accent: string; chosen: string; pod: string; podLine: string;
+}
+const BLOCKS_FROM = 26; // pixels of a cell, from which on pods are drawn
+const LABELS_FROM = 13, NAMES_FROM = 64;
+
+/** Colours that people with any kind of colour vision can tell apart (after Okabe and Ito); numbers say the same. */
+export const REFUSALS = ["#d55e00", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#a6761d", "#7570b3", "#666666"];
+
+/** Dark to light, readable for all kinds of colour vision (after cividis). */
+export function heat(share: number): string {
+  const stops = [[0, 52, 110], [62, 84, 124], [112, 121, 122], [167, 157, 108], [222, 198, 77]];
+  const at = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1), i = Math.floor(at), rest = at - i;
+  const [a, b] = [stops[i], stops[i + 1]];
+  return `rgb(${a.map((value, channel) => Math.round(value + (b[channel] - value) * rest)).join(",")})`;
+}
+
+export interface Verdicts { colour: Map<number, string>; mark: Map<number, string>; chosen: number; faded: Set<number> | null }
+
+/** What each node was told, up to a step of the funnel. */
+export function verdicts(why: Why | null, step: number): Verdicts {
+  const found: Verdicts = { colour: new Map(), mark: new Map(), chosen: -1, faded: null };
+  if (!why || why.problem) return found;
+  why.funnel.forEach((each, i) => {
+    if (step >= 0 && i > step) return;
+    for (const row of each.rows) {
+      found.colour.set(row, REFUSALS[i % REFUSALS.length]);
+      found.mark.set(row, String(i + 1));
+    }
+  });
+  if (step >= 0 && step < why.funnel.length) return found;
+  const [rows, totals] = why.totals;
+  const highest = Math.max(...totals), lowest = Math.min(...totals);
+  rows.forEach((row, i) => found.colour.set(row, heat(highest > lowest ? (totals[i] - lowest) / (highest - lowest) : 1)));
+  if (why.node !== null && (step < 0 || step > why.funnel.length)) found.chosen = why.node;
+  return found;
+}
+
+export function paint(
+  context: CanvasRenderingContext2D, state: State, layout: Layout, camera: Camera, size: { width: number; height: number; ratio: number },
+  look: { resource: number; told: Verdicts | null; selectedNode: number; selectedPod: number; hovered: number; fonts: string; differs?: Set<number> }, colours: Colours,
+): void {
+  const { scale, x: dx, y: dy } = camera, cell = layout.cell * scale, gap = cell > 40 ? 4 : cell > 14 ? 2 : cell > 5 ? 1 : 0.4, side = cell - gap;
+  const { told } = look;
+  context.setTransform(size.ratio, 0, 0, size.ratio, 0, 0);
+  context.fillStyle = colours.back;
+  context.fillRect(0, 0, size.width, size.height);
+  context.textBaseline = "middle";
+  context.font = `600 12px ${look.fonts}`;
+  const seen: { node: number; x: number; y: number }[] = [];
+  for (const group of layout.groups) {
+    const left = group.x * scale + dx, top = group.y * scale + dy, width = group.width * scale, height = group.height * scale;
+    if (left > size.width || top > size.height || left + width < 0 || top + height < 0) continue;
+    context.strokeStyle = colours.line;
+    context.lineWidth = 1;
+    context.strokeRect(Math.round(left) + 0.5, Math.round(top) + 0.5, Math.round(width) - 1, Math.round(height) - 1);
+    context.fillStyle = colours.soft;
+    const title = `${group.name} · ${group.nodes.length.toLocaleString()}`;
+    context.fillText(clip(title, Math.floor(width / 7)), Math.max(left, 0) + 8, top + 11 * Math.max(1, Math.min(scale, 1)));
+    const firstRow = Math.max(0, Math.floor((-top - 20 * scale) / cell)), rows = Math.ceil(group.nodes.length / group.perRow);
+    for (let row = firstRow; row < rows; row++) {
+      const y = top + 20 * scale + row * cell;
+      if (y > size.height) break;
+      for (let column = 0; column < group.perRow; column++) {
+        const i = row * group.perRow + column, x = left + 8 * scale + column * cell;
+        if (i >= group.nodes.length) break;
+        if (x + cell < 0) continue;
+        if (x > size.width) break;
+        seen.push({ node: group.nodes[i], x, y });
+      }
+    }
+  }
+  context.fillStyle = colours.cell;
+  for (const { x, y } of seen) context.fillRect(x, y, side, side);
+  const blocks = side >= BLOCKS_FROM;
+  let last = "";
+  for (const { node, x, y } of seen) {
+    const share = Math.min(1, state.share(node, look.resource)), colour = told ? (told.colour.get(node) ?? colours.soft) : heat(share);
+    if (colour !== last) context.fillStyle = last = colour;
+    if (told) {
+      context.globalAlpha = told.colour.has(node) ? 0.3 : 0.12;
+      context.fillRect(x, y, side, side);
+      context.globalAlpha = told.colour.has(node) ? 1 : 0.55;
+    }
+    if (!blocks) context.fillRect(x, y + side * (1 - share), side, side * share);
+    context.globalAlpha = 1;
+  }
+  if (blocks) paintPods(context, state, seen, side, look, told, colours);
+  paintMarks(context, state, seen, side, look, told, colours);
+}
+
+function paintPods(
+  context: CanvasRenderingContext2D, state: State, seen: { node: number; x: number; y: number }[], side: number,
+  look: { resource: number; selectedPod: number; fonts: string }, told: Verdicts | null, colours: Colours,
+): void {
+  const { columns } = state, inset = side > 60 ? 3 : 1;
+  for (const { node, x, y } of seen) {
+    const capacity = state.capacity[look.resource][node], pods = state.podsOf(node);
+    if (!capacity) continue;
+    const foot = side >= NAMES_FROM ? 14 : 0, width = side - 2 * inset, tall = side - 2 * inset - foot;
+    let top = y + inset + tall;
+    context.fillStyle = told ? (told.colour.get(node) ?? colours.pod) : heat(Math.min(1, state.share(node, look.resource)));
+    for (const pod of pods) {
+      const height = (tall * columns.request(pod, look.resource)) / capacity;
+      top -= height;
+      const drawn = Math.max(height - (height > 3 ? 1 : 0.3), 0.5);
+      if (pod === look.selectedPod) {
+        const before: string | CanvasGradient | CanvasPattern = context.fillStyle;
+        context.fillStyle = colours.chosen;
+        context.fillRect(x + inset, top, width, Math.max(drawn, 2));
+        context.fillStyle = before;
+      } else context.fillRect(x + inset, top, width, drawn);
+      if (height >= 13 && side >= 90) {
+        context.fillStyle = "#fff";
+        context.font = `10px ${look.fonts}`;
+        const name = columns.podName(pod);
+        context.fillText(clip(name.slice(name.indexOf("/") + 1), Math.floor(width / 5.6)), x + inset + 3, top + height / 2);
+        context.fillStyle = told ? (told.colour.get(node) ?? colours.pod) : heat(Math.min(1, state.share(node, look.resource)));
+      }
+    }
+  }
+}
+
+function paintMarks(
+  context: CanvasRenderingContext2D, state: State, seen: { node: number; x: number; y: number }[], side: number,
+  look: { selectedNode: number; hovered: number; fonts: string; differs?: Set<number> }, told: Verdicts | null, colours: Colours,
+): void {
+  const { columns } = state;
+  for (const { node, x, y } of seen) {
+    const isCordoned = columns.versions.is_cordoned.data[state.version[node]];
+    if (isCordoned && side > 5) {
+      context.strokeStyle = colours.soft;
+      context.lineWidth = side > 20 ? 1.5 : 1;
+      context.beginPath();
+      context.moveTo(x + 1, y + 1);
+      context.lineTo(x + side - 1, y + side - 1);
+      context.stroke();
+    }
+    if (side >= NAMES_FROM) {
+      context.fillStyle = colours.text;
+      context.font = `11px ${look.fonts}`;
+      context.fillText(clip(columns.nodes[node], Math.floor((side - 6) / 6.2)), x + 4, y + side - 8);
+    }
+    if (told && side >= LABELS_FROM && told.mark.has(node)) {
+      const radius = Math.min(9, side / 2 - 1), at = side > 40 ? [x + side - radius - 3, y + radius + 3] : [x + side / 2, y + side / 2];
+      context.fillStyle = told.colour.get(node)!;
+      context.beginPath();
+      context.arc(at[0], at[1], radius, 0, 7);
+      context.fill();
+      context.fillStyle = "#fff";
+      context.font = `700 ${Math.round(radius * 1.25)}px ${look.fonts}`;
+      context.textAlign = "center";
+      context.fillText(told.mark.get(node)!, at[0], at[1] + 0.5);
+      context.textAlign = "left";
+    }
+    if (look.differs?.has(node)) ring(context, x, y, side, colours.accent, 2, true);
+    if (told?.chosen === node) {
+      ring(context, x, y, side, colours.chosen, side > 14 ? 3 : 2, false);
+      if (side >= LABELS_FROM) star(context, x + side / 2, y + (side > 40 ? 12 : side / 2), Math.min(9, side / 2.4), colours.chosen, colours.back);
+    }
+    if (node === look.selectedNode) ring(context, x, y, side, colours.text, 2, false);
+    else if (node === look.hovered) ring(context, x, y, side, colours.soft, 1.5, false);
+  }
+}
+
+function ring(context: CanvasRenderingContext2D, x: number, y: number, side: number, colour: string, width: number, isDashed: boolean): void {
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  context.setLineDash(isDashed ? [3, 2] : []);
+  context.strokeRect(x - width / 2, y - width / 2, side + width, side + width);
+  context.setLineDash([]);
+}
+
+function star(context: CanvasRenderingContext2D, x: number, y: number, radius: number, fill: string, line: string): void {
+  context.beginPath();
+  for (let i = 0; i < 10; i++) {
+    const angle = -Math.PI / 2 + (i * Math.PI) / 5, far = i % 2 ? radius * 0.45 : radius;
+    context.lineTo(x + far * Math.cos(angle), y + far * Math.sin(angle));
+  }
+  context.closePath();
+  context.fillStyle = fill;
+  context.strokeStyle = line;
+  context.lineWidth = 1.5;
+  context.stroke();
+  context.fill();
+}
+
+export function clip(text: string, most: number): string {
+  return text.length <= most ? text : most > 1 ? `${text.slice(0, most - 1)}…` : "";
+}

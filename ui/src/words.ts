@@ -1,0 +1,82 @@
+// The page's words in three languages. English is the key; what comes from the cluster is never translated.
+import { signal } from "@preact/signals";
+
+export const LANGUAGES = { en: "English", ja: "日本語", zh: "中文" } as const;
+type Language = keyof typeof LANGUAGES;
+
+const JA: Record<string, string> = {
+  Map: "マップ", Why: "理由", Queue: "キュー", Time: "時間", Compare: "比較", by: "分類", size: "大きさ", colour: "色",
+  "no label": "ラベルなし", "all nodes": "すべてのノード", "verdict for the pod": "Pod への判定", use: "使用率", "search pod or node": "Pod・ノードを検索",
+  "previous decision": "前の決定", "next decision": "次の決定", play: "再生", pause: "一時停止", begin: "最初", end: "最新", speed: "速さ",
+  theme: "配色", language: "言語", scheduled: "配置済み", unschedulable: "配置不可", gated: "ゲート中", error: "エラー",
+  active: "アクティブ", backoff: "バックオフ", permit: "Permit 待ち", "in flight": "処理中",
+  "attempt {n}": "{n} 回目の試行", "no decision yet": "まだ決定はありません", "{n} nodes": "{n} ノード", "{n} pods": "{n} Pod",
+  "best nodes": "上位のノード", total: "合計", "what would help": "解決につながる変更", notes: "補足", "can take it": "配置可能",
+  "{n} nodes share the highest score; one of them was picked at random": "最高点のノードが {n} 個あり、その中から無作為に選ばれました",
+  "decided again today, the answer is": "今もう一度決定すると", "would be evicted": "退避される Pod", "priority {n}": "優先度 {n}",
+  "room can be made on {node}": "{node} に空きを作れます", "wakes on": "再試行のきっかけ", "since {s}": "{s} 前から", "due in {s}": "あと {s}", due: "まもなく",
+  utilisation: "使用率", waiting: "待機中", decisions: "決定", evictions: "退避", fragmentation: "断片化", "cordoned": "スケジュール停止", "not there yet": "まだ存在しません",
+  "pods on it": "このノードの Pod", requested: "要求", of: "/", live: "ライブ", "follow the head": "最新に追従", "the server does not answer; trying again": "サーバーが応答しません。再試行しています",
+  "free CPU on nodes that the typical pod does not fit on": "標準的な Pod が入らないノードに残った CPU の割合",
+  taints: "Taint", labels: "ラベル", close: "閉じる", filters: "フィルター", "only this filter": "このフィルターだけ", "loading…": "読み込み中…", "asking…": "問い合わせ中…",
+  "show all": "すべて表示", "nothing waits": "待機中の Pod はありません", "{n} more": "ほか {n} 個", others: "その他", "by filter number, or score": "番号はフィルター、濃さはスコア",
+  "edit objects": "オブジェクトを編集", apply: "適用", delete: "削除", "applied: {names}": "適用しました: {names}", "what if": "もしも", "step by step": "一歩ずつ",
+  next: "次へ", back: "戻る", "keyboard": "キーボード", "feasible": "配置可能", "zoom in": "拡大", "zoom out": "縮小", "fit": "全体", "score": "スコア",
+  "the chosen node": "選ばれたノード", "every node refused it": "すべてのノードが拒否しました", "record": "記録", "time": "時刻", "download": "ダウンロード",
+};
+const ZH: Record<string, string> = {
+  Map: "地图", Why: "原因", Queue: "队列", Time: "时间", Compare: "比较", by: "分组", size: "大小", colour: "颜色",
+  "no label": "无标签", "all nodes": "所有节点", "verdict for the pod": "对该 Pod 的判定", use: "使用率", "search pod or node": "搜索 Pod 或节点",
+  "previous decision": "上一个决定", "next decision": "下一个决定", play: "播放", pause: "暂停", begin: "开头", end: "最新", speed: "速度",
+  theme: "主题", language: "语言", scheduled: "已调度", unschedulable: "无法调度", gated: "被门控", error: "错误",
+  active: "活动", backoff: "退避", permit: "等待 Permit", "in flight": "处理中",
+  "attempt {n}": "第 {n} 次尝试", "no decision yet": "还没有决定", "{n} nodes": "{n} 个节点", "{n} pods": "{n} 个 Pod",
+  "best nodes": "最佳节点", total: "总分", "what would help": "怎样改变才有帮助", notes: "说明", "can take it": "可以接受",
+  "{n} nodes share the highest score; one of them was picked at random": "{n} 个节点并列最高分，从中随机选取一个",
+  "decided again today, the answer is": "现在重新决定的结果是", "would be evicted": "将被驱逐的 Pod", "priority {n}": "优先级 {n}",
+  "room can be made on {node}": "可以在 {node} 上腾出空间", "wakes on": "唤醒事件", "since {s}": "已 {s}", "due in {s}": "还有 {s}", due: "即将",
+  utilisation: "使用率", waiting: "等待中", decisions: "决定", evictions: "驱逐", fragmentation: "碎片化", "cordoned": "停止调度", "not there yet": "尚不存在",
+  "pods on it": "其上的 Pod", requested: "请求", of: "/", live: "实时", "follow the head": "跟随最新", "the server does not answer; trying again": "服务器没有响应，正在重试",
+  "free CPU on nodes that the typical pod does not fit on": "典型 Pod 放不下的节点上剩余 CPU 的比例",
+  taints: "污点", labels: "标签", close: "关闭", filters: "过滤器", "only this filter": "仅此过滤器", "loading…": "加载中…", "asking…": "查询中…",
+  "show all": "全部显示", "nothing waits": "没有等待的 Pod", "{n} more": "另有 {n} 个", others: "其他", "by filter number, or score": "数字为过滤器，深浅为分数",
+  "edit objects": "编辑对象", apply: "应用", delete: "删除", "applied: {names}": "已应用：{names}", "what if": "假设", "step by step": "逐步",
+  next: "下一步", back: "上一步", "keyboard": "键盘", "feasible": "可行", "zoom in": "放大", "zoom out": "缩小", "fit": "全部", "score": "分数",
+  "the chosen node": "选中的节点", "every node refused it": "所有节点都拒绝了它", "record": "记录", "time": "时间", "download": "下载",
+};
+const TABLES: Record<Language, Record<string, string>> = { en: {}, ja: JA, zh: ZH };
+
+function preferred(): Language {
+  const found = navigator.languages.map((each) => each.slice(0, 2)).find((each) => each in LANGUAGES);
+  return (found as Language) ?? "en";
+}
+
+export const language = signal<Language>(preferred());
+
+/** A text in the page's language, with names in braces filled in. */
+export function say(text: string, values: Record<string, string | number> = {}): string {
+  let found = TABLES[language.value][text] ?? text;
+  for (const [name, value] of Object.entries(values)) found = found.replace(`{${name}}`, String(value));
+  return found;
+}
+
+export function count(value: number): string {
+  return value.toLocaleString(language.value);
+}
+
+/** An amount of a resource as people write it. */
+export function amount(resource: string, value: number): string {
+  if (resource === "cpu") return value % 1000 === 0 ? count(value / 1000) : value < 1000 ? `${Math.round(value)}m` : (value / 1000).toFixed(1);
+  if (resource !== "memory" && !resource.includes("storage") && !resource.startsWith("hugepages")) return count(value);
+  const units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
+  let i = 0;
+  while (Math.abs(value) >= 1024 && i < units.length - 1) { value /= 1024; i++; }
+  return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)}${units[i]}`;
+}
+
+export function seconds(value: number): string {
+  if (value < 10) return `${value.toFixed(1)} s`;
+  if (value < 120) return `${Math.round(value)} s`;
+  if (value < 7200) return `${Math.round(value / 60)} min`;
+  return `${(value / 3600).toFixed(1)} h`;
+}
