@@ -126,7 +126,7 @@ def _phase(
 
 NOTES = {
     "cli": "people",
-    "lessons": "learning, measuring",
+    "lessons": "learning, measuring, the page",
     "sim": "stories, replay",
     "scheduler": "the live loop, leader election",
     "client": "sockets, files",

@@ -18,7 +18,15 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "src" / "mooring" / "ui" / "page"
 TIME_LIMIT_S = 180
-INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--fetch-retries=1", "--fetch-timeout=20000")
+INSTALL = (
+    "ci",
+    "--ignore-scripts",
+    "--no-audit",
+    "--no-fund",
+    "--prefer-offline",
+    "--fetch-retries=1",
+    "--fetch-timeout=20000",
+)
 
 
 def stamp() -> str:
@@ -50,7 +58,7 @@ def node_commands() -> tuple[list[str], list[str]] | None:
 
 
 def build(*, with_tests: bool = False) -> str:
-    """Build the page if it has to be; returns what is wrong, or nothing. ``with_tests`` installs what its tests need."""
+    """Build the page if it has to be; returns what is wrong. ``with_tests`` also installs what its tests need."""
     wanted = HERE / "node_modules" / ("axe-core" if with_tests else "preact")
     if is_built() and (wanted.exists() or not with_tests):
         return ""

@@ -84,9 +84,9 @@ export function nextAttempt(columns: Columns, from: number, of: number): number 
 
 /** The event after an attempt, and after what followed from it at once. */
 export function afterAttempt(columns: Columns, event: number): number {
-  const { kind, pod: pods } = columns.events;
+  const { kind, pod: pods, time } = columns.events;
   let at = event + 1;
-  if (at < columns.length && kind.data[at] === Kind.ON && pods.data[at] === pods.data[event]) at++;
+  while (at < columns.length && time.data[at] === time.data[event] && kind.data[at] !== Kind.ATTEMPT && (pods.data[at] === pods.data[event] || kind.data[at] === Kind.EVICTED)) at++;
   return at;
 }
 

@@ -29,6 +29,7 @@ from mooring.cli.story_options import (
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
+    from mooring.cli.start_page import StartPage
     from mooring.sim.runner import Result, World
     from mooring.sim.scenario import Scenario, ScenarioCluster
 
@@ -47,6 +48,7 @@ _INTERRUPTED = 130
 @click.option("--keep", is_flag=True, help="Stay up after the story, until Ctrl-C.  [default on a terminal]")
 @click.option("--once", is_flag=True, help="End after the story.  [default elsewhere]")
 @record_option
+@click.option("--ui", "shows_page", is_flag=True, help="Show the cluster in the browser; it stays up.")
 @click.option("--example", is_flag=True, help="Start nothing: explain two pods on an example cluster.")
 @telling_options
 def start(
@@ -64,6 +66,7 @@ def start(
     keep: bool,
     once: bool,
     record: str | None,
+    shows_page: bool,
     example: bool,
     quiet: bool,
     verbose: int,
@@ -75,19 +78,26 @@ def start(
 
         show_first_example(output)
         return 0
-    if keep and once:
-        raise UsageError("--keep and --once exclude each other; give one of them")
+    if (keep or shows_page) and once:
+        raise UsageError(f"--{'keep' if keep else 'ui'} and --once exclude each other; give one of them")
     place = Place(control_plane, kubeconfig)
+    page = None
+    if shows_page:
+        from mooring.cli.start_page import StartPage
+
+        page = StartPage(is_ours=place.is_embedded)
     from mooring.sim.library import FIRST, find
     from mooring.sim.runner import EmbeddedWorld, Listening
     from mooring.sim.scenario import Scenario
 
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
-    stays = keep or (not once and sys.stdin.isatty() and sys.stdout.isatty())
+    stays = keep or shows_page or (not once and sys.stdin.isatty() and sys.stdout.isatty())
     settings = Telling(quiet, verbose, output).settings()
     setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
+    if page is not None:
+        settings = page.observing(settings, setting)
     with _place_for(data_dir, write_kubeconfig) as path, recording(settings, record, "scheduler") as settings:
-        show = _Shown(path, stays, output == "text", place.is_embedded)
+        show = _Shown(path, stays, output == "text", place.is_embedded, page)
 
         async def main() -> int:
             if place.is_embedded:
@@ -120,7 +130,10 @@ def _place_for(data_dir: Path | None, wanted: Path | None) -> Iterator[Path]:
 class _Shown:
     """Prints how to reach the cluster and how the story ended; prints nothing where the output is JSON."""
 
-    def __init__(self, kubeconfig: Path, stays: bool, is_text: bool, is_embedded: bool) -> None:
+    def __init__(
+        self, kubeconfig: Path, stays: bool, is_text: bool, is_embedded: bool, page: StartPage | None = None
+    ) -> None:
+        self.page = page
         self.stays = stays
         self._is_embedded = is_embedded
         self.is_waiting = False  # the story is over, and the cluster is only there
@@ -178,8 +191,10 @@ async def _run(world: World, scenario: Scenario | None, nodes: int, may_skip: bo
 async def _work(
     world: World, scenario: Scenario | None, nodes: int, may_skip: bool, show: _Shown, stop: asyncio.Event
 ) -> int:
-    async with world:
+    async with world, contextlib.AsyncExitStack() as stack:
         show.up(world)
+        if show.page is not None:
+            await stack.enter_async_context(show.page.served(world.cluster))
         result = None
         if nodes:
             from mooring.sim.scenario import node

@@ -73,6 +73,11 @@ class Immediately:
         assert self._writer is not None, "begin first"
         self._writer.write_state(time, items)
 
+    def flush(self) -> None:
+        """Let readers see everything that was taken so far."""
+        if self._writer is not None:
+            self._writer.flush()
+
     def close(self, time: float) -> None:
         """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
         if self._writer is not None:
@@ -121,6 +126,13 @@ class Recorder(SchedulerObserver):
     def note(self, text: str, kind: str = "note") -> None:
         """Set a marker."""
         self._add(entries.Note(text, kind))
+
+    def flush(self) -> None:
+        """Write what was gathered so far, for those who read while the record grows."""
+        if self._scheduler is not None and self._items:
+            self._since_keyframe += len(self._items)
+            self._output.take(self._times, self._items)
+            self._output.flush()
 
     def close(self) -> None:
         """Write what is left."""

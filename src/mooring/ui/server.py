@@ -28,7 +28,7 @@ log = get_logger("mooring.ui")
 
 HOST = "127.0.0.1"
 WAIT_S = 20.0  # how long a reader waits for news before it asks again
-GATHER_S = 0.05  # news come together rather than one by one
+LOOK_S = 0.1  # how often somebody looks for news while a reader waits
 MAX_BODY = 1 << 20
 SHUTDOWN_S = 1.0
 
@@ -86,11 +86,8 @@ class PageServer:
         self._files = page_files() if files is None else files
         self._token = secrets.token_urlsafe(24)
         self._runner: web.AppRunner | None = None
-        self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
-        self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        for record in self._records:
-            record.timeline.on_growth = self._grown
+        self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
 
     @property
     def link(self) -> str:
@@ -133,11 +130,6 @@ class PageServer:
             await self._runner.cleanup()
         self._asking.shutdown(wait=False, cancel_futures=True)
 
-    def _grown(self) -> None:
-        """A record has grown; called in any thread, often."""
-        if not self._news.is_set():
-            self._loop.call_soon_threadsafe(self._news.set)
-
     # ---- every request ---------------------------------------------------------------------------------------------
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -175,7 +167,7 @@ class PageServer:
         return web.Response(body=file.body, headers={"Content-Type": file.content_type})
 
     async def _meta(self, request: web.Request) -> web.StreamResponse:
-        described = [await self._ask(record.describe) for record in self._records]
+        described = [record.describe() for record in self._records]
         return _json({"version": __version__, "records": described, "isOurs": self._editing is not None})
 
     def _record(self, request: web.Request) -> Shown:
@@ -185,31 +177,28 @@ class PageServer:
         return self._records[int(number)]
 
     async def _columns(self, request: web.Request) -> web.StreamResponse:
-        timeline = self._record(request).timeline
+        record = self._record(request)
+        timeline = record.timeline
         have = [int(each) for each in request.query.get("have", "").split(",") if each.isdecimal()]
         have = have or [0] * len(timeline.tables)
         if len(have) != len(timeline.tables):
             raise UsageError(f"have: found {len(have)} numbers; expected {len(timeline.tables)}, one per table")
-        if have == [len(table) for table in timeline.tables.values()] and not timeline.is_ended:
-            await self._wait()
-        body = encode(timeline.tables, have, last="events", more={"isLive": not timeline.is_ended})
+        deadline = self._loop.time() + WAIT_S
+        while record.source.is_live:
+            record.refresh()
+            if have != [len(table) for table in timeline.tables.values()] or self._loop.time() > deadline:
+                break
+            await asyncio.sleep(LOOK_S)
+        body = encode(timeline.tables, have, last="events", more={"isLive": record.source.is_live})
         return web.Response(body=body, headers={"Content-Type": "application/octet-stream"})
-
-    async def _wait(self) -> None:
-        """Until a record grows, or not for ever."""
-        self._news.clear()
-        try:
-            await asyncio.wait_for(self._news.wait(), WAIT_S)
-        except TimeoutError:
-            return
-        await asyncio.sleep(GATHER_S)
 
     async def _why(self, request: web.Request) -> web.StreamResponse:
         event = request.query.get("event", "")
         if not event.isdecimal():
             raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
-        record = self._record(request)
-        return _json(await self._ask(lambda: record.why.attempt(int(event))))
+        shown = self._record(request)
+        moment = shown.moments()
+        return _json(await self._ask(lambda: shown.why(moment(int(event)))))
 
     async def _ask(self, question: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._asking, question)

@@ -1,47 +1,90 @@
-"""One record as the page shows it: its columns, its scheduler, and who may be asked about it."""
+"""One record as the page shows it: its columns, its configuration, and the answers to questions about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.queue.pending import wake_labels
 from mooring.queue.profile import EVERYTHING
+from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Scheduler
+from mooring.ui.source import Source
 from mooring.ui.timeline import OUTCOMES, PLACES, Kind, Timeline
-from mooring.ui.why import MakeScheduler, Why
+from mooring.ui.why import why
+
+OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
 
 
-@dataclass(slots=True)
 class Shown:
     """A record that the page shows."""
 
-    title: str
-    timeline: Timeline
-    make_scheduler: MakeScheduler = Scheduler
-    epoch: float = 0.0  # when it begins, in seconds since 1970; 0: its time is its own
-    guide: str = ""  # which story of the course is told beside it
-    why: Why = field(init=False)
+    def __init__(self, title: str, source: Source, *, guide: str = "") -> None:
+        self.title = title
+        self.source = source
+        self.guide = guide  # which story of the course is told beside it
 
-    def __post_init__(self) -> None:
-        self.why = Why(self.timeline, self.make_scheduler)
+    @cached_property
+    def timeline(self) -> Timeline:
+        return Timeline(self._begin.header.started)
+
+    def refresh(self) -> None:
+        """Take in what has happened since; called by the thread that the source belongs to."""
+        for time, entry in self.source.news():
+            self.timeline.take(time, entry)
+
+    def moments(self) -> Callable[[int], Moment]:
+        """Gives the moment of the attempt at an event, in any thread."""
+        opener = self.source.opener()
+
+        def moment(event: int) -> Moment:
+            with opener() as record:
+                return record.attempt(self.timeline.attempt_number(event))
+
+        return moment
+
+    def why(self, moment: Moment) -> dict[str, Any]:
+        """Explain the attempt of a moment."""
+        assert moment.attempt is not None
+        return why(moment, self.filters(moment.attempt.profile), self.timeline.nodes.number)
+
+    def filters(self, scheduler_name: str) -> list[str]:
+        profile = self.scheduler.built.profiles.get(scheduler_name)
+        return [] if profile is None else [plugin.name for plugin in profile.filter]
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        """The scheduler of the record's configuration, on an empty cluster."""
+        version = str(self._begin.features.version)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about extenders that are not called: nobody asks this one anything
+            return Scheduler(Cluster(), self._begin.config, self.source.plugins, kubernetes_version=version)
+
+    @cached_property
+    def _begin(self) -> Moment:
+        """The moment before the first: nothing is there but the configuration."""
+        with self.source.opener()() as record:
+            return Moment(record.header, self.source.plugins)
 
     def describe(self) -> dict[str, Any]:
         """What the page has to know before it reads columns."""
-        scheduler = self.why.on(Cluster())
+        header, config = self._begin.header, self._begin.config
         return {
             "title": self.title,
-            "epoch": self.epoch,
+            "epoch": 0 if header.source in OWN_TIME else header.started,
             "guide": self.guide,
-            "isLive": not self.timeline.is_ended,
+            "isLive": self.source.is_live,
             "tables": list(self.timeline.tables),
             "kinds": [kind.name for kind in Kind],
             "places": list(PLACES),
-            "outcomes": [outcome.value for outcome in OUTCOMES],
-            "kubernetesVersion": scheduler.kubernetes_version,
-            "profiles": _profiles(scheduler),
+            "outcomes": list(OUTCOMES),
+            "kubernetesVersion": header.kubernetes,
+            "backoff": [config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds],
+            "profiles": _profiles(self.scheduler),
         }
 
 

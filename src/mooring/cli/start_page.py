@@ -1,0 +1,46 @@
+"""The page of ``mooring start --ui``: it listens to the scheduler, and may change what is in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from mooring.cli.ui import announce
+from mooring.sim.runner import Settings
+from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.ui.bundle import page_files
+from mooring.ui.editing import ClusterEditing
+from mooring.ui.server import PageServer
+from mooring.ui.shown import Shown
+from mooring.ui.source import LiveSource
+from mooring.ui.story import source_for
+
+
+class StartPage:
+    """Made before the cluster is, so that it hears everything; UsageError where the page has not been built."""
+
+    def __init__(self, *, is_ours: bool) -> None:
+        self._files = page_files()
+        self._is_ours = is_ours
+        self._source: LiveSource | None = None
+        self._title = ""
+
+    def observing(self, settings: Settings, scenario: Scenario) -> Settings:
+        """The settings with which the page hears what the scheduler does."""
+        self._source = source_for(scenario)
+        self._title = scenario.title or "mooring start"
+        return replace(settings, observers=(*settings.observers, self._source.recorder))
+
+    @asynccontextmanager
+    async def served(self, cluster: ScenarioCluster) -> AsyncIterator[None]:
+        """Serve the page of this cluster."""
+        assert self._source is not None
+        editing = ClusterEditing(cluster) if self._is_ours else None
+        server = PageServer([Shown(self._title, self._source)], editing=editing, files=self._files)
+        await server.start()
+        announce(server, None)
+        try:
+            yield
+        finally:
+            await server.stop()

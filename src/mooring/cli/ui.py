@@ -1,0 +1,83 @@
+"""``mooring ui``: the page, on a record, on two of them, or on a story."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.help import examples
+from mooring.cli.story_options import print_line
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.ui.server import PageServer
+    from mooring.ui.shown import Shown
+
+STORIES = (".yaml", ".yml", ".py")
+
+
+@click.command(epilog=examples("mooring ui run.mooring", "mooring ui preemption"))
+@click.argument("records", nargs=-1, metavar="FILE|STORY...")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where to listen, on loopback.  [default: any]")
+@click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
+@click.option("--open/--no-open", "opens", default=None, help="Open the browser.  [default: on a desktop]")
+def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], opens: bool | None) -> int:
+    """Show clusters and decisions in the browser: one record, or two side by side.
+
+    A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
+    A story (see mooring scenario list) is played first, in virtual time. A cluster of your own: mooring start --ui.
+    """
+    from mooring.ui.bundle import page_files
+
+    if not 1 <= len(records) <= 2:
+        raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
+    page_files()  # before anything is played
+    shown = [_shown(each, plugins) for each in records]
+
+    async def main() -> int:
+        from mooring.ui.server import PageServer
+
+        server = PageServer(shown, port=port)
+        await server.start()
+        announce(server, opens)
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await stop.wait()
+        await server.stop()
+        return 0
+
+    return asyncio.run(main())
+
+
+def announce(server: PageServer, opens: bool | None) -> None:
+    """Print the link, and open it where somebody sits in front of the screen."""
+    print_line(f"The page: {server.link}")
+    if opens or (opens is None and _has_desktop()):
+        webbrowser.open(server.link)
+
+
+def _has_desktop() -> bool:
+    import os
+    import sys
+
+    return sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _shown(name: str, plugins: tuple[str, ...]) -> Shown:
+    from mooring.sim.library import built_in, find
+    from mooring.ui.shown import Shown
+    from mooring.ui.source import RecordFile
+    from mooring.ui.story import played
+
+    path = Path(name)
+    if path.suffix in STORIES or (not path.exists() and name in {each.name for each in built_in()}):
+        return played(find(name))
+    found = Shown(path.name, RecordFile(path, plugins))
+    found.refresh()
+    return found
