@@ -127,13 +127,6 @@ class Recorder(SchedulerObserver):
         """Set a marker."""
         self._add(entries.Note(text, kind))
 
-    def flush(self) -> None:
-        """Write what was gathered so far, for those who read while the record grows."""
-        if self._scheduler is not None and self._items:
-            self._since_keyframe += len(self._items)
-            self._output.take(self._times, self._items)
-            self._output.flush()
-
     def close(self) -> None:
         """Write what is left."""
         self.hand_over()

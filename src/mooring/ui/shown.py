@@ -12,7 +12,7 @@ from mooring.queue.pending import wake_labels
 from mooring.queue.profile import EVERYTHING
 from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
-from mooring.surface.scheduler import Scheduler
+from mooring.surface.scheduler import Scheduler, registry_with
 from mooring.ui.source import Source
 from mooring.ui.timeline import OUTCOMES, PLACES, Kind, Timeline
 from mooring.ui.why import why
@@ -68,7 +68,7 @@ class Shown:
     def _begin(self) -> Moment:
         """The moment before the first: nothing is there but the configuration."""
         with self.source.opener()() as record:
-            return Moment(record.header, self.source.plugins)
+            return Moment(record.header, registry_with(self.source.plugins)[0])
 
     def describe(self) -> dict[str, Any]:
         """What the page has to know before it reads columns."""

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from mooring.api.meta import Object
-from mooring.record.entries import Entry, Happened, Put
+from mooring.record.entries import Happened, Put
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
-from mooring.record.writer import Item, State
+from mooring.record.writer import Item
 from mooring.surface.scheduler import PluginReference
 
 News = Iterable[tuple[float, Happened]]
@@ -75,11 +75,11 @@ class Tape(Immediately):
         super().__init__(self.bytes)
         self.heard: list[tuple[float, Happened]] = []
 
-    def take(self, times: list[float], items: list[Item | State]) -> None:
+    def take(self, times: list[float], items: list[Item]) -> None:
         for time, item in zip(times, items, strict=True):
             if isinstance(item, Object):
                 self.heard.append((time, Put(item)))
-            elif isinstance(item, Entry):
+            else:
                 self.heard.append((time, item))  # type: ignore[arg-type]  # every entry is one of Happened
         super().take(times, items)
 
@@ -94,11 +94,12 @@ class LiveSource:
         self.is_live = True
 
     def news(self) -> News:
-        self.recorder.flush()
+        self.recorder.hand_over()
         heard, self._tape.heard = self._tape.heard, []
         return heard
 
     def opener(self) -> Callable[[], Record]:
-        self.recorder.flush()
+        self.recorder.hand_over()
+        self._tape.flush()
         written = self._tape.bytes.getvalue()
         return lambda: Record(io.BytesIO(written), "this cluster", self.plugins)
