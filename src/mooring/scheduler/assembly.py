@@ -71,6 +71,7 @@ class Options:
     condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
     is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
+    is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
 
@@ -102,7 +103,7 @@ class Scheduler:
         self._tasks = Tasks(clock)
         self._turnstile = turnstile = Turnstile()
         self._nominator = QueueNominator(known=self.pods.get)
-        self._observers = observers = Observers((self.meters, *options.observers))
+        self._observers = observers = Observers((*((self.meters,) if options.is_metered else ()), *options.observers))
         options.limits.on_timeout = self.meters.timed_out
         if observers.event:
             recorder.observers = observers.event
@@ -126,7 +127,7 @@ class Scheduler:
             _queue_profiles(built),
             clock,
             options=self._queue_options(config),
-            recorder=self.meters,
+            recorder=self.meters if options.is_metered else None,
             nominator=self._nominator,
         )
         patches = StatusPatches(self._writer, self._tasks, options.condition_turn)
@@ -185,7 +186,7 @@ class Scheduler:
             declared_features=options.features["NodeDeclaredFeatures"],
             gang_scheduling=bool(_GROUPS & self.resources),
             pods=self.pods,
-            observer=self.meters.event_handled,
+            observer=self.meters.event_handled if options.is_metered else None,
             clock=clock,
         )
         self._view = view_of(options.features)
@@ -350,7 +351,8 @@ class Scheduler:
             ask_all=AskTogether(),
         )
         for name, profile in built.profiles.items():
-            profile.observer = self.meters.profile(name)
+            if self.options.is_metered:
+                profile.observer = self.meters.profile(name)
             limit_plugins(profile, self.options.limits, self.options.plugin_timeout_s)
         return built
 

@@ -14,7 +14,6 @@ watches, bindings, timers.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 
 from mooring.api.core import Pod
@@ -137,9 +136,11 @@ class SchedulingLoop:
         due = self._queue.next_wakeup()
         if due is not None:
             rest_s = min(rest_s, max(0.0, due - self._clock.monotonic()))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(rest_s):
-                await self._wake.wait()
+        alarm = asyncio.get_running_loop().call_later(rest_s, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
 
     # ---- one pod -----------------------------------------------------------------------------------------------
 

@@ -38,13 +38,17 @@ class _JumpingSelector(selectors.BaseSelector):
         self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if not self._has_sockets and timeout is not None:  # nothing but a timer can be waited for
+            if timeout > 0:
+                self.now_s += timeout
+            return []
         if timeout is not None and timeout <= 0:
             return self._real.select(0)
         if self._has_sockets:
             ready = self._real.select(PATIENCE_S if timeout is None else GRACE_S)
         else:
             ready = self._real.select(0)
-            if timeout is None and not ready:
+            if not ready:
                 raise NothingLeft("the story is stuck: a task waits, and nothing is left that could happen")
         if not ready and timeout is not None:
             self.now_s += timeout

@@ -73,7 +73,7 @@ class SimulatedWorld(EmbeddedWorld):
 
     def _adjusted(self, options: Options) -> Options:
         # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
-        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0)
+        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False)
 
     def _writer(self, writer: ApiWriter) -> Writer:
         return _SplitWriter(writer, self.streamed)
