@@ -44,7 +44,7 @@ def test_a_time_shows_the_cluster_and_the_queue(record: str, capsys: pytest.Capt
         "default/cheap-2": "node2",
     }
     assert [(each["pod"], each["attempts"]) for each in shown["queue"]] == [("default/important", 1)]
-    assert list(shown["nominated"]) == ["node2"]
+    assert shown["nominated"] == [{"pod": "default/important", "node": "node2"}]
 
 
 def test_a_timestamp_is_a_time_too(record: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,6 +39,7 @@ COMMANDS = {
     "start": "story-v1",
     "explain": "explain-v1",
     "queue": "queue-v1",
+    "replay": "replay-v1",
     "capacity": "capacity-v1",
     "drill": "drill-v1",
     "diff": "diff-v1",
@@ -212,6 +213,14 @@ async def create_a_pod_that_fits_nowhere(kubeconfig: Path) -> None:
     pod = {"metadata": {"name": "large"}, "spec": {"containers": [container]}}
     async with RestClient(find_config(str(kubeconfig))) as client:
         await client.create("/api/v1/namespaces/default/pods", json.dumps(pod).encode())
+
+
+@pytest.mark.parametrize("question", ["", "--at 2s", "--open 3"])
+def test_a_record_is_described(question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed("mooring scenario run --virtual-time preemption -o json --record r.mrec")
+    (found,) = printed(f"mooring replay r.mrec {question} -o json")
+    check("replay-v1", found)
 
 
 @pytest.mark.e2e

@@ -15,6 +15,7 @@ from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.config.duration import parse_seconds
 from mooring.errors import ParseError, UsageError
+from mooring.state.quantity_text import written
 
 if TYPE_CHECKING:
     from mooring.record.entries import Attempt
@@ -71,7 +72,7 @@ def replay(
         if number is not None:
             return _open(record, number, top, output)
         if at is not None:
-            _show_moment(record.moment(_time(at, record)), output)
+            _show_moment(record, record.moment(_time(at, record)), output)
             return 0
         span = _time(since, record), _time(until, record)
         _list(record, pod, span, limit, output)
@@ -132,10 +133,25 @@ def _about(record: Record) -> dict[str, Any]:
 
 
 def _plain(time: float, attempt: Attempt) -> dict[str, Any]:
-    from mooring.cli.output import plain
-
-    fields = {name: getattr(attempt, name) for name in attempt.__struct_fields__}
-    return {"time": format_micro_time(time), **plain(fields)}
+    """An attempt in the words of the decision log."""
+    return {
+        "number": attempt.number,
+        "time": format_micro_time(time),
+        "pod": attempt.key,
+        "uid": attempt.uid,
+        "profile": attempt.profile,
+        "attempt": attempt.tries,
+        "outcome": attempt.outcome,
+        "node": attempt.node,
+        "message": attempt.message,
+        "plugins": list(attempt.plugins),
+        "nominatedNode": attempt.nominated or "",
+        "victims": list(attempt.victims),
+        "microseconds": round(attempt.seconds * 1e6),
+        "nodes": attempt.num_nodes,
+        "evaluatedNodes": attempt.evaluated,
+        "feasibleNodes": attempt.feasible,
+    }
 
 
 def _draw_list(to: Console, record: Record, found: list[tuple[float, Attempt]], has_more: bool) -> None:
@@ -181,17 +197,29 @@ def _bytes(size: int) -> str:
 # ---- a time ----------------------------------------------------------------------------------------------------------
 
 
-def _show_moment(moment: Moment, output: str) -> None:
-    cluster = moment.cluster
+def _show_moment(record: Record, moment: Moment, output: str) -> None:
+    rows = moment.state.nodes()
+    amounts = {name: (rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")}
     value = {
+        "record": _about(record),
         "time": format_micro_time(moment.time),
         "nodes": [
-            {"name": name, "pods": pods, "cpu": cpu, "memory": memory, "cordoned": bool(cordoned)}
-            for name, pods, cpu, memory, cordoned in cluster.table().rows
+            {
+                "name": info.name,
+                "pods": int(rows.pod_count[i]),
+                "requested": {name: written(name, int(amounts[name][0][i])) for name in amounts},
+                "allocatable": {name: written(name, int(amounts[name][1][i])) for name in amounts},
+                "unschedulable": bool(rows.unschedulable[i]),
+            }
+            for i, info in enumerate(rows.infos)
         ],
-        "pods": [{"pod": pod.key, "node": pod.spec.node_name} for pod in cluster.pods],
+        "pods": [{"pod": info.pod.key, "node": info.pod.spec.node_name} for info in moment.state.pods()],
         "queue": [_waiting(each) for each in _in_order(moment)],
-        "nominated": {node: list(uids) for node, uids in moment.nominated.items()},
+        "nominated": [
+            {"pod": info.pod.key, "node": node}
+            for node in moment.nominated
+            for info in moment.nominations().nominated_pods(node)
+        ],
     }
     emit(value, output, lambda to: _draw_moment(to, moment))
 
@@ -251,10 +279,10 @@ def _open(record: Record, number: int, top: int, output: str) -> int:
     found = moment.explain()
     difference = moment.difference(found)
     value = {
-        "attempt": _plain(moment.time, attempt),
-        "isSame": not difference,
+        "record": _about(record),
+        "attempts": [_plain(moment.time, attempt)],
         "difference": difference,
-        **found.to_dict(),
+        "explanation": found.to_dict(),
     }
 
     def shown(to: Console) -> None:
