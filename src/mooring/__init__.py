@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mooring.surface.cluster import Cluster
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
+    from mooring.sweeping.sweep import sweep
     from mooring.whatif.capacity import Capacity, capacity
     from mooring.whatif.drill import Drill, drill
 
@@ -48,6 +49,7 @@ __all__ = [
     "explain",
     "lint",
     "load",
+    "sweep",
 ]
 
 _MODULES = {
@@ -67,6 +69,7 @@ _MODULES = {
     "explain": "mooring.surface.scheduler",
     "lint": "mooring.linting.lint",
     "load": "mooring.surface.reading",
+    "sweep": "mooring.sweeping.sweep",
 }
 
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "drill": "drill-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
+    "sweep run": "sweep-run-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -153,6 +154,12 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "lint-v1",
             f"mooring lint {EXAMPLES}/04-lint --cluster {EXAMPLES}/02-explain/cluster.yaml -o json",
             id="findings",
+        ),
+        pytest.param(
+            "sweep-run-v1",
+            f"mooring sweep run {EXAMPLES}/05-sweep/sweep.yaml --set data={EXAMPLES}/05-sweep/traces --shard 0/12 "
+            "--results results -o json",
+            id="a row of a sweep",
         ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"

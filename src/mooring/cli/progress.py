@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from mooring.cli.output import console
 
@@ -20,10 +21,13 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress(unit: str) -> Iterator[Show]:
-    """Show how far a measurement is, until the block ends. ``unit`` says what is counted."""
+def progress(unit: str, *, eta: bool = False) -> Iterator[Show]:
+    """Show how far a measurement is, until the block ends. ``unit`` says what is counted.
+
+    ``eta`` also shows how long it will still take.
+    """
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield _Tenths(unit) if eta else _Lines()
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -31,6 +35,7 @@ def progress(unit: str) -> Iterator[Show]:
         TextColumn(f"{{task.completed:.0f}}/{{task.total:.0f}} {unit}"),
         TextColumn("{task.fields[stage]}"),
         TimeElapsedColumn(),
+        *([TextColumn("left:"), TimeRemainingColumn()] if eta else []),
         console=console(stderr=True),
         transient=True,
     )
@@ -53,3 +58,29 @@ class _Lines:
         if part != self._part:
             self._part = part
             click.echo(part, err=True)
+
+
+class _Tenths:
+    """Prints a line at each tenth of the way, with how long the rest will take."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._tenth = -1
+        self._first: tuple[float, int] | None = None  # when, and how much was done then
+
+    def __call__(self, part: str, done: int, total: int, stage: str = "") -> None:
+        now = time.monotonic()
+        began, before = self._first = self._first or (now, done)
+        tenth = done * 10 // max(1, total)
+        if tenth == self._tenth:
+            return
+        self._tenth = tenth
+        left_s = (now - began) / (done - before) * (total - done) if done > before else 0.0
+        left = (
+            f", about {left_s / 60:.0f} min left"
+            if left_s >= 60
+            else f", about {left_s:.0f} s left"
+            if left_s >= 1
+            else ""
+        )
+        click.echo(f"{part}: {done} of {total} {self._unit}{left}", err=True)

@@ -1,0 +1,202 @@
+"""``mooring sweep``: a command for many parameters and seeds, and one table of the results."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mooring.cli.help import Group, examples
+from mooring.cli.output import console, emit, output_option, print_facts
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.sweeping.run import Done
+    from mooring.sweeping.specification import Sweep
+    from mooring.sweeping.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TASKS = 64  # rows that one process runs
+
+
+def _set_option(command: F) -> F:
+    return click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
+    )(command)
+
+
+def _results_option(command: F) -> F:
+    return click.option(
+        "--results", metavar="DIR", help="The folder for results.  [default: FILE with .results at the end]"
+    )(command)
+
+
+@click.group(cls=Group, epilog=examples("mooring sweep run day.sweep.yaml", "mooring sweep merge day.sweep.results"))
+def sweep() -> None:
+    """Run a command for many parameters and seeds, and put the results into one table."""
+
+
+@sweep.command(
+    epilog=examples("mooring sweep run table.yaml --set data=traces", "mooring sweep run table.yaml --shard 0/4")
+)
+@click.argument("file")
+@_set_option
+@_results_option
+@click.option("--jobs", type=click.IntRange(min=1), help="How many rows run at a time.  [default: the number of cores]")
+@click.option(
+    "--shard", metavar="I/N", help="Only every N-th row, beginning with I. /N takes I from JOB_COMPLETION_INDEX."
+)
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster, such as tcp://scheduler:8786.")
+@output_option()
+def run(
+    file: str,
+    settings: tuple[str, ...],
+    results: str | None,
+    jobs: int | None,
+    shard: str | None,
+    dask: str | None,
+    output: str,
+) -> int:
+    """Run every row of a sweep that has no result yet.
+
+    A row is known by the hash of what it is made of: a sweep that was stopped goes on where it was. Exit code 0: all
+    rows have a result; 1: some failed, and are tried again next time; 2: the input cannot be used.
+    """
+    from mooring.sim.parameters import parse_settings
+    from mooring.sweeping.run import Shard, parse_shard
+    from mooring.sweeping.specification import load_sweep
+    from mooring.sweeping.store import Store
+    from mooring.sweeping.sweep import results_of
+
+    if dask is not None and jobs is not None:
+        raise UsageError("--dask runs on a cluster, and --jobs on this machine; give one of them")
+    found = load_sweep(file, parse_settings(settings))
+    store = Store(results or results_of(file))
+    part = parse_shard(shard) if shard is not None else Shard()
+    done = _run(found, store, jobs or os.cpu_count() or 1, part, dask)
+    value = {
+        "file": file,
+        "title": found.title,
+        "results": str(store.folder),
+        "rows": done.rows,
+        "kept": done.kept,
+        "ran": done.ran,
+        "failed": [{"command": command, "message": said} for command, said in done.failed.items()],
+    }
+    emit(value, output, lambda to: _draw(found, store, done))
+    return 1 if done.failed else 0
+
+
+def _run(found: Sweep, store: Store, jobs: int, part: Any, dask: str | None) -> Done:
+    from mooring.cli.progress import progress
+    from mooring.sweeping.run import run_sweep
+
+    title = found.title or Path(found.source).stem
+    with progress("rows", eta=True) as show:
+
+        def on_progress(done: int, total: int) -> None:
+            show(title, done, total)
+
+        if dask is None:
+            # Processes that have imported everything once; a new one now and then, so that nothing can pile up.
+            with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=_TASKS) as pool:
+                return run_sweep(found, store, executor=pool, work=run_here, shard=part, on_progress=on_progress)
+        with _dask(dask) as executor:
+            return run_sweep(found, store, executor=executor, shard=part, on_progress=on_progress)
+
+
+def run_here(arguments: Sequence[str], folder: str | None = None) -> tuple[int, str, str]:
+    """Run one command in this process, of which it must be the only work; returns its exit code and what it printed."""
+    from mooring.cli.main import run as run_command
+
+    printed, said = io.StringIO(), io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(said):
+        code = run_command([*arguments, "-o", "json"])
+    return code, printed.getvalue(), said.getvalue()
+
+
+@contextmanager
+def _dask(address: str) -> Iterator[Executor]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError("Dask needs distributed, which is not installed: pip install 'mooring[dask]'") from None
+    try:
+        client: Any = Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+    except OSError as error:
+        raise UsageError(f"--dask {address}: {error}") from None
+    with client, client.get_executor() as executor:
+        yield executor
+
+
+def _draw(found: Sweep, store: Store, done: Done) -> None:
+    from mooring.sweeping.tables import pivot, records_of
+
+    to = console()
+    ran = f"{done.ran} run now, {done.kept} had a result already" + (
+        f", {len(done.failed)} failed" if done.failed else ""
+    )
+    print_facts(to, {"sweep": found.title or found.source, "rows": f"{done.rows}: {ran}", "results": str(store.folder)})
+    for command, said in list(done.failed.items())[:5]:
+        click.echo(f"mooring: {command}: {said}", err=True)
+    records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
+    if found.table is not None and records:
+        to.print()
+        to.print(f"{found.table.value}, mean ± standard deviation", markup=False)
+        click.echo(pivot(records, found.table).text(limit=1000))
+
+
+@sweep.command(
+    epilog=examples("mooring sweep merge table.results -f table.csv", "mooring sweep merge a b -f all.parquet")
+)
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@click.option("-f", "--file", metavar="FILE", help="Write to this file: .csv or .parquet. Without it CSV is printed.")
+def merge(folders: tuple[str, ...], file: str | None) -> int:
+    """Put the results in one or more folders into one tidy table.
+
+    A row that is in several folders counts once. Nested fields have dots between their names; a list is its length.
+    """
+    from mooring.sweeping.store import read_folders
+    from mooring.sweeping.tables import columns_of, tidy, to_csv, write_table
+
+    records = tidy(read_folders(folders))
+    if file is None:
+        click.echo(to_csv(records), nl=False)
+        return 0
+    write_table(records, file)
+    click.echo(f"{file}: {len(records)} rows, {len(columns_of(records))} columns")
+    return 0
+
+
+@sweep.command(
+    epilog=examples(
+        "mooring sweep manifest table.yaml --shards 8 --image registry.example/mooring:0.1 | kubectl apply -f -"
+    )
+)
+@click.argument("file")
+@_set_option
+@click.option(
+    "--shards", type=click.IntRange(min=1), default=4, show_default=True, help="How many pods share the rows."
+)
+@click.option("--image", required=True, help="An image with mooring in it.")
+@click.option("--claim", default="sweep", show_default=True, help="A claim with the files; results go there, too.")
+@click.option("--name", default="sweep", show_default=True, help="The name of the Job.")
+def manifest(file: str, settings: tuple[str, ...], shards: int, image: str, claim: str, name: str) -> int:
+    """Print a Kubernetes Job with an index, whose pods share the rows of a sweep.
+
+    The claim must be one that several pods can mount. FILE and the files that it names are paths on it.
+    """
+    from mooring.api import yaml
+    from mooring.sim.parameters import parse_settings
+    from mooring.sweeping.job import job_manifest
+
+    value = job_manifest(file, shards=shards, image=image, claim=claim, settings=parse_settings(settings), name=name)
+    click.echo(yaml.dump(value, sort_keys=False), nl=False)
+    return 0
