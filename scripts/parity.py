@@ -77,7 +77,7 @@ On a live cluster:
 - **The endpoints listen on 127.0.0.1** unless `--bind-address` says otherwise (kube-scheduler: all addresses), and bad
   usage ends with exit code 2 (kube-scheduler: 1).
 - **Requests are JSON**; kube-scheduler's default is protocol buffers.
-- **A leader that sees another holder of its lease**, or whose lease has expired by its own clock, binds nothing more;
+- **A leader that sees another holder of its lease**, or whose lease has expired by its own clock, writes nothing more;
   kube-scheduler goes on until its renew deadline.
 - **Bindings go before patches of conditions** in the client's rate limit; kube-scheduler sends both in the order in
   which they come.

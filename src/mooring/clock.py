@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Protocol
 
 
@@ -19,6 +20,12 @@ class SystemClock:
 
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic)
+
+
+class UnstoppableClock(SystemClock):
+    """A clock whose seconds also pass while the machine sleeps, where the system has one: for leases."""
+
+    monotonic = staticmethod(partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)))
 
 
 class VirtualClock:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from mooring.client import pool as pool_module
-from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
+from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.client.pool import ConnectionPool
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
@@ -289,6 +289,25 @@ async def test_a_request_whose_connections_all_break_before_they_are_used_was_no
     with pytest.raises(ConnectionFailed, match="before they can be used") as caught:
         await send(pool)
     assert caught.value.was_sent is False
+
+
+async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(server, pool, eventually):
+    held: list[asyncio.Transport] = []
+    server.script = [held.append, held.append]
+    first = [asyncio.create_task(send(pool)) for _ in range(2)]
+    await eventually(lambda: len(held) == 2)
+    is_fenced = False
+    late = asyncio.create_task(pool.send("POST", head(), b"", 60.0, lambda: is_fenced))
+    await eventually(lambda: pool.waiting == 1)
+    is_fenced = True
+    for transport in held:
+        transport.write(OK)
+    with pytest.raises(Fenced, match="not sent: the lease is lost"):
+        await late
+    await asyncio.gather(*first)
+    assert len(server.requests) == 2
+    await send(pool)  # nothing is wrong with the connection
+    assert len(server.peers) == 2
 
 
 async def test_closing_fails_what_is_in_flight(server, pool, eventually):

@@ -15,6 +15,7 @@ from mooring.client.errors import (
     BadRequest,
     Conflict,
     ConnectionFailed,
+    Fenced,
     Forbidden,
     Gone,
     Invalid,
@@ -513,3 +514,28 @@ async def test_a_name_may_have_letters_beyond_latin(serve):
 def test_no_credentials_send_no_header():
     client = RestClient(ClientConfig(server="http://x", credentials=StaticCredentials()))
     assert "Authorization" not in dict(client._headers(""))
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["through the pool", "through aiohttp"])
+async def test_who_is_fenced_while_held_back_writes_nothing_but_may_read(serve, proxied: bool) -> None:
+    seen: list[str] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        return web.json_response({})
+
+    fenced: list[bool] = []
+
+    async def sleep(seconds: float) -> None:
+        fenced.append(True)  # the lease expires while the limiter holds the request back
+
+    url = await serve(handle)
+    async with client_for(url, qps=1, burst=1, sleep=sleep, is_fenced=lambda: bool(fenced)) as client:
+        if proxied:
+            client.transport.pool = None
+        await client.create(PODS, b"{}")
+        with pytest.raises(Fenced) as failure:
+            await client.create(PODS, b"{}")
+        assert not failure.value.was_sent
+        await client.get(PODS)
+    assert seen == ["POST", "GET"]

@@ -95,21 +95,6 @@ async def test_a_preemption_can_stop_a_pre_bind_but_not_a_bind(stage):
     assert not pre_binding.cancel("too late")
 
 
-async def test_who_has_lost_the_lease_binds_nobody(make_stage):
-    is_fenced = False
-    stage = make_stage(is_fenced=lambda: is_fenced)
-    stage.put(make_node("a"), make_pod("first"))
-    await stage.go()
-    assert stage.writer.sent == [("bind", "first:a")]
-    is_fenced = True
-    stage.put(make_pod("second"))
-    await stage.go()
-    assert ("bind", "second:a") not in stage.writer.sent
-    assert "binding failed default/second: the lease is lost: another replica may be binding this pod" in (
-        stage.heard.story
-    )
-
-
 async def test_an_abort_stops_bindings_and_tells_nobody(stage):
     stage.put(make_pod("web"))
     await stage.go()

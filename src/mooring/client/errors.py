@@ -6,6 +6,7 @@ ApiError
 ├── ServerError 5xx
 │   └── VersionTooLarge   504: the server has not seen this resourceVersion yet
 └── ConnectionFailed      no answer at all; ``was_sent`` says whether the server may have seen the request
+    ├── Fenced            not sent, because this process may no longer write
     ├── RequestTimeout    no answer in time
     └── Unreachable       the connection was refused, or there is no route or no such host; nothing was sent
 """
@@ -83,6 +84,13 @@ class ConnectionFailed(ApiError):
     def __init__(self, message: str, *, was_sent: bool) -> None:
         super().__init__(message)
         self.was_sent = was_sent
+
+
+class Fenced(ConnectionFailed):
+    """Not sent: what gave this process the right to write, such as a lease, may be lost."""
+
+    def __init__(self) -> None:
+        super().__init__("not sent: the lease is lost, another replica may be leading", was_sent=False)
 
 
 class RequestTimeout(ConnectionFailed):

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
+from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.http1 import BadMessage, Message, MessageReader
 
 MAX_ANSWER_BYTES = 64 << 20
@@ -154,8 +154,18 @@ class ConnectionPool:
         """How many callers wait for a connection."""
         return len(self._waiters)
 
-    async def send(self, method: str, head: bytes, body: bytes, timeout_s: float) -> Answer:
-        """Send one request and wait for its answer; ``head`` ends with the empty line."""
+    async def send(
+        self,
+        method: str,
+        head: bytes,
+        body: bytes,
+        timeout_s: float,
+        is_fenced: Callable[[], bool] = lambda: False,
+    ) -> Answer:
+        """Send one request and wait for its answer; ``head`` ends with the empty line.
+
+        ``is_fenced`` is asked when a connection is there, right before the request is written.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         if self._busy >= self._max_connections or self._waiters:
@@ -163,7 +173,7 @@ class ConnectionPool:
         else:
             self._busy += 1
         try:
-            return await self._send(loop, method, head + body, deadline)
+            return await self._send(loop, method, head + body, deadline, is_fenced)
         finally:
             self._busy -= 1
             self._wake()
@@ -202,12 +212,22 @@ class ConnectionPool:
                 self._busy += 1
                 waiter.set_result(None)
 
-    async def _send(self, loop: asyncio.AbstractEventLoop, method: str, request: bytes, deadline: float) -> Answer:
+    async def _send(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        method: str,
+        request: bytes,
+        deadline: float,
+        is_fenced: Callable[[], bool],
+    ) -> Answer:
         for _ in range(3):
             connection = self._take_idle(loop.time())
             reused = connection is not None
             if connection is None:
                 connection = await self._connect(loop, deadline)
+            if is_fenced():
+                self._put_back(loop, connection)
+                raise Fenced
             try:
                 return await self._exchange(loop, connection, request, deadline)
             except _Broken as broken:
@@ -234,13 +254,17 @@ class ConnectionPool:
             raise
         finally:
             timer.cancel()
+        self._put_back(loop, connection)
+        return result
+
+    def _put_back(self, loop: asyncio.AbstractEventLoop, connection: _Connection) -> None:
+        """Keep a connection that can be used again."""
         if connection.keep_alive and connection.is_open and not self._is_closed:
             connection.idle_since = loop.time()
             self._idle.append(connection)
         else:
             self._open.discard(connection)
             connection.close()
-        return result
 
     def _take_idle(self, now: float) -> _Connection | None:
         context = self._tls() if self._tls is not None else None

@@ -22,7 +22,14 @@ from urllib.parse import urlencode, urlsplit
 import aiohttp
 import yarl
 
-from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable, error_of_answer, parse_retry_after
+from mooring.client.errors import (
+    ConnectionFailed,
+    Fenced,
+    RequestTimeout,
+    Unreachable,
+    error_of_answer,
+    parse_retry_after,
+)
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import Answer, ConnectionPool
@@ -185,7 +192,9 @@ class RestClient:
         observer: RequestObserver | None = None,
         transport: Transport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``is_fenced`` is asked right before each write: whether this process has lost the right to write."""
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
         self.agent = agent or user_agent()
@@ -194,11 +203,19 @@ class RestClient:
         self._qps, self._burst = qps, burst
         self._observer = observer
         self._sleep = sleep
+        self._is_fenced = is_fenced
         self._heads: dict[str, bytes] = {}
         self._head_authorization: str | None = None
 
-    def sibling(self, *, agent: str = "", qps: float | None = None, burst: int | None = None) -> RestClient:
-        """Make a client that shares the connections but has its own rate limit and name."""
+    def sibling(
+        self,
+        *,
+        agent: str = "",
+        qps: float | None = None,
+        burst: int | None = None,
+        is_fenced: Callable[[], bool] = lambda: False,
+    ) -> RestClient:
+        """Make a client that shares the connections but has its own rate limit, name and fence."""
         return RestClient(
             self.config,
             agent=agent or self.agent,
@@ -207,6 +224,7 @@ class RestClient:
             timeout_s=self.timeout_s,
             observer=self._observer,
             transport=self.transport,
+            is_fenced=is_fenced,
         )
 
     async def close(self) -> None:
@@ -308,8 +326,11 @@ class RestClient:
         try:
             pool = self.transport.pool
             if pool is not None and method not in _READS:
-                answer = await pool.send(method, self._head(method, path, len(body), content_type), body, timeout_s)
+                head = self._head(method, path, len(body), content_type)
+                answer = await pool.send(method, head, body, timeout_s, self._is_fenced)
             else:
+                if method not in _READS and self._is_fenced():
+                    raise Fenced
                 answer = await self._read(method, path, body, content_type, timeout_s)
             code, received = str(answer.status), len(answer.body)
             return answer

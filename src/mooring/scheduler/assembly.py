@@ -69,7 +69,7 @@ class Options:
     limits: TimeLimits = field(default_factory=TimeLimits)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
-    is_fenced: Callable[[], bool] = lambda: False  # asked before each Binding: whether another replica may lead
+    is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
     clock: Clock = field(default_factory=SystemClock)
@@ -157,7 +157,6 @@ class Scheduler:
             activate=lambda pods: turnstile(queue.activate, pods),
             on_failure=lambda *failure: turnstile(failures.binding_failed, *failure),
             nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
-            is_fenced=options.is_fenced,
         )
         self._loop = SchedulingLoop(
             built,

@@ -43,7 +43,6 @@ class BindingCycle:
         activate: Callable[[Iterable[Pod]], None],
         on_failure: Callable[[Placement, Status, bool], None],
         nominates_in_advance: bool = True,  # the gate NominatedNodeNameForExpectation
-        is_fenced: Callable[[], bool] = lambda: False,
     ) -> None:
         self._waiting_pods = waiting_pods
         self._patches = patches
@@ -56,7 +55,6 @@ class BindingCycle:
         self._activate = activate
         self._on_failure = on_failure
         self._nominates_in_advance = nominates_in_advance
-        self._is_fenced = is_fenced
 
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
@@ -92,8 +90,6 @@ class BindingCycle:
         plugin_calls.timed("PreBind", placement, status, started)
         if not status.is_success:
             return status, False
-        if self._is_fenced():
-            return Status.error("the lease is lost: another replica may be binding this pod"), False
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         status = await plugin_calls.bind(placement)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
+from mooring.clock import UnstoppableClock
 from mooring.config.wire import completed, to_wire
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
@@ -128,7 +129,11 @@ class Control:
         # Events about leases go to the core API, as upstream's do.
         self._lease_events = EventRecorder(client, hostname=socket.gethostname(), legacy=True, workers=1)
         self.elector = LeaderElector(
-            client, wanted, recorder=self._lease_events, observer=self._metrics.observe_leadership
+            client,
+            wanted,
+            recorder=self._lease_events,
+            observer=self._metrics.observe_leadership,
+            clock=UnstoppableClock(),
         )
 
     def _review_client(self, flag: str) -> RestClient | None:

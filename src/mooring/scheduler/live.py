@@ -39,9 +39,9 @@ class LiveScheduler:
         tune_gc: bool = False,
     ) -> None:
         agent = user_agent(COMPONENT, "scheduler")
-        self.client = client.sibling(agent=agent)
-        self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
         options = options or Options()
+        self.client = client.sibling(agent=agent, is_fenced=options.is_fenced)
+        self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
         raw = RawObjects() if config.extenders else None
         calls = ExtenderCalls(options.metrics) if config.extenders else None
         options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from mooring.client.credentials import StaticCredentials
-from mooring.client.errors import error_of_answer
+from mooring.client.errors import Fenced, error_of_answer
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
@@ -32,15 +32,22 @@ class _LocalStream:
 class InProcessClient(RestClient):
     """Talks to a :class:`ControlPlane` in the same event loop; it need not be listening."""
 
-    def __init__(self, plane: ControlPlane, *, agent: str = "") -> None:
+    def __init__(self, plane: ControlPlane, *, agent: str = "", is_fenced: Callable[[], bool] = lambda: False) -> None:
         authorization = f"Bearer {plane.token}"
         config = ClientConfig("http://in-process", StaticCredentials(authorization))
-        super().__init__(config, agent=agent, qps=-1)
+        super().__init__(config, agent=agent, qps=-1, is_fenced=is_fenced)
         self._plane = plane
         self._sent_headers = {"Authorization": authorization, "Accept": JSON, "User-Agent": self.agent}
 
-    def sibling(self, *, agent: str = "", qps: float | None = None, burst: int | None = None) -> RestClient:
-        return InProcessClient(self._plane, agent=agent or self.agent)
+    def sibling(
+        self,
+        *,
+        agent: str = "",
+        qps: float | None = None,
+        burst: int | None = None,
+        is_fenced: Callable[[], bool] = lambda: False,
+    ) -> RestClient:
+        return InProcessClient(self._plane, agent=agent or self.agent, is_fenced=is_fenced)
 
     async def request(
         self,
@@ -53,6 +60,8 @@ class InProcessClient(RestClient):
         limited: bool = True,
     ) -> Answer:
         await asyncio.sleep(0)  # as with a socket, an answer never comes in the same turn of the loop
+        if method != "GET" and self._is_fenced():
+            raise Fenced
         headers = {**self._sent_headers, "Content-Type": content_type} if content_type else self._sent_headers
         reply = await self._plane.handlers.answer(Request(method, path, headers, body))
         assert isinstance(reply, Reply)
