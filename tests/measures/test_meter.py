@@ -250,7 +250,7 @@ def test_a_budget_that_is_gone_or_of_others_is_not_broken() -> None:
 # ---- fragmentation -------------------------------------------------------------------------------------------------
 
 
-def test_fragmentation_is_what_typical_pods_cannot_use_of_what_is_free() -> None:
+def test_fragmentation_is_what_is_free_and_typical_pods_cannot_use() -> None:
     meter = Meter()
     for name in ("a", "b"):
         meter.put(0, make_node(name, cpu="4", memory="8Gi"))
@@ -260,8 +260,8 @@ def test_fragmentation_is_what_typical_pods_cannot_use_of_what_is_free() -> None
     for i in range(2):
         meter.put(0, make_pod(f"waits-{i}", cpu="3", memory="1Gi"))
     row = meter.finish(1).row
-    assert row["fragmentationAtEnd.cpu"] == pytest.approx(0.75 * 1 / 4)
-    assert row["fragmentationAtEnd.memory"] == pytest.approx(0.75 * 7 / 14)
+    assert row["fragmentationAtEnd.cpu"] == pytest.approx(0.75 * 1 / 8)
+    assert row["fragmentationAtEnd.memory"] == pytest.approx(0.75 * 7 / 16)
 
 
 @pytest.mark.parametrize(

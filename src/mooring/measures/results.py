@@ -1,7 +1,8 @@
 """The measures of a run: one row, columns over time, waiting times by priority, and who still waits and why.
 
 Shares are between 0 and 1, times are in seconds, cpu is in cores and memory in bytes. ``allocated`` is what the pods on
-nodes ask for, as a share of what the nodes have.
+nodes ask for, as a share of what the nodes have. ``fragmentation`` is what is free and a typical pod cannot use, as a
+share of what the nodes have; so both together are at most 1, and the rest is free and of use.
 """
 
 from __future__ import annotations
@@ -166,11 +167,11 @@ class _Assembly:
         return total
 
     def _fragmentation(self, state: State, resource: str) -> float:
-        """The share of what is free that a typical pod cannot use."""
+        """What is free and a typical pod cannot use, as a share of what the nodes have."""
         index = self._names.index(resource)
-        free = sum(_value(has, index) - _value(used, index) for _, used, has in state.zones)
+        has = sum(_value(allocatable, index) for _, _, allocatable in state.zones)
         stranded = state.stranded[index] if index < len(state.stranded) else 0.0
-        return _share(stranded, free)
+        return _share(stranded, has)
 
     # ---- as one row ----------------------------------------------------------------------------------------------
 

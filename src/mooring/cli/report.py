@@ -1,0 +1,76 @@
+"""``mooring report``: the figures of a record, or of several side by side, as a page, Markdown or a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.help import examples
+
+if TYPE_CHECKING:
+    from mooring.report.run import Run
+
+
+@click.command(
+    epilog=examples(
+        "mooring report monday.mrec -o monday.html",
+        "mooring report before.mrec after.mrec -o comparison.md",
+        "mooring report monday.mrec -o monday.csv",
+    )
+)
+@click.argument("records", nargs=-1, required=True, metavar="RECORD...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A page (.html), Markdown (.md), or a table (.csv, .parquet, .json). Without it the figures are printed.",
+)
+@click.option("--row", "one_row", is_flag=True, help="In .csv and .parquet: one row for each record, not one per time.")
+def report(records: tuple[str, ...], output: Path | None, one_row: bool) -> None:
+    """Report what happened in a record: how full nodes were, how long pods waited and why, preemptions, cost.
+
+    Several records are shown side by side.
+    """
+    from mooring.report.run import runs_of_records
+    from mooring.report.write import check_form, write_report
+
+    if output is not None:
+        check_form(output)
+    runs = runs_of_records(records)
+    if output is None:
+        _print(runs)
+        return
+    write_report(runs, output, one_row=one_row)
+    click.echo(f"{output}: {', '.join(_told(run) for run in runs)}")
+
+
+def _told(run: Run) -> str:
+    from mooring.report.numbers import count, duration
+
+    row = run.measures.row
+    return f"{count(row['pods'])} pods, {count(row['attempts'])} attempts, {duration(row['seconds'])}"
+
+
+def _print(runs: list[Run]) -> None:
+    from mooring.cli.output import console, print_table
+    from mooring.report.figures import side_by_side
+
+    out = console()
+    rows: list[tuple[str, ...]] = []
+    group = ""
+    for line in side_by_side([run.measures for run in runs]):
+        rows.append((line.group if line.group != group else "", line.name, *(text or "–" for text in line.texts)))
+        group = line.group
+    names = [run.name for run in runs] if len(runs) > 1 else [""]
+    print_table(out, ("", "", *names), rows)
+    for run in runs:
+        if run.measures.pending:
+            whose = f" in {run.name}" if len(runs) > 1 else ""
+            print_table(
+                out,
+                (f"PENDING{whose}", "PODS", "SUCH AS", "WHICH WAS TOLD"),
+                [(each.cause, str(each.pods), each.example, each.message) for each in run.measures.pending],
+            )

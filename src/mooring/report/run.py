@@ -1,0 +1,53 @@
+"""A run that is reported on: its name, what is known about it, and its measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mooring.measures.of_record import measure_entries
+from mooring.measures.results import Measures
+from mooring.record.reader import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``facts`` are pairs of a name and a text, for the head of a report."""
+
+    name: str
+    measures: Measures
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def run_of_record(path: str | Path, name: str = "") -> Run:
+    """Read and measure a record."""
+    with Record.open(path) as record:
+        measures = measure_entries(record.entries())
+        header = record.header
+        facts = {
+            "recorded by": f"{header.source}, mooring {header.mooring}",
+            "decides as": f"Kubernetes {header.kubernetes}",
+            "began": _date(header.started),
+        }
+        if not record.is_complete:
+            facts["note"] = "the record was cut off, or is still being written"
+    return Run(name or Path(path).name, measures, {key: text for key, text in facts.items() if text})
+
+
+def runs_of_records(paths: Iterable[str | Path]) -> list[Run]:
+    """Several records; those of one name are told apart by their folders."""
+    places = [Path(path) for path in paths]
+    names = [place.name for place in places]
+    return [run_of_record(place, str(place) if names.count(place.name) > 1 else place.name) for place in places]
+
+
+def _date(seconds: float) -> str:
+    """A time of a real clock; virtual time begins in 1970 and says nothing."""
+    if seconds < 365 * 86400:
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""
