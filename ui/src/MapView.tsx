@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { effect, signal } from "@preact/signals";
 import { grouped, laidOut, Layout, nodeAt, positions } from "./layout";
 import { Camera, Colours, heat, paint, REFUSALS, verdicts } from "./paint";
-import { colouring, cursor, growth, grouping, hovered, node, pod, resource, Shown, shown, step, theme, why, Why } from "./view";
+import { colouring, cursor, settled, growth, grouping, hovered, node, pod, resource, Shown, shown, step, theme, why, Why } from "./view";
 import { amount, count, language, say } from "./words";
 
 const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
@@ -37,13 +37,14 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
     const dark = matchMedia("(prefers-color-scheme: dark)"), scheme = signal(0);
     dark.addEventListener("change", () => scheme.value++);
 
+    let toldOf: Why | null = null, toldStep = -1, toldNow: ReturnType<typeof verdicts> | null = null;
     let laidFor = "", frame = 0, looked: Colours | null = null, lookedFor = "";
     const draw = () => {
       frame = 0;
       const { state } = record, { width, height } = size.value;
       if (!width || !height) return;
       state.goTo(at());
-      const key = [grouping.value, resource.value, width, height, state.at, record.columns.length, language.value].join();
+      const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value].join();
       if (key !== laidFor) {
         layout.current = laidOut(grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others")), width, height);
         laidFor = key;
@@ -53,14 +54,18 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         lookedFor = theme.value + scheme.value;
       }
       const verdict = colouring.value === "verdict" ? told() : null;
+      if (verdict !== toldOf || step.value !== toldStep) {
+        [toldOf, toldStep] = [verdict, step.value];
+        toldNow = verdict && !verdict.problem ? verdicts(verdict, step.value) : null;
+      }
       paint(context, state, layout.current, camera.value, size.value, {
-        resource: resource.value, told: verdict && !verdict.problem ? verdicts(verdict, step.value) : null, selectedNode: node.value, selectedPod: pod.value,
+        resource: resource.value, told: toldNow, selectedNode: node.value, selectedPod: pod.value,
         hovered: hovered.value, fonts: FONTS, differs: differs?.(),
       }, looked);
     };
     const stop = effect(() => {
       void [size.value, camera.value, at(), told(), grouping.value, resource.value, colouring.value, step.value, node.value, pod.value, hovered.value,
-        theme.value, scheme.value, growth.value, language.value, differs?.()];
+        theme.value, scheme.value, growth.value, language.value, settled.value, differs?.()];
       if (!frame) frame = requestAnimationFrame(draw);
     });
     return () => { stop(); observer.disconnect(); cancelAnimationFrame(frame); };

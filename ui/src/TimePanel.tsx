@@ -55,25 +55,22 @@ function StripChart({ strip }: { strip: Strip }) {
         scales: { x: { time: false }, y: { range: (_u, _low, high) => [0, strip.unit === "%" ? Math.max(high * 1.05, 5) : Math.max(high * 1.1, 1)] } },
         axes: [{ show: false }, { stroke: soft, size: 34, space: 24, incrs: [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000], font: "10px system-ui", grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } }],
         series: [{}, ...series(false), ...(second ? series(true) : [])],
-        hooks: { draw: [(u) => mark(u, colour("--text"))] },
+        hooks: { setSize: [() => mark()], setScale: [() => mark()] },
       }, data(), element);
+      line.remove();
+      mark();
       let dragging = false;
       const seek = (event: PointerEvent) => goToTime(plot!.posToVal(event.clientX - plot!.over.getBoundingClientRect().left, "x"));
       plot.over.addEventListener("pointerdown", (event) => { dragging = true; plot!.over.setPointerCapture(event.pointerId); seek(event); });
       plot.over.addEventListener("pointermove", (event) => dragging && seek(event));
       plot.over.addEventListener("pointerup", () => (dragging = false));
     };
-    const mark = (u: uPlot, stroke: string) => {
-      const x = Math.round(u.valToPos(timeAt(), "x", true)) + 0.5;
-      u.ctx.save();
-      u.ctx.strokeStyle = stroke;
-      u.ctx.setLineDash([]);
-      u.ctx.lineWidth = 1.5;
-      u.ctx.beginPath();
-      u.ctx.moveTo(x, u.bbox.top);
-      u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
-      u.ctx.stroke();
-      u.ctx.restore();
+    const line = document.createElement("i");
+    line.className = "cursor";
+    const mark = () => {
+      if (!plot) return;
+      if (!line.parentElement) plot.over.append(line);
+      line.style.transform = `translateX(${plot.valToPos(timeAt(), "x").toFixed(1)}px)`;
     };
     const observer = new ResizeObserver(() => plot?.setSize({ width: Math.max(120, element.clientWidth), height: Math.max(48, element.clientHeight) }));
     observer.observe(element);
@@ -81,10 +78,10 @@ function StripChart({ strip }: { strip: Strip }) {
     dark.addEventListener("change", make);
     const stops = [
       effect(() => { void theme.value; void records.value.length; requestAnimationFrame(make); }),
-      effect(() => { for (const each of records.value) void each.strips.value; growth.value; if (plot) plot.setData(data()); }),
+      effect(() => { for (const each of records.value) void each.strips.value; growth.value; if (plot) { plot.setData(data()); mark(); } }),
     ];
     let frame = 0;
-    stops.push(effect(() => { void cursor.value; if (!frame) frame = requestAnimationFrame(() => { frame = 0; plot?.redraw(false, false); }); }));
+    stops.push(effect(() => { void cursor.value; if (!frame) frame = requestAnimationFrame(() => { frame = 0; mark(); }); }));
     return () => { for (const stop of stops) stop(); observer.disconnect(); dark.removeEventListener("change", make); plot?.destroy(); };
   }, []);
   return (

@@ -18,12 +18,12 @@ export async function begin(): Promise<void> {
   isOurs.value = meta.isOurs;
   const found = meta.records.map((each, number) => new Shown(number, each, new Columns(each)));
   await Promise.all(found.map(async (each) => { do await fetchMore(each); while (!each.columns.isWhole); }));
-  for (const each of found) each.measure();
   batch(() => {
     records.value = found;
     cursor.value = found[0].columns.length;
     readAddress();
   });
+  setTimeout(() => { for (const each of found) each.measure(); }); // after the first view
   for (const each of found) void keepReading(each);
 }
 
@@ -35,6 +35,7 @@ async function fetchMore(record: Shown): Promise<boolean> {
 let measured = 0;
 
 async function keepReading(record: Shown): Promise<void> {
+  if (!record.columns.isLive) return;
   while (record.columns.isLive || !record.columns.isWhole) {
     try {
       const isNew = await fetchMore(record);
@@ -54,7 +55,6 @@ async function keepReading(record: Shown): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
   }
-  record.measure();
   growth.value++;
 }
 

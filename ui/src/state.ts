@@ -28,7 +28,7 @@ export class State {
   tries = new Uint16Array(0); // by pod
   attempt = new Int32Array(0); // by pod: its last attempt's event, or -1
   pending = [0, 0, 0, 0, 0, 0]; // by place
-  decided = 0; refused = 0; evicted = 0; nodes = 0; running = 0;
+  decided = 0; refused = 0; evicted = 0; nodes = 0; running = 0; nodeEvents = 0;
   private keyframes: Keyframe[] = [];
   private ofNode: { at: number; starts: Int32Array; pods: Int32Array } | null = null;
 
@@ -78,7 +78,7 @@ export class State {
     this.keyframes.push({
       at: this.at, version: this.version.slice(), used: this.used.map((column) => column.slice()), podNode: this.podNode.slice(),
       place: this.place.slice(), since: this.since.slice(), tries: this.tries.slice(), attempt: this.attempt.slice(),
-      pending: [...this.pending], counts: [this.decided, this.refused, this.evicted, this.nodes, this.running],
+      pending: [...this.pending], counts: [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents],
     });
     this.keyframes.sort((a, b) => a.at - b.at);
   }
@@ -88,7 +88,7 @@ export class State {
     for (const column of [...this.used, ...this.capacity]) column.fill(0);
     this.at = frame?.at ?? 0;
     this.pending = frame ? [...frame.pending] : [0, 0, 0, 0, 0, 0];
-    [this.decided, this.refused, this.evicted, this.nodes, this.running] = frame?.counts ?? [0, 0, 0, 0, 0];
+    [this.decided, this.refused, this.evicted, this.nodes, this.running, this.nodeEvents] = frame?.counts ?? [0, 0, 0, 0, 0, 0];
     if (!frame) return;
     this.version.set(frame.version); this.podNode.set(frame.podNode); this.place.set(frame.place); this.since.set(frame.since);
     this.tries.set(frame.tries); this.attempt.set(frame.attempt);
@@ -125,11 +125,13 @@ export class State {
     const pod = pods.data[event], node = nodes.data[event], at = time.data[event];
     switch (kind.data[event]) {
       case Kind.NODE:
+        this.nodeEvents++;
         if (this.version[node] < 0) this.nodes++;
         this.version[node] = aux.data[event];
         this.allocate(node);
         break;
       case Kind.NODE_GONE:
+        this.nodeEvents++;
         if (this.version[node] >= 0) this.nodes--;
         this.version[node] = -1;
         this.allocate(node);

@@ -49,6 +49,15 @@ export const search = signal("");
 export const isGuided = signal(false);
 export const narrowView = signal<"map" | "why" | "queue" | "time">("map");
 
+export const settled = signal(0); // another number when the cursor has come to rest
+
+let resting = 0;
+effect(() => {
+  void cursor.value;
+  clearTimeout(resting);
+  resting = window.setTimeout(() => settled.value++, 300);
+});
+
 export const shown = computed(() => records.value[0]);
 
 /** The time at the cursor. */

@@ -1,0 +1,107 @@
+"""Measures the page on a large record in Chromium: scripts/bench_page.py [RECORD]
+
+How long until the first view, and how long frames take while the map is panned, zoomed and hovered over and time is dragged. Without
+a record, one of 5,000 nodes and 150,000 pods is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from playwright.async_api import Page, async_playwright
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --disable-sync "
+    "--disable-component-update"
+)
+FRAMES = 120
+
+# Lets something happen before each of so many frames, and returns how long each took to be ready for the next.
+MEASURE = """async ([act, frames]) => {
+  const canvas = document.querySelector(".map canvas"), box = canvas.getBoundingClientRect();
+  const at = (x, y) => ({ clientX: box.left + x, clientY: box.top + y, bubbles: true, cancelable: true, pointerId: 1 });
+  const middle = [box.width / 2, box.height / 2], input = document.querySelector(".scrub input");
+  const acts = {
+    zoom: (i) => canvas.dispatchEvent(new WheelEvent("wheel", { ...at(...middle), deltaY: i % 60 < 30 ? -40 : 40 })),
+    pan: (i) => canvas.dispatchEvent(new PointerEvent("pointermove", at(middle[0] + 90 * Math.sin(i / 9), middle[1] + 60 * Math.cos(i / 7)))),
+    hover: (i) => canvas.dispatchEvent(new PointerEvent("pointermove", at((i * 13) % box.width, (i * 7) % box.height))),
+    scrub: (i) => {
+      input.value = String(Math.floor(input.max * (0.5 + 0.5 * Math.sin(i / 15))));
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    },
+  };
+  const long = [];
+  const observer = new PerformanceObserver((list) => { for (const each of list.getEntries()) long.push(each.duration); });
+  observer.observe({ type: "longtask" });
+  if (act === "pan") canvas.dispatchEvent(new PointerEvent("pointerdown", at(...middle)));
+  const frame = () => new Promise(requestAnimationFrame);
+  const times = [];
+  let last = await frame();
+  for (let i = 0; i < frames; i++) {
+    acts[act](i);
+    const now = await frame();
+    times.push(now - last);
+    last = now;
+  }
+  if (act === "pan") canvas.dispatchEvent(new PointerEvent("pointerup", at(...middle)));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  observer.disconnect();
+  return { times, long };
+}"""
+
+
+async def measure(page: Page, act: str) -> str:
+    found: dict[str, Any] = await page.evaluate(MEASURE, [act, FRAMES])
+    times = sorted(found["times"])
+    middle, late, worst = times[len(times) // 2], times[int(len(times) * 0.95)], times[-1]
+    longest = max(found["long"], default=0)
+    return f"{act:<16} {middle:6.1f} {late:6.1f} {worst:6.1f} {longest:9.0f}"
+
+
+async def main(record: str) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "mooring", "ui", "--no-open", record], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        link = server.stdout.readline().split()[-1]
+        async with async_playwright() as driver:
+            chromium = shutil.which("chromium")
+            browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS.split())
+            page = await browser.new_page(viewport={"width": 1280, "height": 800})
+            began = monotonic()
+            await page.goto(link + "#lang=en")
+            await page.wait_for_selector(".map canvas")
+            await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            print(f"first view {monotonic() - began:.2f} s; {(await page.inner_text('.mapPanel .push')).strip()}")
+            print("ms per frame     median    95 %  worst  long task")
+            await page.wait_for_selector(".funnel", timeout=120_000)
+            for act in ("hover", "zoom", "pan", "scrub"):
+                print(await measure(page, act))
+            for _ in range(24):  # into the map, until pods are blocks
+                await page.evaluate(MEASURE, ["zoom", 1])
+            print("zoomed in:")
+            for act in ("hover", "pan", "scrub"):
+                print(await measure(page, act))
+            used = await page.evaluate("() => performance.memory?.usedJSHeapSize ?? 0")
+            print(f"heap of the page {used / 2**20:.0f} MB")
+            await browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = sys.argv[1] if len(sys.argv) > 1 else f"{folder}/large.mooring"
+        if len(sys.argv) == 1:
+            subprocess.run([sys.executable, str(HERE / "large_record.py"), wanted], check=True)
+        asyncio.run(main(wanted))

@@ -1,0 +1,136 @@
+"""Writes a record of a large cluster: scripts/large_record.py FILE [NODES] [PODS] [DECISIONS]
+
+Most pods are there from the beginning. Then pods come and go for an hour of the record's own time, and the engine decides about
+each of them, so that every attempt of the record can be opened. For the page's benchmark and pictures.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from copy import copy
+
+from mooring.api.core import Pod
+from mooring.config.load import config_from_dict
+from mooring.config.wire import to_wire
+from mooring.engine.decision import Outcome
+from mooring.record import entries
+from mooring.record.blocks import FORMAT
+from mooring.record.writer import Writer
+from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import Scheduler
+from mooring.testing import bound, make_node, make_pod
+from mooring.version import __version__
+
+HOUR = 3600.0
+BEGIN = 1_767_258_000.0  # a morning in January
+SIZES = (("250m", "512Mi"), ("500m", "1Gi"), ("1", "2Gi"), ("2", "8Gi"))
+MACHINES = (("m6.4xlarge", "16", "64Gi"), ("m6.8xlarge", "32", "128Gi"), ("c6.8xlarge", "32", "64Gi"), ("m6.16xlarge", "64", "256Gi"))
+TEAMS = ("shop", "search", "payments", "reports")
+
+
+class LargeRecord:
+    def __init__(self, path: str, seed: int = 5) -> None:
+        self.rng = random.Random(seed)
+        self.file = open(path, "wb")  # noqa: SIM115
+        config = to_wire(config_from_dict(None))
+        header = entries.Header(
+            format=FORMAT, mooring=__version__, kubernetes="1.36", source="simulation", started=BEGIN, configuration=config
+        )
+        self.writer = Writer(self.file, header)
+        self.writer.write_state(BEGIN, [])
+        self.cluster = Cluster()
+        self.now = BEGIN
+        self.attempts = 0
+        self.running: list[Pod] = []
+        self.shapes = [make_pod("shape", cpu=cpu, memory=memory) for cpu, memory in SIZES]
+
+    def write(self, *items: object) -> None:
+        self.writer.write([self.now] * len(items), list(items))  # type: ignore[arg-type]
+
+    def pod(self, number: int, shape: Pod | None = None) -> Pod:
+        made = copy(shape or self.rng.choices(self.shapes, (8, 6, 3, 1))[0])
+        made.metadata = copy(made.metadata)
+        team = self.rng.choice(TEAMS)
+        made.metadata.namespace, made.metadata.name, made.metadata.uid = team, f"{team}-{number:06d}", f"pod-{number}"
+        return made
+
+    def fill(self, nodes: int, pods: int) -> None:
+        """The cluster as it is found: nodes of three zones, some of them for batch jobs only, and pods on them."""
+        rng = self.rng
+        made = []
+        for i in range(nodes):
+            kind, cpu, memory = rng.choice(MACHINES)
+            labels = {"node.kubernetes.io/instance-type": kind, "pool": rng.choice(("general", "general", "general", "batch"))}
+            taints = ["pool=batch:NoSchedule"] if labels["pool"] == "batch" else []
+            made.append(
+                make_node(f"node-{i:04d}", zone=f"zone-{'abc'[i % 3]}", cpu=cpu, memory=memory, labels=labels, taints=taints, unschedulable=rng.random() < 0.01)
+            )
+        self.write(*made)
+        self.cluster.take_over(made)
+        room = [(int(node.status.allocatable["cpu"]) * rng.betavariate(6, 2.2), node.name) for node in made]
+        weights = [share for share, _ in room]
+        chosen = rng.choices(room, weights, k=pods)
+        placed = []
+        free = {name: share for share, name in room}
+        for number in range(pods):
+            pod = self.pod(number)
+            cpu = (0.25, 0.5, 1, 2)[[shape.spec is pod.spec for shape in self.shapes].index(True)]
+            name = chosen[number][1]
+            if free[name] < cpu:
+                name = max(rng.sample(room, 8), key=lambda each: free[each[1]])[1]
+            free[name] -= cpu
+            placed.append(bound(pod, name))
+        self.write(*placed)
+        self.cluster.take_over(placed)
+        self.running = placed
+
+    def play(self, decisions: int) -> None:
+        """An hour: pods come and go; every now and then one that fits nowhere."""
+        scheduler = Scheduler(self.cluster, kubernetes_version="1.36")
+        rng, first = self.rng, len(self.running)
+        large = make_pod("large", cpu="48", memory="64Gi")
+        for i in range(decisions):
+            self.now += rng.expovariate(decisions / HOUR)
+            while rng.random() < 0.45 and self.running:
+                gone = self.running.pop(rng.randrange(len(self.running)))
+                self.cluster.remove(gone)
+                self.write(entries.Deleted("Pod", gone.key, gone.uid))
+            pod = self.pod(first + i, large if i % 40 == 17 else None)
+            self.write(pod, entries.Moved(pod.key, pod.uid, "active", "PodAdd"))
+            self.cluster.take_over([pod])
+            self.decide(scheduler, pod)
+
+    def decide(self, scheduler: Scheduler, pod: Pod) -> None:
+        decided = scheduler.built.decide(pod)
+        self.attempts += 1
+        node = decided.node or ""
+        plugins = tuple(sorted(decided.unschedulable_plugins))
+        self.write(
+            entries.Attempt(
+                self.attempts, pod.key, pod.uid, "default-scheduler", decided.outcome.value, node, "" if node else decided.message, 1,
+                decided.num_nodes, decided.evaluated_nodes, decided.feasible_nodes, start=decided.start, hint=decided.hint, plugins=plugins,
+            )
+        )  # fmt: skip
+        if decided.outcome is Outcome.SCHEDULED:
+            placed = bound(pod, node)
+            self.cluster.take_over([placed])
+            self.running.append(placed)
+            self.write(entries.Bound(pod.key, pod.uid, node), placed)
+        else:
+            self.write(entries.Moved(pod.key, pod.uid, "unschedulable", "ScheduleAttemptFailure"))
+
+    def close(self) -> None:
+        self.writer.close(self.now)
+        self.file.close()
+
+
+def main(path: str, nodes: int = 5_000, pods: int = 148_000, decisions: int = 4_000) -> None:
+    record = LargeRecord(path)
+    record.fill(nodes, pods)
+    record.play(decisions)
+    record.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))
