@@ -1,7 +1,7 @@
 """Measures the page on a large record in Chromium: scripts/bench_page.py [RECORD]
 
-How long until the first view, and how long frames take while the map is panned, zoomed and hovered over and time is dragged. Without
-a record, one of 5,000 nodes and 150,000 pods is made.
+How long until the first view, and how long frames take while the map is panned, zoomed and hovered over and time is
+dragged. Without a record, one of 5,000 nodes and 150,000 pods is made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ MEASURE = """async ([act, frames]) => {
   const middle = [box.width / 2, box.height / 2], input = document.querySelector(".scrub input");
   const acts = {
     zoom: (i) => canvas.dispatchEvent(new WheelEvent("wheel", { ...at(...middle), deltaY: i % 60 < 30 ? -40 : 40 })),
-    pan: (i) => canvas.dispatchEvent(new PointerEvent("pointermove", at(middle[0] + 90 * Math.sin(i / 9), middle[1] + 60 * Math.cos(i / 7)))),
+    pan: (i) => canvas.dispatchEvent(
+      new PointerEvent("pointermove", at(middle[0] + 90 * Math.sin(i / 9), middle[1] + 60 * Math.cos(i / 7)))),
     hover: (i) => canvas.dispatchEvent(new PointerEvent("pointermove", at((i * 13) % box.width, (i * 7) % box.height))),
     scrub: (i) => {
       input.value = String(Math.floor(input.max * (0.5 + 0.5 * Math.sin(i / 15))));
@@ -39,7 +40,7 @@ MEASURE = """async ([act, frames]) => {
     },
   };
   const long = [];
-  const observer = new PerformanceObserver((list) => { for (const each of list.getEntries()) long.push(each.duration); });
+  const observer = new PerformanceObserver((list) => long.push(...list.getEntries().map((each) => each.duration)));
   observer.observe({ type: "longtask" });
   if (act === "pan") canvas.dispatchEvent(new PointerEvent("pointerdown", at(...middle)));
   const frame = () => new Promise(requestAnimationFrame);
@@ -67,7 +68,7 @@ async def measure(page: Page, act: str) -> str:
 
 
 async def main(record: str) -> None:
-    server = subprocess.Popen(
+    server = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-m", "mooring", "ui", "--no-open", record], stdout=subprocess.PIPE, text=True
     )
     try:

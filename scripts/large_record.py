@@ -1,7 +1,7 @@
 """Writes a record of a large cluster: scripts/large_record.py FILE [NODES] [PODS] [DECISIONS]
 
-Most pods are there from the beginning. Then pods come and go for an hour of the record's own time, and the engine decides about
-each of them, so that every attempt of the record can be opened. For the page's benchmark and pictures.
+Most pods are there from the beginning. Then pods come and go for an hour of the record's own time, and the engine
+decides about each of them, so that every attempt of the record can be opened. For the page's benchmark and pictures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from mooring.version import __version__
 HOUR = 3600.0
 BEGIN = 1_767_258_000.0  # a morning in January
 SIZES = (("250m", "512Mi"), ("500m", "1Gi"), ("1", "2Gi"), ("2", "8Gi"))
-MACHINES = (("m6.4xlarge", "16", "64Gi"), ("m6.8xlarge", "32", "128Gi"), ("c6.8xlarge", "32", "64Gi"), ("m6.16xlarge", "64", "256Gi"))
+MACHINES = (
+    ("m6.4xlarge", "16", "64Gi"),
+    ("m6.8xlarge", "32", "128Gi"),
+    ("c6.8xlarge", "32", "64Gi"),
+    ("m6.16xlarge", "64", "256Gi"),
+)
 TEAMS = ("shop", "search", "payments", "reports")
 
 
@@ -35,7 +40,12 @@ class LargeRecord:
         self.file = open(path, "wb")  # noqa: SIM115
         config = to_wire(config_from_dict(None))
         header = entries.Header(
-            format=FORMAT, mooring=__version__, kubernetes="1.36", source="simulation", started=BEGIN, configuration=config
+            format=FORMAT,
+            mooring=__version__,
+            kubernetes="1.36",
+            source="simulation",
+            started=BEGIN,
+            configuration=config,
         )
         self.writer = Writer(self.file, header)
         self.writer.write_state(BEGIN, [])
@@ -61,10 +71,21 @@ class LargeRecord:
         made = []
         for i in range(nodes):
             kind, cpu, memory = rng.choice(MACHINES)
-            labels = {"node.kubernetes.io/instance-type": kind, "pool": rng.choice(("general", "general", "general", "batch"))}
+            labels = {
+                "node.kubernetes.io/instance-type": kind,
+                "pool": rng.choice(("general", "general", "general", "batch")),
+            }
             taints = ["pool=batch:NoSchedule"] if labels["pool"] == "batch" else []
             made.append(
-                make_node(f"node-{i:04d}", zone=f"zone-{'abc'[i % 3]}", cpu=cpu, memory=memory, labels=labels, taints=taints, unschedulable=rng.random() < 0.01)
+                make_node(
+                    f"node-{i:04d}",
+                    zone=f"zone-{'abc'[i % 3]}",
+                    cpu=cpu,
+                    memory=memory,
+                    labels=labels,
+                    taints=taints,
+                    unschedulable=rng.random() < 0.01,
+                )
             )
         self.write(*made)
         self.cluster.take_over(made)
@@ -106,12 +127,22 @@ class LargeRecord:
         self.attempts += 1
         node = decided.node or ""
         plugins = tuple(sorted(decided.unschedulable_plugins))
-        self.write(
-            entries.Attempt(
-                self.attempts, pod.key, pod.uid, "default-scheduler", decided.outcome.value, node, "" if node else decided.message, 1,
-                decided.num_nodes, decided.evaluated_nodes, decided.feasible_nodes, start=decided.start, hint=decided.hint, plugins=plugins,
-            )
-        )  # fmt: skip
+        attempt = entries.Attempt(
+            self.attempts,
+            pod.key,
+            pod.uid,
+            "default-scheduler",
+            decided.outcome.value,
+            node,
+            "" if node else decided.message,
+            num_nodes=decided.num_nodes,
+            evaluated=decided.evaluated_nodes,
+            feasible=decided.feasible_nodes,
+            plugins=plugins,
+            start=decided.start,
+            hint=decided.hint,
+        )
+        self.write(attempt)
         if decided.outcome is Outcome.SCHEDULED:
             placed = bound(pod, node)
             self.cluster.take_over([placed])

@@ -68,12 +68,25 @@ class Moment:
         self._configuration = header.configuration
         self.features = _features(header)
         self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
-        self._handlers = EventHandlers(
+        self._handlers = self._make_handlers()
+
+    def _make_handlers(self) -> EventHandlers:
+        return EventHandlers(
             self.state,
             _QueueOfRecord(self),  # type: ignore[arg-type]  # of a queue, handlers use only what it has
             reject_waiting_pod=self.waiting.__contains__,
             pods=self.pods,
         )
+
+    def fork(self) -> Moment:
+        """The same moment, to go on from: neither of the two sees what happens to the other from now on."""
+        fork = Moment.__new__(Moment)
+        fork.__dict__.update(self.__dict__)
+        fork.state = self.state.fork()
+        fork.pods, fork.queue, fork.waiting = dict(self.pods), dict(self.queue), set(self.waiting)
+        fork.nominated = dict(self.nominated)
+        fork._handlers = fork._make_handlers()
+        return fork
 
     # ---- going on ------------------------------------------------------------------------------------------------
 

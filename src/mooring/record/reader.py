@@ -6,6 +6,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -146,14 +147,19 @@ class Record:
 
     def attempt(self, number: int) -> Moment:
         """The cluster and the queue as attempt ``number`` saw them."""
+        return self.from_attempt(number)[0]
+
+    def from_attempt(self, number: int) -> tuple[Moment, Iterator[tuple[float, Happened]]]:
+        """The moment of an attempt, and what happened from there on: the attempt itself comes first."""
         first = self._blocks[1].attempts + 1 if len(self._blocks) > 1 else 1
         if first <= number:
             found = self._moment()
             start = self._keyframe_before(lambda block: block.attempts < number)
-            for at, entry in self._read(start, yields_state=True):
+            happened = self._read(start, yields_state=True)
+            for at, entry in happened:
                 if isinstance(entry, Attempt) and entry.number == number:
                     found.time, found.attempt = at, entry
-                    return found
+                    return found, chain([(at, entry)], happened)
                 found.apply(at, entry)
         raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
 

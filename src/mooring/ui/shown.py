@@ -13,6 +13,7 @@ from mooring.queue.profile import EVERYTHING
 from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Scheduler, registry_with
+from mooring.ui.moments import Moments
 from mooring.ui.source import Source
 from mooring.ui.timeline import OUTCOMES, PLACES, Kind, Timeline
 from mooring.ui.why import why
@@ -26,6 +27,7 @@ class Shown:
     def __init__(self, title: str, source: Source, *, guide: str = "") -> None:
         self.title = title
         self.source = source
+        self._near: Moments | None = None
         self.guide = guide  # which story of the course is told beside it
 
     @cached_property
@@ -39,13 +41,10 @@ class Shown:
 
     def moments(self) -> Callable[[int], Moment]:
         """Gives the moment of the attempt at an event, in any thread."""
-        opener = self.source.opener()
-
-        def moment(event: int) -> Moment:
-            with opener() as record:
-                return record.attempt(self.timeline.attempt_number(event))
-
-        return moment
+        if self.source.is_live or self._near is None:
+            self._near = Moments(self.source.opener(), self.timeline.first_attempt)
+        near = self._near
+        return lambda event: near.at(self.timeline.attempt_number(event))
 
     def why(self, moment: Moment) -> dict[str, Any]:
         """Explain the attempt of a moment."""

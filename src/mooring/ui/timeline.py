@@ -86,6 +86,11 @@ class Timeline:
             self.resources.number(name)
         self.texts.number("")
 
+    @property
+    def first_attempt(self) -> int:
+        """The number of the first attempt; 1 where there is none yet."""
+        return self._attempt_numbers[0] if self._attempt_numbers else 1
+
     def attempt_number(self, event: int) -> int:
         """The number in the record of the attempt at this event."""
         at = bisect_left(self._attempt_events, event)
