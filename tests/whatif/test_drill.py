@@ -61,7 +61,6 @@ def test_what_has_no_place_says_why() -> None:
             "node_pods",
             id="a static pod goes with its node",
         ),
-        pytest.param(make_pod("bare", node="a"), "lost_pods", id="a pod without a controller is lost"),
         pytest.param(
             make_pod("ending", node="a", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
             "",
@@ -72,10 +71,8 @@ def test_what_has_no_place_says_why() -> None:
 def test_who_does_not_come_back(pod: Pod, where: str) -> None:
     loss = losing("a", A, B, pod)
     assert loss.pods == 1 and not loss.replaced and not loss.unplaced
-    assert {name: getattr(loss, name) for name in ("node_pods", "lost_pods")} == {
-        name: [pod.key] if name == where else [] for name in ("node_pods", "lost_pods")
-    }
-    assert loss.is_harmless is (where != "lost_pods")
+    assert loss.node_pods == ([pod.key] if where == "node_pods" else [])
+    assert loss.is_harmless
 
 
 def test_the_more_important_pod_is_placed_first() -> None:
@@ -92,9 +89,14 @@ def test_less_important_pods_give_way_and_look_for_a_place_themselves() -> None:
     assert loss.replaced == {"default/high": "b", "default/low": "c"} and loss.is_harmless
 
 
-def test_who_gives_way_and_has_no_controller_is_lost() -> None:
+def test_a_pod_without_a_controller_is_placed_again_and_named() -> None:
+    loss = losing("a", A, B, make_pod("bare", node="a"))
+    assert loss.replaced == {"default/bare": "b"} and loss.bare_pods == ["default/bare"] and loss.is_harmless
+
+
+def test_who_gives_way_and_has_no_controller_is_named() -> None:
     loss = losing("a", A, B, owned("high", node="a", cpu="4", priority=9), make_pod("low", node="b", cpu="1"))
-    assert loss.lost_pods == ["default/low"] and not loss.is_harmless
+    assert loss.bare_pods == list(loss.unplaced) == ["default/low"] and not loss.is_harmless
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def shown(*objects: Object, lose: str = "node", n: int = 1) -> list[str]:
 def test_it_prints_as_the_command_does() -> None:
     lines = shown(A, B, owned("web", node="a", cpu="3"), owned("other", node="b", cpu="2"), make_pod("x", node="b"))
     assert lines[0] == "Not safe: losing 2 of 2 nodes does harm"
-    assert "Without b" in lines and "  lost, because no controller makes them anew: default/x" in lines
+    assert "Without b" in lines and "  without a controller, so somebody has to make them anew: default/x" in lines
     assert shown(A, B)[0] == "Safe: any node can be lost (2 were tried)"
     assert shown(A, B, n=2)[0] == "Losing a and b does no harm"
     assert shown(A, B, lose="zone")[0] == "Safe: any zone can be lost (2 were tried)"

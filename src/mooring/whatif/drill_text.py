@@ -23,7 +23,7 @@ def draw(to: Console, found: Drill, top: int = TOP) -> None:
     to.print()
     print_table(
         to,
-        ["LOST", "PODS", "UNPLACED", "LOST FOR GOOD", "BROKEN BUDGETS", "PREEMPTED", "USE OF THE REST"],
+        ["LOST", "PODS", "UNPLACED", "LOST VOLUMES", "BROKEN BUDGETS", "PREEMPTED", "USE OF THE REST"],
         [_row(loss) for loss in found.losses[:top]],
     )
     if len(found.losses) > top:
@@ -56,7 +56,7 @@ def _row(loss: Loss) -> list[str | Text]:
     use = ", ".join(f"{resource} {percent:g}%" for resource, percent in loss.use.items())
     numbers = (
         len(loss.unplaced),
-        len(loss.lost_pods) + len(loss.lost_volumes),
+        len(loss.lost_volumes),
         len(loss.broken_budgets),
         len(loss.preempted),
     )
@@ -77,10 +77,10 @@ def _draw_worst(to: Console, loss: Loss) -> None:
         to.print(f"  no place for {escape(_names(pods))}:")
         to.print(f"    {escape(message)}")
     for what, names in (
-        ("lost, because no controller makes them anew", loss.lost_pods),
         ("volumes lost, because no other node can reach them", loss.lost_volumes),
         ("budgets broken until pods run again", loss.broken_budgets),
         ("preempted", [f"{pod} (for {whom})" for pod, whom in loss.preempted.items()]),
+        ("without a controller, so somebody has to make them anew", loss.bare_pods),
         ("gone with their nodes, as DaemonSets' and static pods are", loss.node_pods),
     ):
         if names:

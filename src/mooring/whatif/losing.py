@@ -4,7 +4,7 @@
 |---|---|
 | of a controller (ReplicaSet, StatefulSet, Job …) | a new pod is placed like any other; its claims stay, its node-local data are gone |
 | of a DaemonSet, or static | it belongs to the node, and does not come back elsewhere |
-| without a controller | it is lost: nobody makes it anew |
+| without a controller | it is placed again, too: whoever made it has to make it anew |
 | about to end already | it ends |
 """  # noqa: E501
 
@@ -41,7 +41,7 @@ class Loss:
     unplaced: dict[str, str] = field(default_factory=dict)  # pods for which there is no place, and why
     preempted: dict[str, str] = field(default_factory=dict)  # pods that give way, and for whom
     broken_budgets: list[str] = field(default_factory=list)
-    lost_pods: list[str] = field(default_factory=list)  # that no controller makes anew
+    bare_pods: list[str] = field(default_factory=list)  # that come back only if somebody makes them anew
     lost_volumes: list[str] = field(default_factory=list)  # that only these nodes can reach
     node_pods: list[str] = field(default_factory=list)  # of DaemonSets, and static ones
     use: dict[str, float] = field(default_factory=dict)  # of the nodes that are left, in percent, by resource
@@ -49,14 +49,13 @@ class Loss:
     @property
     def is_harmless(self) -> bool:
         """Report whether all pods come back, nothing is lost for good, and no budget breaks."""
-        return not (self.unplaced or self.broken_budgets or self.lost_pods or self.lost_volumes)
+        return not (self.unplaced or self.broken_budgets or self.lost_volumes)
 
     @property
     def harm(self) -> tuple[int, ...]:
         """Larger is worse: pods that are gone, volumes, budgets, pods that give way, and how full it gets."""
         full = round(10 * max(self.use.values(), default=0))
-        gone = len(self.unplaced) + len(self.lost_pods)
-        return gone, len(self.lost_volumes), len(self.broken_budgets), len(self.preempted), full
+        return len(self.unplaced), len(self.lost_volumes), len(self.broken_budgets), len(self.preempted), full
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -67,7 +66,7 @@ class Loss:
             "unplaced": [{"pod": pod, "message": message} for pod, message in self.unplaced.items()],
             "preempted": [{"pod": pod, "for": whom} for pod, whom in self.preempted.items()],
             "brokenBudgets": self.broken_budgets,
-            "lostPods": self.lost_pods,
+            "barePods": self.bare_pods,
             "lostVolumes": self.lost_volumes,
             "nodePods": self.node_pods,
             "use": self.use,
@@ -95,10 +94,8 @@ def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
             continue
         if stays_with_node(pod.pod):
             loss.node_pods.append(pod.pod.key)
-        elif pod.pod.metadata.controller() is None:
-            loss.lost_pods.append(pod.pod.key)
         else:
-            coming.append(made_anew(placing.state, pod.pod))
+            coming.append(_coming_back(placing, pod.pod, loss))
     _place(placing, coming, loss)
     loss.broken_budgets = sorted(placing.broken_budgets)
     loss.use = _use(placing.state)
@@ -106,7 +103,7 @@ def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
 
 
 def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
-    """Place pods in the queue's order. Those that give way come back later, if a controller makes them anew."""
+    """Place pods in the queue's order. Those that give way come back later."""
     queue: list[tuple[Any, int, PodInfo]] = []
     count = 0
 
@@ -130,14 +127,18 @@ def _place(placing: Placing, pods: Iterable[PodInfo], loss: Loss) -> None:
             name = victim.pod.key
             loss.preempted[name] = key
             loss.replaced.pop(name, None)
-            if victim.pod.metadata.controller() is None:
-                loss.lost_pods.append(name)
-            else:
-                put(made_anew(placing.state, victim.pod), count)
+            put(_coming_back(placing, victim.pod, loss), count)
+
+
+def _coming_back(placing: Placing, pod: Pod, loss: Loss) -> PodInfo:
+    """The pod that comes in place of this one; noted if no controller makes it."""
+    if pod.metadata.controller() is None and pod.key not in loss.bare_pods:
+        loss.bare_pods.append(pod.key)
+    return made_anew(placing.state, pod)
 
 
 def made_anew(cluster: Cluster, pod: Pod) -> PodInfo:
-    """The pod that a controller makes in place of this one, with claims as they are then."""
+    """The pod that is made in place of this one, with claims as they are then."""
     new = copy(pod)
     new.metadata, new.spec, new.status = copy(pod.metadata), copy(pod.spec), copy(pod.status)
     new.metadata.uid = f"{pod.uid}:anew"
