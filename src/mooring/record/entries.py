@@ -183,6 +183,7 @@ class Queued(Entry, tag=30, frozen=True):
     since: float = 0.0  # seconds since the epoch, when it entered this place
     added: float = 0.0  # when it first entered the queue
     event: str = ""  # what moved it there, if that is known
+    cause: str = ""  # the object of that event
     message: str = ""
     plugins: tuple[str, ...] = ()
 

@@ -129,7 +129,7 @@ class Moment:
                     entry.added,
                     entry.tries,
                     entry.event,
-                    "",
+                    entry.cause,
                     entry.message,
                     entry.plugins,
                 )

@@ -78,6 +78,11 @@ class Immediately:
         if self._writer is not None:
             self._writer.flush()
 
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return 0 if self._writer is None else self._writer.size
+
     def close(self, time: float) -> None:
         """Say that the record is complete. A sink that is no file is left open: its owner reads it."""
         if self._writer is not None:

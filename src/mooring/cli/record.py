@@ -1,0 +1,114 @@
+"""``mooring record``: write down what happens in a cluster, and what its own scheduler does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.configuration import features_for, load_configuration
+from mooring.cli.help import examples
+from mooring.config.duration import parse_seconds
+from mooring.errors import ApiError, ParseError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.record.recorder import Immediately
+    from mooring.record.watching import WatchRecorder
+
+SYNC_S = 30.0
+FLUSH_S = 2.0
+
+
+@click.command(
+    epilog=examples(
+        "mooring record -o monday.mrec --for 8h",
+        "mooring record --kubeconfig ~/.kube/config --config scheduler.yaml -o monday.mrec",
+    )
+)
+@click.option("-o", "--output", "path", required=True, metavar="FILE", help="Where the record goes.")
+@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach the cluster; kubectl's otherwise.")
+@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
+@click.option(
+    "--config",
+    "config_path",
+    metavar="FILE",
+    help="The configuration of the cluster's own scheduler: attempts are opened with it.  [default: the default one]",
+)
+@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 8h.  [default: at Ctrl-C]")
+@click.option("--max-size", type=click.IntRange(min=1), default=1024, show_default=True, help="End after so many MiB.")
+@click.option("--annotations", is_flag=True, help="Record the values of all annotations, not only those that are read.")
+def record(
+    path: str,
+    kubeconfig: str,
+    context: str,
+    config_path: str | None,
+    duration: str | None,
+    max_size: int,
+    annotations: bool,
+) -> int:
+    """Write down what happens in a cluster, and what its own scheduler does, until Ctrl-C.
+
+    The cluster is only read: get, list and watch, of what a scheduler watches. The record holds no Secret, no
+    environment variable, no command, and no annotation's value that scheduling does not read.
+    """
+    try:
+        seconds = None if duration is None else parse_seconds(duration)
+    except ParseError as error:
+        raise UsageError(f"--for {duration}: {error}; write 90s or 8h") from None
+    recorder = asyncio.run(_record(path, kubeconfig, context, config_path, seconds, max_size << 20, annotations))
+    attempts = recorder.attempts
+    click.echo(f"{path}: {attempts} attempt{'s' if attempts != 1 else ''}; mooring replay {path} opens it", err=True)
+    return 0
+
+
+async def _record(
+    path: str,
+    kubeconfig: str,
+    context: str,
+    config_path: str | None,
+    seconds: float | None,
+    max_bytes: int,
+    annotations: bool,
+) -> WatchRecorder:
+    from mooring.client.informer import InformerSet
+    from mooring.client.kubeconfig import find_config
+    from mooring.client.rest import RestClient, user_agent
+    from mooring.client.server_version import server_version
+    from mooring.record.files import WholeWrites, create
+    from mooring.record.recorder import Immediately
+    from mooring.record.watching import WatchRecorder
+    from mooring.scheduler.informers import connect
+
+    async with RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", "record")) as client:
+        release = (await server_version(client, timeout_s=SYNC_S)).release
+        features = features_for(None, release)
+        config = load_configuration(config_path, (), features)
+        output = Immediately(WholeWrites(create(path)))
+        recorder = WatchRecorder(output, config, features, time.time, is_redacted=not annotations)
+        informers = InformerSet(client)
+        connect(informers, recorder)
+        informers.start()
+        try:
+            if not await informers.wait_for_sync(SYNC_S):
+                missing = ", ".join(informers.missing())
+                raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
+            recorder.is_synced = True
+            click.echo(f"Recording into {path}; Ctrl-C ends it.", err=True)
+            await _until_the_end(output, seconds, max_bytes)
+        finally:
+            await informers.stop()
+            recorder.close()
+    return recorder
+
+
+async def _until_the_end(output: Immediately, seconds: float | None, max_bytes: int) -> None:
+    """Return after the given time, at Ctrl-C, or when the file is large enough."""
+    with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(seconds):
+            while output.size < max_bytes:
+                await asyncio.sleep(FLUSH_S)
+                output.flush()
+            click.echo(f"The record has {max_bytes >> 20} MiB and ends here; see --max-size.", err=True)
