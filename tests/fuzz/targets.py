@@ -8,6 +8,7 @@ as wanted; ``test_fuzz.py`` runs them a little and replays the corpus.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import tempfile
 from collections.abc import Callable
@@ -47,6 +48,8 @@ from mooring.extender.sdk import Node as ExtenderNode
 from mooring.http1 import BadMessage, MessageReader, inflate
 from mooring.importing import openb, simkube, simulator_export, simulator_record
 from mooring.importing.json_lines import read_json
+from mooring.record import blocks
+from mooring.record.reader import Record
 from mooring.state.cluster import Cluster
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -485,6 +488,53 @@ SELECTOR_PARTS = (
     " notin ",
 )
 MALFORMED_JSON = (MooringError, msgspec.MsgspecError, UnicodeDecodeError)
+# ---- records ---------------------------------------------------------------------------------------------------------
+
+
+def record(data: bytes) -> object:
+    """Read all entries, look at the end, and decide again about the first attempt."""
+    with contextlib.closing(Record(io.BytesIO(data), "fuzz")) as found:
+        number = sum(1 for _ in found.entries())
+        found.moment(found.last_time)
+        return number, found.attempt(1).decide()
+
+
+def _record(entries: list[Any], header: Any = None, cut: int = 0) -> bytes:
+    """A file whose blocks are whole, whatever is in them."""
+    about = header or {"format": 1, "mooring": "0", "kubernetes": "1.36"}
+    packed = [
+        blocks.head(),
+        blocks.pack_block(blocks.HEADER, _encoded(about), 1, 0, 0, 0),
+        blocks.pack_block(blocks.KEYFRAME, msgspec.msgpack.encode(entries[:2]), 2, 0, 0, 0),
+        blocks.pack_block(blocks.ENTRIES, msgspec.msgpack.encode(entries), len(entries), 0, 10, 0),
+        blocks.pack_block(blocks.END, b"", 0, 10, 10, 1),
+    ]
+    return b"".join(packed)[: -cut or None]
+
+
+_POD = [0, [1, "Pod", "d/p", -2, {"metadata.uid": "u", "spec.schedulerName": "default-scheduler"}]]
+_NODE = [0, [1, "Node", "n", -2, {"status.allocatable": {"cpu": "4", "pods": "9"}}]]
+_ATTEMPT = [0, [10, 1, "d/p", "u", "default-scheduler", "scheduled", "n"]]
+_NAMES = st.sampled_from(["d/p", "u", "n", "Pod", "Node", "", "active"]) | st.text(max_size=3)
+_CHANGES = st.dictionaries(
+    st.sampled_from(["metadata.uid", "metadata.labels", "spec.nodeName", "spec.containers", "status.phase", "x"]),
+    _json("name", "resources", "requests", "cpu", leaves=WIRE_SCALARS, max_leaves=6),
+    max_size=3,
+)
+_ENTRIES = st.one_of(
+    st.sampled_from([_POD, _NODE, _ATTEMPT]),
+    st.tuples(st.integers(-5, 5), st.tuples(st.just(1), _NAMES, _NAMES, st.integers(-3, 2), _CHANGES)),
+    st.tuples(st.integers(-5, 5), st.tuples(st.integers(0, 32), _NAMES, _NAMES, _NAMES, _NAMES)),
+    st.tuples(st.integers(-(2**63), 2**63), st.lists(WIRE_SCALARS, max_size=8)),
+)
+_RECORDS = st.builds(
+    _record,
+    st.lists(_ENTRIES, max_size=8).map(lambda entries: [_POD, _NODE, *entries, _ATTEMPT]),
+    st.none() | st.none() | _json("format", "mooring", "kubernetes", "configuration", "gates"),
+    st.sampled_from([0, 0, 0, 1, 60, 150]),
+)
+
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -493,6 +543,7 @@ TARGETS: dict[str, Target] = {
             quantity,
             _utf8(_words(*QUANTITY_PARTS)),
         ),
+        Target("record", record, _RECORDS | st.binary(max_size=40).map(lambda data: blocks.head() + data)),
         Target("imported-table", imported_table, _utf8(_words(*TABLE_PARTS))),
         Target(
             "imported-record",

@@ -66,6 +66,7 @@ def lesson_command(which: Lesson) -> click.Command:
             ["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead; creates nothing in it."
         ),
         click.Option(["--real-time"], is_flag=True, help="Let seconds be seconds."),
+        click.Option(["--record"], metavar="FILE", help="Write down what happens; `mooring replay` opens it."),
         click.Option(
             ["-o", "--output"], type=click.Choice(["text", "json"]), default="text", help="How to print a play."
         ),
@@ -191,7 +192,13 @@ def _play(
     def tell_json(at_s: float, who: str, text: str) -> None:
         click.echo(json.dumps({"at": round(at_s, 3), "who": who, "text": text}, ensure_ascii=False))
 
-    options = {"module": module, "scenario": scenario, "real_time": chosen["real_time"], "words": words}
+    options = {
+        "module": module,
+        "scenario": scenario,
+        "real_time": chosen["real_time"],
+        "words": words,
+        "record": chosen["record"],
+    }
     if chosen["output"] == "json":
         play(which, tell_json, **options)
         return

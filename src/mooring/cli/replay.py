@@ -172,7 +172,7 @@ def _draw_list(to: Console, record: Record, found: list[tuple[float, Attempt]], 
             attempt.key,
             str(attempt.tries),
             attempt.node or attempt.outcome,
-            f"{attempt.feasible} of {attempt.num_nodes}",
+            f"{attempt.feasible} of {attempt.num_nodes}" if attempt.evaluated or not attempt.node else "",
             _why(attempt),
         ]
         for time, attempt in found

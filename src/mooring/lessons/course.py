@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mooring.errors import UsageError
 from mooring.lessons.classroom import Classroom, open_classroom
+from mooring.lessons.recording import recording
 from mooring.lessons.words import Words
 from mooring.sim.virtual_time import run_virtual
 
@@ -118,8 +119,12 @@ def play(
     scenario: Scenario | None = None,
     real_time: bool = False,
     words: Words | None = None,
+    record: str | None = None,
 ) -> None:
-    """Play a scenario in a classroom, in virtual time; without others, scheduler and scenario are the lesson's."""
+    """Play a scenario in a classroom, in virtual time; without others, scheduler and scenario are the lesson's.
+
+    ``record`` is the path of a record to write.
+    """
 
     async def main() -> None:
         began = asyncio.get_running_loop().time()
@@ -128,7 +133,8 @@ def play(
             tell(asyncio.get_running_loop().time() - began, who, text)
 
         async with open_classroom(module or which.module("scheduler"), say, words=words) as room:
-            await (scenario or which.module("scenario").scenario)(room)
+            with recording(room.plane, record):
+                await (scenario or which.module("scenario").scenario)(room)
 
     if real_time:
         asyncio.run(main())

@@ -99,6 +99,8 @@ def payload_of(file: BinaryIO, block: Block, name: str) -> bytes:
     if zlib.crc32(stored) != block.crc:
         raise InputError(f"{name}: damaged at byte {block.offset}: the checksum of a block does not fit")
     try:
-        return zstandard.ZstdDecompressor().decompress(stored, max_output_size=block.unpacked)
+        if zstandard.frame_content_size(stored) != block.unpacked:  # it would be believed, however large
+            raise InputError(f"{name}: damaged at byte {block.offset}: a block has another size than it says")
+        return zstandard.ZstdDecompressor().decompress(stored)
     except zstandard.ZstdError as error:
         raise InputError(f"{name}: damaged at byte {block.offset}: {error}") from None

@@ -7,6 +7,7 @@ each pod was.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +34,8 @@ from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state import cluster as columns
 from mooring.state.pod_info import PodInfo
 from mooring.surface.cluster import Cluster
+
+FOREIGN = ("watch", "lesson")  # sources whose scheduler is not mooring's
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +252,10 @@ class Moment:
             features=self.features,
             prepare=prepare,
         )
+        if self.header.source in FOREIGN and pod.spec.scheduler_name not in built.profiles:
+            pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
+            pod.spec = copy(pod.spec)
+            pod.spec.scheduler_name = next(iter(built.profiles))
         built.engine.search.next_start = attempt.start
         built.engine.batching = _RecordedHint(attempt.hint)
         return built, pod

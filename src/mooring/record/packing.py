@@ -157,9 +157,7 @@ class Unpacker:
 
     def unpack(self, stored: StoredPut) -> Object:
         """The object that is meant; InputError if the record contradicts itself."""
-        kind = KINDS.get(stored.kind)
-        if kind is None:
-            raise InputError(f"damaged: an object of an unknown kind {stored.kind!r}")
+        kind = _kind(stored.kind)
         obj = self._applied(kind, stored)
         self.known[stored.kind, stored.key] = obj
         if stored.base == WHOLE:
@@ -167,6 +165,8 @@ class Unpacker:
         return obj
 
     def forget(self, kind: str, key: str) -> None:
+        """The object is gone."""
+        _kind(kind)
         self.known.pop((kind, key), None)
 
     def _base(self, kind: type[Object], stored: StoredPut) -> Object:
@@ -201,3 +201,10 @@ class Unpacker:
             except msgspec.DecodeError as error:
                 raise InputError(f"damaged: {stored.kind} {stored.key}: {path}: {error}") from None
         return obj
+
+
+def _kind(name: str) -> type[Object]:
+    kind = KINDS.get(name)
+    if kind is None:
+        raise InputError(f"damaged: an object of an unknown kind {name!r}")
+    return kind

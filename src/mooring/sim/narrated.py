@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from mooring.api.codec import decode, struct_of
 from mooring.api.meta import Object
@@ -67,6 +67,14 @@ class Told:
         self._scheduler.delete(obj)
 
 
+class Follower(Protocol):
+    """Who hears of objects."""
+
+    def update(self, old: Any, new: Any) -> None: ...
+
+    def delete(self, obj: Any) -> None: ...
+
+
 class StoreFeed:
     """Feeds the scheduler from the store of the embedded control plane, event by event in the order of the writes.
 
@@ -74,7 +82,7 @@ class StoreFeed:
     it is the same each time.
     """
 
-    def __init__(self, store: Store, kinds: Iterable[ResourceKind[Any]], listener: Told) -> None:
+    def __init__(self, store: Store, kinds: Iterable[ResourceKind[Any]], listener: Follower) -> None:
         self._store, self._listener = store, listener
         self._kinds = [by_resource(kind.name) for kind in kinds]
         self._known: dict[tuple[str, str], Object] = {}

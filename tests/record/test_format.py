@@ -1,0 +1,251 @@
+"""The file: whole or cut off, of this version or another, damaged, and what it never holds."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+from copy import copy, deepcopy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mooring.api.codec import KINDS, from_plain
+from mooring.errors import InputError, MooringError, UsageError
+from mooring.record import blocks, entries
+from mooring.record.packing import Packer, StoredPut, Unpacker
+from mooring.record.reader import Record
+from mooring.record.redaction import keeping
+from mooring.record.writer import Writer
+from mooring.testing import bound, make_node, make_object, make_pod
+
+from .conftest import read, story
+
+HEADER = entries.Header(format=1, mooring="0", kubernetes="1.36", started=1.0)
+
+
+def written(*items: Any, header: entries.Header = HEADER, at_once: int = 1, closes: bool = True) -> bytes:
+    sink = io.BytesIO()
+    writer = Writer(sink, header)
+    writer.write_state(1.0, [])
+    for i, item in enumerate(items):
+        writer.write([2.0 + i], [item])
+        if (i + 1) % at_once == 0:
+            writer.flush()
+    if closes:
+        writer.close()
+    return sink.getvalue()
+
+
+def put_objects(data: bytes) -> list[Any]:
+    return [entry.object for _, entry in read(data).entries() if isinstance(entry, entries.Put)]
+
+
+# ---- objects ---------------------------------------------------------------------------------------------------------
+
+
+def moved_on(pod: Any) -> list[Any]:
+    """A pod's life as an API server tells it, each version an object of its own."""
+    placed = bound(deepcopy(pod), "a")
+    placed.status.phase = "Running"
+    labelled = deepcopy(placed)
+    labelled.metadata.labels = {"app": "b"}
+    labelled.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    return [pod, placed, labelled]
+
+
+def test_objects_come_back_as_they_were() -> None:
+    wanted: list[Any] = [
+        make_node("a", labels={"zone": "x"}),
+        make_node("b", cpu="9", taints=["k=v:NoSchedule"]),
+        make_object("StorageClass", "fast", provisioner="x/y", volumeBindingMode="WaitForFirstConsumer"),
+        make_object("PersistentVolumeClaim", "data", "default", spec={"storageClassName": "fast"}),
+        *moved_on(make_pod("p", cpu="1", labels={"app": "a"})),
+        *moved_on(make_pod("q", cpu="2", priority=5)),
+    ]
+    for at_once in (1, 100):
+        assert put_objects(written(*wanted, at_once=at_once)) == wanted
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_can_be_recorded(kind: str) -> None:
+    obj = KINDS[kind]()
+    obj.metadata.name, obj.metadata.uid = "one", "u"
+    other = deepcopy(obj)
+    other.metadata.labels = {"a": "b"}
+    assert put_objects(written(obj, other)) == [obj, other]
+
+
+def test_what_nobody_reads_makes_no_entry() -> None:
+    node = make_node("a")
+    beat = deepcopy(node)
+    beat.metadata.resource_version = "77"
+    assert len(put_objects(written(node, beat))) == 1
+
+
+def test_a_pod_of_the_same_name_is_another_one() -> None:
+    first, second = make_pod("p", cpu="1"), make_pod("p", cpu="2")
+    second.metadata.uid = "another"
+    assert put_objects(written(first, second)) == [first, second]
+
+
+def test_a_change_is_small() -> None:
+    pod = make_pod("p", cpu="1", labels={"app": "a"})
+    packer = Packer()
+    packer.pack(pod)
+    packed = packer.pack(bound(pod, "a"))
+    assert packed is not None and packed.changes.keys() == {"spec.nodeName"}
+    twin = copy(pod)
+    twin.metadata = copy(pod.metadata)
+    twin.metadata.name, twin.metadata.uid = "q", "other"
+    packed = packer.pack(twin)
+    assert packed is not None and packed.changes == {"metadata.uid": "other"}
+
+
+# ---- what is left out ------------------------------------------------------------------------------------------------
+
+SECRET = "hunter2"
+
+
+def pod_with_secrets() -> Any:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "d", "annotations": {"token": SECRET}},
+        "spec": {
+            "containers": [
+                {
+                    "name": "c",
+                    "image": "i",
+                    "command": [SECRET],
+                    "args": [SECRET],
+                    "env": [{"name": "PASSWORD", "value": SECRET}],
+                }
+            ],
+            "volumes": [{"name": "v", "secret": {"secretName": SECRET}, "downwardAPI": {"items": [SECRET]}}],
+        },
+    }
+    return from_plain(KINDS["Pod"], manifest)
+
+
+@pytest.mark.parametrize(("is_redacted", "holds"), [(True, False), (False, True)], ids=["as a rule", "if asked"])
+def test_annotations_are_left_out_unless_asked_for(is_redacted: bool, holds: bool) -> None:
+    header = entries.Header(format=1, mooring="0", kubernetes="1.36", is_redacted=is_redacted)
+    (pod,) = put_objects(written(pod_with_secrets(), header=header))
+    assert (pod.metadata.annotations == {"token": SECRET}) is holds
+
+
+def test_no_secret_environment_or_command_is_in_a_record() -> None:
+    (pod,) = put_objects(written(pod_with_secrets()))
+    assert SECRET not in repr(pod)
+
+
+def test_annotations_that_scheduling_reads_are_kept() -> None:
+    claim = make_object("PersistentVolumeClaim", "data", "default")
+    claim.metadata.annotations = {"volume.kubernetes.io/selected-node": "a", "other": SECRET}
+    (found,) = put_objects(written(claim))
+    assert found.metadata.annotations == {"volume.kubernetes.io/selected-node": "a"}
+
+
+def test_a_change_of_an_annotation_that_is_left_out_makes_no_entry() -> None:
+    packer = Packer(keeping(["mine"]))
+    node = make_node("a")
+    packer.pack(node)
+    other, mine = deepcopy(node), deepcopy(node)
+    other.metadata.annotations = {"other": "1"}
+    mine.metadata.annotations = {"other": "2", "mine": "3"}
+    assert packer.pack(other) is None
+    packed = packer.pack(mine)
+    assert packed is not None and packed.changes == {"metadata.annotations": {"mine": "3"}}
+
+
+# ---- files that are not whole ----------------------------------------------------------------------------------------
+
+NODES = [make_node(f"n{i}") for i in range(10)]
+
+
+def test_a_record_that_was_cut_off_is_read_to_its_last_whole_block() -> None:
+    whole = written(*NODES)
+    starts = {block.offset + block.stored: i for i, block in enumerate(read(whole)._blocks)}
+    seen = set()
+    for end in range(blocks._HEAD.size + 1, len(whole)):
+        try:
+            record = read(whole[:end])
+        except InputError as error:
+            assert "cut off before its first entry" in str(error)
+            continue
+        assert not record.is_complete
+        number = len(list(record.entries()))
+        seen.add(number)
+        assert number == max(i for offset, i in starts.items() if offset <= end) - 1 or number == 0
+    assert seen == set(range(11))
+
+
+def test_an_empty_file_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    path.touch()
+    with pytest.raises(InputError, match="r: not a mooring record"):
+        Record.open(path)
+    with pytest.raises(UsageError, match="absent: No such file"):
+        Record.open(tmp_path / "absent")
+
+
+def test_a_newer_format_is_refused_in_one_line() -> None:
+    data = bytearray(written(*NODES))
+    data[8] = 2
+    with pytest.raises(InputError) as caught:
+        read(bytes(data))
+    assert str(caught.value) == (
+        "test: a record of format 2, from a newer mooring; this one reads format 1: update mooring"
+    )
+
+
+def test_a_flipped_bit_is_found() -> None:
+    whole = written(*NODES)
+    rng = random.Random(1)
+    for _ in range(200):
+        data = bytearray(whole)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        try:
+            found = put_objects(bytes(data))
+        except MooringError:
+            continue
+        assert found == NODES[: len(found)]
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        pytest.param(
+            StoredPut("Pod", "a/b", -1, {}), "refers to an object that is not there", id="a change of nothing"
+        ),
+        pytest.param(StoredPut("Pod", "a/b", 7, {}), "refers to an object that is not there", id="an unknown template"),
+        pytest.param(StoredPut("Secret", "a/b", -2, {}), "an object of an unknown kind 'Secret'", id="a strange kind"),
+    ],
+)
+def test_objects_that_make_no_sense_are_damage(stored: StoredPut, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Unpacker().unpack(stored)
+
+
+def test_fields_of_a_newer_mooring_are_passed_over() -> None:
+    """An entry may get fields at its end; an older mooring reads what it knows."""
+    longer = msgspec.msgpack.encode([[0, [11, "default/p", "u", "a", 1, 0.5, "new", 3]]])
+    (found,) = msgspec.msgpack.decode(longer, type=list[tuple[int, entries.Bound | entries.Failed]])
+    assert found[1] == entries.Bound("default/p", "u", "a", 1, 0.5)
+
+
+def test_a_record_is_small(recorded: Any) -> None:
+    record = recorded(story(9, 200), every=20_000, nodes=40)
+    assert record.size / record.num_attempts < 200
+
+
+def test_the_bytes_are_the_same_everywhere() -> None:
+    """Level 1 of zstd 1.5.5, 1.5.6 and 1.5.7 gives these bytes; if a later one does not, one version of mooring must
+    allow only one of them: see decisions."""
+    rng = random.Random(1)
+    payload = b"".join(b"default/web-%d node-%d " % (rng.randrange(500), rng.randrange(50)) for _ in range(20_000))
+    digest = hashlib.sha256(blocks.pack_block(blocks.ENTRIES, payload, 1, 2, 3, 4)).hexdigest()
+    assert digest[:16] == "19554c3e3927a959"
