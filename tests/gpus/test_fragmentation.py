@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.gpus.fragmentation import Fragmentation, PodKind, TypicalPods, typical_pods
+from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding, TypicalPods, typical_pods
 from mooring.gpus.gradient import best_way, gradient, without_pod
 from mooring.gpus.requests import GpuRequest
 
@@ -108,3 +108,34 @@ def test_the_gradient_is_the_difference_of_fragmentation() -> None:
 def test_the_best_way_is_the_first_of_the_highest() -> None:
     values, gpus = best_way(3, np.array([0, 0, 0, 2]), np.array([1, 3, 5, 7]), np.array([4, 9, 9, 2]))
     assert values.tolist() == [9, 0, 2] and gpus.tolist() == [3, -1, 7]
+
+
+# ---- stranding -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("left", "cpu", "want"),
+    [
+        pytest.param(2000, 16_000, 0, id="as much CPU as the GPUs need"),
+        pytest.param(2000, 8_000, 1000, id="CPU for half of them"),
+        pytest.param(2000, 0, 2000, id="no CPU"),
+        pytest.param(0, 0, 0, id="no GPU left"),
+        pytest.param(1000, 64_000, 0, id="more CPU than they need"),
+    ],
+)
+def test_gpus_that_will_lack_cpu_are_stranded(left: int, cpu: int, want: float) -> None:
+    typical = typical_pods({kind(8000, 1000): 3, kind(4000, 500): 3, kind(64_000): 5}, covered=1)  # 8 cores per GPU
+    assert Stranding(typical, 1, 1).of(np.array([left]), np.array([cpu])).tolist() == [want]
+    assert Stranding(typical, 2, 1).of(np.array([left]), np.array([cpu])).tolist() == [2 * want]
+
+
+def test_without_gpu_pods_nothing_is_stranded() -> None:
+    found = Stranding(typical_pods({kind(1000): 1}), 1, 1).of(np.array([1000]), np.array([0]))
+    assert found.tolist() == [0]
+
+
+def test_a_pod_with_much_cpu_goes_where_cpu_is_left_over() -> None:
+    typical = typical_pods({kind(8000, 1000): 1})
+    left, cpu, model = np.array([[1000, 1000], [1000, 1000]]), np.array([24_000, 96_000]), np.array([0, 0])
+    _, _, less = gradient(Fragmentation(typical, [""]), left, cpu, model, kind(12_000), Stranding(typical, 1, 1))
+    assert less[0] < less[1] == 0

@@ -87,7 +87,9 @@ def _score(
     kept: dict[str, Scores] = {}
     summed: set[str] = set()
     asked = plan.active
-    if attempt.uses_kept and nodes.table is attempt.nodes.table:  # not for nodes that an extender sent back
+    if (
+        plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table
+    ):  # not for nodes that an extender sent back
         columns = templates.scores_of(attempt, plan)
         kept, summed = columns.raw, columns.summed
         totals = columns.total.copy() if nodes.index is None else columns.total.take(nodes.index)

@@ -83,3 +83,24 @@ class Fragmentation:
         total = left.sum(axis=1)
         found: NDArray[np.float64] = total - np.where(fits, usable[:, self._milli_of], 0) @ self._shares
         return found
+
+
+class Stranding:
+    """GPUs that will be left without CPU: a look further ahead than fragmentation, which looks at the next pod only.
+
+    The pods to come need so much CPU for each GPU, on average. Where a node has less CPU left than its GPUs will need,
+    a part of them will stay idle however well they are packed. ``cpu_share`` says how much of that mean CPU counts:
+    below 1, since pods that need less than the mean go where CPU is short.
+    """
+
+    def __init__(self, typical: TypicalPods, weight: float, cpu_share: float) -> None:
+        pods = [(kind, share) for kind, share in zip(typical.kinds, typical.shares, strict=True) if kind.gpu.count]
+        gpu = sum(share * kind.gpu.total for kind, share in pods)
+        cpu = cpu_share * sum(share * kind.cpu_milli for kind, share in pods)
+        self._weight = weight if cpu > 0 else 0.0
+        self._gpu_per_cpu = gpu / cpu if cpu > 0 else 0.0
+
+    def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64]) -> NDArray[np.float64]:
+        """[node], in milli of GPUs, times the weight: of nodes with so much GPU and CPU left."""
+        found: NDArray[np.float64] = self._weight * np.maximum(0, left - cpu * self._gpu_per_cpu)
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.gpus.fragmentation import Fragmentation, PodKind
+from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding
 from mooring.gpus.requests import WHOLE, GpuRequest
 
 Milli = NDArray[np.int64]
@@ -35,9 +35,17 @@ def without_pod(left: Milli, request: GpuRequest) -> tuple[NDArray[np.int64], ND
 
 
 def gradient(
-    fragmentation: Fragmentation, left: Milli, cpu: NDArray[np.int64], model: NDArray[np.int64], kind: PodKind
+    fragmentation: Fragmentation,
+    left: Milli,
+    cpu: NDArray[np.int64],
+    model: NDArray[np.int64],
+    kind: PodKind,
+    stranding: Stranding | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(node, GPU, how much less fragmented the node is then, in milli) for every way to place the pod."""
+    """(node, GPU, how much less fragmented the node is then, in milli) for every way to place the pod.
+
+    With ``stranding``, GPUs that will lack CPU count as well.
+    """
     node, gpu, after = without_pod(left, kind.gpu)
     n = len(left)
     found = fragmentation.of(
@@ -45,6 +53,9 @@ def gradient(
         np.concatenate((cpu, cpu[node] - kind.cpu_milli)),
         np.concatenate((model, model[node])),
     )
+    if stranding is not None:
+        found[:n] += stranding.of(left.sum(axis=1), cpu)
+        found[n:] += stranding.of(after.sum(axis=1), cpu[node] - kind.cpu_milli)
     less: NDArray[np.float64] = np.round(found[:n][node] - found[n:], 6)  # no change is none, however it is added up
     return node, gpu, less
 

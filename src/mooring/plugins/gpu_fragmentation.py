@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +15,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.status import SKIP, Status
 from mooring.gpus.columns import GpuColumns
-from mooring.gpus.fragmentation import Fragmentation, PodKind
+from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding
 from mooring.gpus.gradient import best_way, gradient, quantised
 from mooring.gpus.kept import KeptByKind, KeptScores
 from mooring.gpus.placing import CHOICE
@@ -33,10 +34,15 @@ class GpuFragmentationArgs(GpuScoreArgs, rename="camel", forbid_unknown_fields=T
 
     Typical pods are listed in ``typicalPods``, or counted in ``typicalPodsFile``, a CSV file with the columns of the
     openb pod lists. Without either they are counted among the pods that the cluster runs.
+
+    ``strandingWeight`` counts GPUs that will lack CPU; 0, the default, is the study's policy. ``strandingCpuShare`` is
+    the part of a typical pod's CPU that a GPU is assumed to need.
     """
 
     typical_pods: tuple[TypicalPodArgs, ...] = ()
     typical_pods_file: str = ""
+    stranding_weight: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    stranding_cpu_share: Annotated[float, msgspec.Meta(gt=0)] = 0.8
 
 
 class GpuFragmentation(GpuScore):
@@ -53,7 +59,8 @@ class GpuFragmentation(GpuScore):
         given = typed_args(GpuFragmentationArgs, args)
         self._typical = TypicalPodsSource(given.typical_pods, given.typical_pods_file, handle.cluster)
         self._kept = KeptByKind()
-        self._measures: tuple[object, Fragmentation] | None = None
+        self._stranding = given.stranding_weight, given.stranding_cpu_share
+        self._measures: tuple[object, Fragmentation, Stranding | None] | None = None
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         """Offer to choose the GPU; there is nothing to filter."""
@@ -91,7 +98,8 @@ class GpuFragmentation(GpuScore):
         self, kind: PodKind, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """[node]: the score of the best way to place the pod, and its GPU."""
-        node, gpu, less = gradient(self._measure(), left, cpu, model, kind)
+        fragmentation, stranding = self._measure()
+        node, gpu, less = gradient(fragmentation, left, cpu, model, kind, stranding)
         scores, gpus = best_way(len(left), node, gpu, quantised(less))
         return scores.astype(np.float64), gpus
 
@@ -99,9 +107,11 @@ class GpuFragmentation(GpuScore):
         model = GpuColumns.of(self._handle.cluster.table).model
         return model if nodes.index is None else model[nodes.index]
 
-    def _measure(self) -> Fragmentation:
+    def _measure(self) -> tuple[Fragmentation, Stranding | None]:
         models = GpuColumns.of(self._handle.cluster.table).models
         token = (self._typical.version, tuple(models))
         if self._measures is None or self._measures[0] != token:
-            self._measures = token, Fragmentation(self._typical.pods, models)
-        return self._measures[1]
+            pods = self._typical.pods
+            stranding = Stranding(pods, *self._stranding) if self._stranding[0] else None
+            self._measures = token, Fragmentation(pods, models), stranding
+        return self._measures[1:]
