@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(DATA is None, reason="no ../shared/data with ope
         ("openb/openb_pod_list_default.csv", "8152 pods that arrive"),
         ("openb/openb_pod_list_multigpu20.csv", "8324 pods that arrive"),
         ("simkube/bare-pods.sktrace", "4 pods that arrive"),
-        ("simkube/cronjob.sktrace", "2 changes"),
+        ("simkube/cronjob.sktrace", "3 pods that arrive"),
         ("simkube/dsb-scaling.sktrace", "46 changes"),
         ("simkube/large_trace.json", "250 changes"),
         ("simkube/trace.json", "2 changes"),

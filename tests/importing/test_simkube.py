@@ -98,6 +98,29 @@ def test_what_is_deleted_goes(tmp_path: Path) -> None:
     assert "1 × deletion of a Pod that the trace does not have" in found.not_simulated
 
 
+def test_pods_of_a_cron_job_come_when_they_came(tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    cron_job = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "backup", "namespace": "shop"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}},
+    }
+    lives = {("batch/v1.CronJob", "shop/backup"): {1: [{"Running": NOON + 70}, {"Finished": [NOON + 10, NOON + 15]}]}}
+    found = imported(
+        tmp_path,
+        trace(
+            event(NOON, [cron_job]), event(NOON + 5, [cron_job]), event(NOON + 99, [], [cron_job]), pod_lifecycles=lives
+        ),
+    )
+    assert [(each.at_s, each.pod.key, each.run_s) for each in found.arrivals] == [
+        (10, "shop/backup-1", 5),
+        (70, "shop/backup-2", None),
+    ]
+    assert found.changes == []
+    assert "schedule of CronJob shop/backup: its pods come when they came in the trace" in found.not_simulated
+
+
 def test_json_is_read_too_with_pairs_as_texts(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     lives = {"(v1.Pod, testing/one)": {"1": [{"Finished": [1, 5]}]}}

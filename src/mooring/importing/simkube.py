@@ -4,6 +4,7 @@
 |---|---|
 | ``events``: pods that no workload owns | arrivals; an update of one is left out |
 | ``events``: Deployments, Jobs and other workloads | changes: their controllers make the pods |
+| ``events``: CronJobs | their pods arrive when they came, as ``pod_lifecycles`` has it, not by the schedule |
 | ``events``: other objects that scheduling reads | changes |
 | ``pod_lifecycles`` of a pod | its run time |
 | ``pod_lifecycles`` of a workload | the annotation ``mooring/completes-after`` of its template: the median |
@@ -24,6 +25,7 @@ import msgspec
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
+from mooring.api.pod_templates import made_by
 from mooring.api.wording import count_of
 from mooring.errors import InputError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions, Workload
@@ -33,6 +35,7 @@ VERSION = 2
 COMPLETES_AFTER = "mooring/completes-after"
 _FIELDS = ("version", "config", "events", "index", "pod_lifecycles")
 _CLAIM = "persistentVolumeClaim"
+_Life = tuple[int, int | None]  # start and end, in seconds since 1970
 
 
 def is_trace(value: Any) -> bool:
@@ -92,6 +95,7 @@ class _Reading:
         self._pods: dict[str, Pod] = {}
         self._arrivals: list[Arrival] = []
         self._changes: list[Change] = []
+        self._cron_jobs: set[str] = set()
 
     def take(self, at: int, event: Mapping[str, Any], where: str) -> None:
         if self._start is None:
@@ -111,6 +115,9 @@ class _Reading:
                     self._delete(at_s, obj)
 
     def _apply(self, at_s: float, obj: Object | Workload, where: str) -> None:
+        if isinstance(obj, Mapping) and obj.get("kind") == "CronJob":
+            self._run_cron_job(obj, where)
+            return
         if not isinstance(obj, Pod):
             self._changes.append(Change(at_s, obj if isinstance(obj, Object) else self._lived(obj, where)))
             return
@@ -126,7 +133,29 @@ class _Reading:
         times = self._lifetimes.of("v1.Pod", obj.key)
         self._arrivals.append(Arrival(at_s, obj, times[0] if times else None))
 
+    def _run_cron_job(self, workload: Workload, where: str) -> None:
+        """Let the pods of a CronJob arrive when they started in the trace."""
+        name = _name(workload)
+        if name in self._cron_jobs:
+            return
+        self._cron_jobs.add(name)
+        lives = self._lifetimes.lives(_group_version_kind(workload), name)
+        if not lives:
+            self.omissions.add(f"CronJob {name}: the trace has no pods of it", 0)
+            return
+        self.omissions.add(f"schedule of CronJob {name}: its pods come when they came in the trace", 0)
+        _template(workload, where)
+        for i, (start, end) in enumerate(sorted(lives, key=lambda life: life[0]), start=1):
+            (plain, *_) = made_by(workload)
+            plain["metadata"]["name"] = f"{plain['metadata'].pop('generateName')}{i}"
+            pod = self._reader.read(plain, f"{where}: pod {i}")
+            assert isinstance(pod, Pod) and self._start is not None
+            run_s = None if end is None else float(end - start)
+            self._arrivals.append(Arrival(max(0.0, float(start - self._start)), pod, run_s))
+
     def _delete(self, at_s: float, obj: Object | Workload) -> None:
+        if isinstance(obj, Mapping) and obj.get("kind") == "CronJob":
+            return  # what it started goes on
         if isinstance(obj, Pod):
             known = self._pods.pop(obj.key, None)
             if known is None:
@@ -137,9 +166,8 @@ class _Reading:
 
     def _lived(self, workload: Workload, where: str) -> Workload:
         """The workload, its pods with a run time if the trace has one."""
-        meta = workload.get("metadata")
-        name = f"{meta.get('namespace') or 'default'}/{meta.get('name')}" if isinstance(meta, Mapping) else ""
-        times = self._lifetimes.of(f"{workload.get('apiVersion')}.{workload.get('kind')}", name)
+        name = _name(workload)
+        times = self._lifetimes.of(_group_version_kind(workload), name)
         template = _template(workload, where)
         spec = template.get("spec")
         volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
@@ -163,6 +191,7 @@ class _Reading:
             self.omissions.add("volume claim of a pod template: a trace has the claim, not its volumes")
 
     def imported(self) -> Imported:
+        self._arrivals.sort(key=lambda each: each.at_s)
         self.omissions.add("nodes: a trace has none; give a cluster beside it", 0)
         return Imported(
             "SimKube trace",
@@ -171,6 +200,15 @@ class _Reading:
             started_at=None if self._start is None else float(self._start),
             not_simulated=self.omissions.lines(),
         )
+
+
+def _name(workload: Workload) -> str:
+    meta = workload.get("metadata")
+    return f"{meta.get('namespace') or 'default'}/{meta.get('name')}" if isinstance(meta, Mapping) else ""
+
+
+def _group_version_kind(workload: Workload) -> str:
+    return f"{workload.get('apiVersion')}.{workload.get('kind')}"
 
 
 def _template(workload: Mapping[str, Any], where: str) -> Any:
@@ -190,7 +228,7 @@ class Lifetimes:
     """How long the pods of each owner ran, in the order in which they started."""
 
     def __init__(self, path: Path, value: Any) -> None:
-        self._by_owner: dict[tuple[str, str], list[float]] = {}
+        self._by_owner: dict[tuple[str, str], list[_Life]] = {}
         if not isinstance(value, Mapping | None):
             raise InputError(f"{path}: pod_lifecycles: {_said(value)} where a map by owner would be right")
         for owner, by_hash in (value or {}).items():
@@ -200,11 +238,15 @@ class Lifetimes:
             for lives in by_hash.values():
                 if not isinstance(lives, list):
                     raise InputError(f"{where}: {_said(lives)} where a list would be right")
-                times = [each for life in lives if (each := _run_s(life, where)) is not None]
-                self._by_owner.setdefault(_owner(owner, where), []).extend(times)
+                found = [each for life in lives if (each := _life(life, where)) is not None]
+                self._by_owner.setdefault(_owner(owner, where), []).extend(found)
 
     def of(self, group_version_kind: str, key: str) -> list[float]:
         """The run times of the pods of an owner; a pod on its own is its own owner."""
+        return [float(end - start) for start, end in self.lives(group_version_kind, key) if end is not None]
+
+    def lives(self, group_version_kind: str, key: str) -> list[_Life]:
+        """When the pods of an owner started and ended; None for those that still ran."""
         return self._by_owner.get((group_version_kind, key), [])
 
 
@@ -218,17 +260,19 @@ def _owner(owner: Any, where: str) -> tuple[str, str]:
     return owner[0], owner[1]
 
 
-def _run_s(life: Any, where: str) -> float | None:
-    """The seconds that a finished pod ran; None for one that still runs or never ran."""
+def _life(life: Any, where: str) -> _Life | None:
+    """When a pod started and ended; None for one that never ran."""
     match life:
-        case "Empty" | {"Running": _}:
+        case "Empty":
             return None
+        case {"Running": int() as start}:
+            return start, None
         case {"Finished": [int() as start, int() as end]} | {"start_ts": int() as start, "end_ts": int() as end}:
             if not start <= end:
                 raise InputError(f"{where}: end {end} is before start {start}; a run time cannot be negative")
-            return float(end - start)
-        case {"start_ts": _}:
-            return None
+            return start, end
+        case {"start_ts": int() as start}:
+            return start, None
     raise InputError(f"{where}: {_said(life)} where Empty, Running (start) or Finished (start, end) would be right")
 
 

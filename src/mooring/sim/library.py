@@ -13,11 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.sim.imported_story import story_of_files
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import load_scenario_file
 
 FOLDER = Path(__file__).parent / "scenarios"
 FIRST = "first-placement"
+IMPORTED = (".csv", ".json", ".jsonl", ".sktrace")  # endings of files that other tools write
 
 
 def names() -> list[str]:
@@ -33,7 +35,7 @@ def built_in() -> list[Scenario]:
 def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
     """The scenario of this name or in this file. ``given`` sets its parameters."""
     path = Path(text)
-    if path.suffix in (".py", ".yaml", ".yml") or "/" in text:
+    if path.suffix in (".py", ".yaml", ".yml", *IMPORTED) or "/" in text:
         return load(path, given)
     for file in _files():
         if _name(file) == text:
@@ -48,6 +50,8 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
     if path.suffix in (".yaml", ".yml"):
         scenario = load_scenario_file(path, given)
         return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
+    if path.suffix in IMPORTED:
+        return story_of_files([path])
     if path.suffix != ".py":
         raise InputError(f"{path}: a scenario is a .py or a .yaml file")
     if given:

@@ -8,7 +8,7 @@ plane and on a real one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -175,6 +175,11 @@ class ScenarioCluster:
         setting = Setting(self.seed + number, await self.backend.nodes(), await self.backend.admission())
         arrivals = workload.arrivals(setting)
         self._workloads.append(asyncio.create_task(self._arrive(arrivals), name=f"workload {number}"))
+        await asyncio.sleep(0)
+
+    async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something happen beside the story; :meth:`finish` waits for its end."""
+        self._workloads.append(asyncio.create_task(work, name=f"workload {len(self._workloads)}"))
         await asyncio.sleep(0)
 
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:

@@ -25,9 +25,11 @@ from typing import Any
 
 from mooring.api import yaml
 from mooring.errors import InputError, MooringError
+from mooring.importing.read import import_files
 from mooring.loading.source_file import load_module
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
+from mooring.sim.imported_story import ImportStep
 from mooring.sim.node_table import nodes_of_table
 from mooring.sim.parameters import parameter_values, substituted
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
@@ -183,6 +185,11 @@ class _Steps:
             raise InputError(f"{file}: no function {name!r} in it")
         function: Callable[..., Any] = found
         return function
+
+    def read_import(self, value: Any) -> Step:
+        """Files of other tools: a cluster, pods that arrive, changes."""
+        names = [value] if isinstance(value, str) else texts(value, "import")
+        return ImportStep(import_files([_found(self._folder, name) for name in names]))
 
     def read_apply(self, value: Any) -> Step:
         return self._writes(self._manifests(value), "apply")
