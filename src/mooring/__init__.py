@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mooring.explanation.why import Explanation
     from mooring.linting.findings import Findings
     from mooring.linting.lint import lint
+    from mooring.simulation.front_door import simulate
+    from mooring.simulation.result import Simulation
     from mooring.surface.cluster import Cluster
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
@@ -41,6 +43,7 @@ __all__ = [
     "Findings",
     "MooringError",
     "Scheduler",
+    "Simulation",
     "__version__",
     "capacity",
     "connect",
@@ -49,6 +52,7 @@ __all__ = [
     "explain",
     "lint",
     "load",
+    "simulate",
     "sweep",
 ]
 
@@ -62,6 +66,7 @@ _MODULES = {
     "Findings": "mooring.linting.findings",
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
+    "Simulation": "mooring.simulation.result",
     "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
     "diff": "mooring.compare.diff",
@@ -69,6 +74,7 @@ _MODULES = {
     "explain": "mooring.surface.scheduler",
     "lint": "mooring.linting.lint",
     "load": "mooring.surface.reading",
+    "simulate": "mooring.simulation.front_door",
     "sweep": "mooring.sweeping.sweep",
 }
 

@@ -257,7 +257,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         ),
         pytest.param(
             "steps: [{expect: {podd: p}}]",
-            "expected pod, object or count, found a mapping with podd",
+            "expected pod, object, count or measure, found a mapping with podd",
             id="nothing expected",
         ),
         pytest.param("steps: [{expect: {pod: p, nodde: n}}]", "unknown field 'nodde'", id="an unknown expectation"),
@@ -298,7 +298,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
             "steps: [{apply: {apiVersion: v1, kind: Pod, metadata: x}}]", "metadata: expected a mapping", id="meta"
         ),
         pytest.param("steps: [{apply: 3}]", "a manifest is a mapping or YAML text, not int", id="a number to apply"),
-        pytest.param("steps: [{expect: 3}]", "expected a mapping with pod, object or count, found 3", id="expect 3"),
+        pytest.param("steps: [{expect: 3}]", "with pod, object, count or measure, found 3", id="expect 3"),
         pytest.param("steps: [{expect: {count: pods}}]", "is is missing", id="a count of what"),
         pytest.param("steps: [{expect: {count: pods, is: x}}]", "is: expected a whole number", id="a count of x"),
         pytest.param("steps: [{expect: {count: pods, is: 1, perNode: 1}}]", "unknown field 'perNode'", id="perNode"),

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+import mooring
 from mooring.cli.main import run
 from mooring.errors import InputError, MooringError, UsageError
 from mooring.sim.runner import run_in_virtual_time
 from mooring.sim.scenario_file import load_scenario_file
-from mooring.simulation.simulate import run_scenario
+from mooring.simulation.simulate import Arrival, run_scenario
+from mooring.testing import make_node, make_pod
 
 NODES = "name,cpu,memory,zone\na1,8,32Gi,a\nb1,16,64Gi,b\n"
 PODS = "name,at,run,cpu,memory,priority\nshort,0,5s,1,1Gi,0\nbatch,10,5m,10,8Gi,0\nurgent,60,,12,8Gi,100\n"
@@ -195,6 +197,76 @@ def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> N
     assert re.search(says, result.failure), result.failure
 
 
+# ---- measures ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expectation", "says"),
+    [
+        pytest.param("{measure: pods.pending, is: 0}", "", id="as wanted"),
+        pytest.param("{measure: waitingSeconds.max, atMost: 1m, atLeast: 30}", "", id="between two"),
+        pytest.param("{measure: allocated.cpu, atLeast: 50%}", "", id="a share"),
+        pytest.param("{measure: pods.evicted, is: 0}", "pods.evicted is 0: it is 1", id="not as wanted"),
+        pytest.param("{measure: waitingSeconds.max, atMost: 5s}", "is at most 5: it is 30", id="too long"),
+        pytest.param("{measure: waiting, is: 0}", "no measure 'waiting'; there are seed, ", id="no measure"),
+    ],
+)
+def test_measures_can_be_expected(write: Write, expectation: str, says: str) -> None:
+    result = run_scenario(load_scenario_file(write(f"{STORY}- expect: {expectation}\n")))
+    assert says in result.failure and bool(says) == bool(result.failure)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "says"),
+    [
+        pytest.param("{measure: pods.pending}", "a measure needs is, atMost or atLeast", id="of nothing"),
+        pytest.param("{measure: pods.pending, is: few}", "is: expected a number, a share", id="no number"),
+        pytest.param("{measure: pods.pending, most: 1}", "unknown field 'most'", id="a field that is not there"),
+    ],
+)
+def test_expectations_of_measures_that_are_wrong(write: Write, expectation: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        load_scenario_file(write(f"{STORY}- expect: {expectation}\n"))
+
+
+def test_a_scenario_run_takes_no_measures(write: Write) -> None:
+    story = "steps:\n- expect: {measure: pods.pending, is: 0}\n"
+    assert "mooring simulate only" in run_in_virtual_time(load_scenario_file(write(story))).failure
+
+
+# ---- the front door ------------------------------------------------------------------------------------------------
+
+
+def test_a_story_is_simulated_from_python(write: Write, tmp_path: Path) -> None:
+    result = mooring.simulate(write(), parameters={"wanted": "b1"}, record=tmp_path / "day.mrec", until="1h")
+    assert result.held and result.arrived == 3 and result.ended_at_s == 3600
+    assert (tmp_path / "day.mrec").stat().st_size > 100
+
+
+def test_a_cluster_is_simulated_with_pods_that_arrive() -> None:
+    cluster = mooring.Cluster()
+    cluster.add(make_node("a", cpu="2"), make_pod("there", cpu="1", node="a"), make_pod("waits", cpu="1"))
+    result = mooring.simulate(cluster, [Arrival(5, make_pod("late", cpu="1"))])
+    assert result.placements is not None and list(result.placements) == ["default/waits"]
+    assert list(result.pending) == ["default/late"] and result.running == 2
+
+
+def test_a_story_is_a_dict_too() -> None:
+    assert mooring.simulate({"steps": [{"nodes": {"count": 3}}]}).nodes == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param((3,), "expected a scenario file, its content as a dict, or a Cluster", id="no story"),
+        pytest.param(({"steps": []}, [1]), "arrivals go with a Cluster", id="arrivals beside a story"),
+    ],
+)
+def test_what_the_front_door_refuses(arguments: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        mooring.simulate(*arguments)
+
+
 # ---- the command ---------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +286,12 @@ def test_an_expectation_that_does_not_hold_is_exit_code_1(write: Write, capsys: 
 def test_a_setting_that_the_file_does_not_have_is_bad_usage(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(write()), "--set", "wantd=a1"]) == 2
     assert "did you mean 'wanted'?" in capsys.readouterr().err
+
+
+def test_a_record_is_written_and_replayed(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(write()), "--record", "day.mrec"]) == 0
+    assert run(["replay", "day.mrec"]) == 0
+    assert "default/urgent" in capsys.readouterr().out
 
 
 def test_the_same_seed_prints_the_same_bytes(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

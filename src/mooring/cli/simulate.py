@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +13,7 @@ from rich.console import Console
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.story_options import scheduler_options, with_scheduler
-from mooring.errors import InputError, MooringError
+from mooring.errors import InputError, MooringError, UsageError
 
 if TYPE_CHECKING:
     from mooring.simulation.result import Simulation
@@ -33,6 +36,7 @@ MOST_REASONS = 10
     "--until", metavar="TIME", help="End after this time, such as 36h; without it when nothing is left to do."
 )
 @scheduler_options
+@click.option("--record", "record_path", metavar="FILE", help="Write down everything, for replay, report and ui.")
 @click.option("--placements", is_flag=True, help="In JSON and YAML: the node of every pod, too.")
 @output_option()
 def simulate(
@@ -43,6 +47,7 @@ def simulate(
     config_path: str | None,
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
+    record_path: str | None,
     placements: bool,
     output: str,
 ) -> int:
@@ -51,6 +56,8 @@ def simulate(
     A story is a scenario file. Its workloads' pods do not go through an API server, so that a day takes seconds. The
     exit code says whether all expectations held (0) or not (1).
     """
+    from mooring.cli.progress import progress
+    from mooring.record.recorder import Recorder
     from mooring.sim.library import find
     from mooring.sim.parameters import parse_settings
     from mooring.sim.step_fields import seconds
@@ -58,18 +65,32 @@ def simulate(
 
     given = parse_settings(settings)
     until_s = None if until is None else seconds(until)
+    if record_path is not None and len(stories) > 1:
+        raise UsageError("--record: expected one story, a record is of one cluster")
     found = [with_scheduler(find(each, given), config_path, plugins, kubernetes_version) for each in stories]
     results: list[Simulation] = []
-    for each in found:
-        try:
-            result = run_scenario(each, until_s=until_s, seed=seed, keeps_placements=placements)
-        except (MooringError, click.ClickException):
-            raise
-        except Exception as error:
-            raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
-        results.append(result)
-        if result.was_interrupted:
-            break
+    with contextlib.ExitStack() as stack:
+        show = stack.enter_context(progress("pods" if until_s is None else "s", eta=True))
+        recorder = None if record_path is None else Recorder.to_file(record_path, source="simulation")
+        if recorder is not None:
+            stack.callback(recorder.close)
+        for each in found:
+            try:
+                result = run_scenario(
+                    each,
+                    until_s=until_s,
+                    seed=seed,
+                    observers=() if recorder is None else (recorder,),
+                    keeps_placements=placements,
+                    on_progress=partial(show, each.name) if sys.stderr.isatty() else None,
+                )
+            except (MooringError, click.ClickException):
+                raise
+            except Exception as error:
+                raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+            results.append(result)
+            if result.was_interrupted:
+                break
     values = [result.to_dict() for result in results]
 
     def draw(out: Console) -> None:
@@ -77,6 +98,8 @@ def simulate(
             _draw(out, result)
 
     emit(values[0] if len(found) == 1 else values, output, draw)
+    if results[-1].was_interrupted:
+        raise KeyboardInterrupt
     return 0 if all(result.held for result in results) else 1
 
 

@@ -143,6 +143,10 @@ class Backend:
     async def quiet(self) -> None:
         """Wait until nothing is left to happen."""
 
+    def measures(self) -> Object:
+        """What was measured so far. Only a simulation measures."""
+        raise InputError("measures are taken by mooring simulate only")
+
     async def apply(self, manifest: Object) -> Object:
         """Create an object or bring it to what the manifest says, as ``kubectl apply --server-side`` does."""
         ref = Ref.of(manifest)

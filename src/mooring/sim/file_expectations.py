@@ -14,20 +14,23 @@ Step = Callable[[ScenarioCluster], Awaitable[None]]
 
 _POD = {"pod", "node", "nodes", "pending", "phase", "nominated", "event", "message", "for", "within"}
 _OBJECT = {"object", "exists", "fields", "event", "message", "within"}
+_MEASURE = {"measure", "is", "atMost", "atLeast"}
 _COUNT = {"count", "labels", "namespace", "phase", "placed", "is", "within"}
 
 
 def expectation(value: Any) -> Step:
     """Read one expectation; everything about it is checked before the story begins."""
     if not isinstance(value, Mapping):
-        raise InputError(f"expect: expected a mapping with pod, object or count, found {described(value)}")
+        raise InputError(f"expect: expected a mapping with pod, object, count or measure, found {described(value)}")
     if "pod" in value:
         return _expect_pod(fields_of(value, _POD))
     if "object" in value:
         return _expect_object(fields_of(value, _OBJECT))
     if "count" in value:
         return _expect_count(fields_of(value, _COUNT, required=("is",)))
-    raise InputError(f"expect: expected pod, object or count, found {described(value)}")
+    if "measure" in value:
+        return _expect_measure(fields_of(value, _MEASURE))
+    raise InputError(f"expect: expected pod, object, count or measure, found {described(value)}")
 
 
 def _expect_pod(fields: dict[str, Any]) -> Step:
@@ -115,6 +118,61 @@ def _expect_count(fields: dict[str, Any]) -> Step:
         await cluster.expect(text, holds, within_s=within_s)
 
     return step
+
+
+def _expect_measure(fields: dict[str, Any]) -> Step:
+    """What a simulation measured, such as ``waitingSeconds.p99``; durations are in seconds."""
+    path = str(fields.pop("measure"))
+    if not fields:
+        raise InputError("expect: a measure needs is, atMost or atLeast")
+    wanted = {how: _number(each, how) for how, each in fields.items()}
+
+    async def step(cluster: ScenarioCluster) -> None:
+        measures = cluster.backend.measures()
+        found = value_at(measures, path)
+        if not isinstance(found, int | float):
+            raise InputError(f"no measure {path!r}; there are {', '.join(_paths(measures))}")
+
+        async def holds() -> Any:
+            return all(_HOLDS[how](found, each) for how, each in wanted.items()) or f"it is {found:g}"
+
+        said = " and ".join(f"{_WORDS[how]}{each:g}" for how, each in wanted.items())
+        await cluster.expect(f"{path} is {said}", holds, within_s=0)
+
+    return step
+
+
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    "is": lambda found, wanted: found == wanted,
+    "atMost": lambda found, wanted: found <= wanted,
+    "atLeast": lambda found, wanted: found >= wanted,
+}
+_WORDS = {"is": "", "atMost": "at most ", "atLeast": "at least "}
+
+
+def _number(value: Any, name: str) -> float:
+    """A number, a share such as 80%, or a duration."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    text = str(value).strip()
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        try:
+            return seconds(text)
+        except InputError:
+            raise InputError(f"{name}: expected a number, a share such as 80% or a duration, found {value!r}") from None
+
+
+def _paths(value: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """The paths of all numbers in a mapping."""
+    found: list[str] = []
+    for key, each in value.items():
+        if isinstance(each, Mapping):
+            found += _paths(each, f"{prefix}{key}.")
+        elif isinstance(each, int | float) and not isinstance(each, bool):
+            found.append(f"{prefix}{key}")
+    return found
 
 
 def value_at(obj: Any, path: str) -> Any:

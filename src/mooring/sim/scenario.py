@@ -86,6 +86,7 @@ class ScenarioCluster:
         self.seed = seed
         self._audience = audience or Silence()
         self._workloads: list[asyncio.Task[None]] = []
+        self._expected: list[int | None] = []
 
     # Writing
 
@@ -174,6 +175,7 @@ class ScenarioCluster:
         number = len(self._workloads)
         setting = Setting(self.seed + number, await self.backend.nodes(), await self.backend.admission())
         arrivals = workload.arrivals(setting)
+        self._expected.append(workload.total)
         self._workloads.append(asyncio.create_task(self._arrive(arrivals), name=f"workload {number}"))
         await asyncio.sleep(0)
 
@@ -181,6 +183,11 @@ class ScenarioCluster:
         """Let something happen beside the story; :meth:`finish` waits for its end."""
         self._workloads.append(asyncio.create_task(work, name=f"workload {len(self._workloads)}"))
         await asyncio.sleep(0)
+
+    @property
+    def expected_arrivals(self) -> int:
+        """How many pods the workloads that have begun will bring, as far as that is known."""
+        return sum(filter(None, self._expected))
 
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:
         started = self.clock.monotonic()
@@ -224,8 +231,9 @@ class ScenarioCluster:
                 return found
             left_s = deadline - self.clock.monotonic()
             if left_s <= 0:
-                why = f"; {found}" if isinstance(found, str) and found else ""
-                raise ExpectationFailed(f"{what}: not within {within_s:g}s{why}")
+                why = found if isinstance(found, str) else ""
+                late = f"not within {within_s:g}s" if within_s else ""
+                raise ExpectationFailed(f"{what}: {'; '.join(filter(None, (late, why)))}")
             # After minutes of waiting, half a second more does not matter.
             patience_s = (self.clock.monotonic() - started) / 100
             await asyncio.sleep(min(max(POLL_S, patience_s), MAX_POLL_S, left_s))

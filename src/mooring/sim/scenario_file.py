@@ -54,7 +54,13 @@ def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Sc
 def parse_scenario(
     text: str | bytes, *, source: str, folder: Path, name: str, given: Mapping[str, Any] | None = None
 ) -> Scenario:
-    value = yaml.load(text, source)
+    return scenario_of(yaml.load(text, source), source=source, folder=folder, name=name, given=given)
+
+
+def scenario_of(
+    value: Any, *, source: str, folder: Path, name: str, given: Mapping[str, Any] | None = None
+) -> Scenario:
+    """The scenario that the content of a file describes. Other files that it names are in ``folder``."""
     if not isinstance(value, Mapping) or not isinstance(value.get("steps"), list):
         raise InputError(f"{source}: not a scenario; expected a mapping with a list of steps")
     unknown = sorted(set(map(str, value)) - _TOP)

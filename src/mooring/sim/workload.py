@@ -37,8 +37,9 @@ class Setting:
 class Workload(Protocol):
     """Where pods come from."""
 
-    total: int | None
-    """How many pods there will be, if that is known."""
+    @property
+    def total(self) -> int | None:
+        """How many pods there will be, if that is known."""
 
     def arrivals(self, setting: Setting) -> Generator[Arrival]:
         """The pods in order of their times, made as they are asked for.
@@ -56,7 +57,6 @@ class Trace:
     def __init__(self, fields: dict[str, Any], path: Path, arrange: Callable[..., Iterable[Row]] | None = None) -> None:
         self._table = table = Table.open(path)
         self._arrange = arrange
-        self.total: int | None = None
         fields = {**{name: f"{{{name}}}" for name in (*SIMPLE, "at", "run") if name in table.columns}, **fields}
         for group in ("labels", "requests"):
             columns = {name.partition(".")[2]: f"{{{name}}}" for name in table.columns if name.startswith(f"{group}.")}
@@ -70,6 +70,11 @@ class Trace:
         if arrange is None:
             table.check(columns_in(str(times["at"])) | columns_in(str(times["run"])), "at or run")
             table.check(sorted(self._shape.columns), "the workload")
+
+    @property
+    def total(self) -> int | None:
+        """Known if the rows come as they are."""
+        return self._table.count() if self._arrange is None else None
 
     def arrivals(self, setting: Setting) -> Generator[Arrival]:
         rows: Iterable[tuple[int, Row]] = self._table.rows()
@@ -92,9 +97,8 @@ class Trace:
 
     def _arranged(self, rows: list[Row], setting: Setting) -> Iterator[tuple[int, Row]]:
         assert self._arrange is not None
-        arranged = [dict(row) for row in self._arrange(rows, seed=setting.seed, nodes=setting.nodes)]
-        self.total = len(arranged)
-        return enumerate(arranged, 2)
+        arranged = self._arrange(rows, seed=setting.seed, nodes=setting.nodes)
+        return enumerate((dict(row) for row in arranged), 2)
 
     @staticmethod
     def _time(fill: Fill, row: Row, name: str) -> float | None:

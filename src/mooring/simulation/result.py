@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 
 QUANTILES = (0.5, 0.9, 0.99)
+_NUMBER = re.compile(r"(?<![\w.])\d+(/\d+ nodes are available:)? ")  # of nodes, in the messages of pending pods
 
 
 @dataclass(slots=True)
@@ -59,8 +61,8 @@ class Simulation:
         return not self.failure
 
     def pending_reasons(self) -> dict[str, int]:
-        """How many pods wait for each reason, the most frequent first."""
-        return dict(Counter(self.pending.values()).most_common())
+        """How many pods wait for each reason, the most frequent first; how many nodes have it is left out."""
+        return dict(Counter(_NUMBER.sub("", text) for text in self.pending.values()).most_common())
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON has it: names in camelCase, pending pods by reason."""

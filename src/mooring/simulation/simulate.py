@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mooring.api.codec import to_plain
+from mooring.api.core import Namespace
 from mooring.api.meta import Object
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
@@ -20,10 +21,9 @@ from mooring.sim.scenario import Play, Scenario, ScenarioCluster
 from mooring.sim.virtual_time import run_virtual
 from mooring.sim.workload import Arrival as Arrival
 from mooring.sim.workload import Setting
+from mooring.simulation.progress import Progress, Show
 from mooring.simulation.result import Simulation
 from mooring.simulation.world import SimulatedWorld
-
-Tell = Callable[[SimulatedWorld], None]
 
 
 def simulate(
@@ -46,15 +46,29 @@ def simulate(
     The same arguments give the same outcome: random choices come from the seed, and time is the simulation's own.
     """
 
+    story = story_of(objects, arrivals, play)
+    document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
+    scenario = Scenario("simulation", "", story, document, plugins, kubernetes_version=str(features.version))
+    return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
+
+
+def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: Play | None = None) -> Play:
+    """The story of a cluster that consists of these objects: pods arrive, and whatever else ``play`` does."""
+
     async def story(cluster: ScenarioCluster) -> None:
-        await cluster.create(*map(_manifest, objects))
+        there = sorted(objects, key=lambda obj: _ORDER.get(type(obj).__name__, 1))
+        known = {"", "default", "kube-system", *(obj.name for obj in there if isinstance(obj, Namespace))}
+        missing = sorted({obj.namespace for obj in there} - known)
+        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
+        await cluster.apply(*spaces, *map(_manifest, there))
         await cluster.begin(Arrivals(arrivals))
         if play is not None:
             await play(cluster)
 
-    document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
-    scenario = Scenario("simulation", "", story, document, plugins, kubernetes_version=str(features.version))
-    return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
+    return story
+
+
+_ORDER = {"Namespace": 0, "Node": 2, "Pod": 3}
 
 
 def run_scenario(
@@ -65,20 +79,22 @@ def run_scenario(
     observers: Sequence[SchedulerObserver] = (),
     keeps_placements: bool = False,
     write: Callable[[str], None] = lambda line: None,
-    on_start: Tell | None = None,
+    on_progress: Show | None = None,
 ) -> Simulation:
     """Play a story without its API server in the way of its workloads.
 
-    ``write`` gets what the story says and expects; ``on_start`` is called with the world before the story begins.
+    ``write`` gets what the story says and expects; ``on_progress`` is told now and then how far it is.
     """
+    progress = None if on_progress is None else Progress(on_progress, until_s)
+    watching = (*observers, *(() if progress is None else (progress,)))
 
     async def main() -> Simulation:
         settings = Settings(level=QUIET, write=write, seed=seed)
         story = replace(scenario, play=_to_the_end(scenario.play, until_s))
         was_interrupted = False
-        async with SimulatedWorld(settings, story, observers=observers, keeps_placements=keeps_placements) as world:
-            if on_start is not None:
-                on_start(world)
+        async with SimulatedWorld(settings, story, observers=watching, keeps_placements=keeps_placements) as world:
+            if progress is not None:
+                progress.follow(world)
             told = Result(scenario.name)
             try:
                 told = await world.play(story)

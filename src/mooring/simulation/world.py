@@ -182,6 +182,9 @@ class _SplitBackend(Backend):
                 return
             rest_s = min(2 * rest_s, MAX_REST_S)
 
+    def measures(self) -> Object:
+        return self._world.result().to_dict()
+
     async def get(self, ref: Ref) -> Object | None:
         found = self._pod(ref)
         return await super().get(ref) if found is None else _manifest(found)

@@ -51,7 +51,7 @@ class Scheduler:
         features = Features(_version(cluster, kubernetes_version))
         registry, own = registry_with(plugins)
         self._built = build(
-            _configuration(config, own, features),
+            configuration_of(config, own, features),
             cluster.state,
             clock=clock or VirtualClock(time.time()),
             nominator=cluster.nominations,
@@ -173,7 +173,8 @@ def _version(cluster: Cluster, asked: str | None) -> KubernetesVersion:
     return version
 
 
-def _configuration(config: Configuration, own: Sequence[str], features: Features) -> KubeSchedulerConfiguration:
+def configuration_of(config: Configuration, own: Sequence[str], features: Features) -> KubeSchedulerConfiguration:
+    """The configuration that is meant; without one, the default one with these plugins enabled."""
     match config:
         case None:
             return config_from_dict(enabling(None, own), features)
