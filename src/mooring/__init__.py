@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mooring.surface.reading import connect, load
     from mooring.surface.scheduler import Scheduler, explain
     from mooring.sweeping.sweep import sweep
+    from mooring.tuning.points import Tuning
+    from mooring.tuning.tune import tune
     from mooring.whatif.capacity import Capacity, capacity
     from mooring.whatif.drill import Drill, drill
 
@@ -44,6 +46,7 @@ __all__ = [
     "MooringError",
     "Scheduler",
     "Simulation",
+    "Tuning",
     "__version__",
     "capacity",
     "connect",
@@ -54,6 +57,7 @@ __all__ = [
     "load",
     "simulate",
     "sweep",
+    "tune",
 ]
 
 _MODULES = {
@@ -67,6 +71,7 @@ _MODULES = {
     "MooringError": "mooring.errors",
     "Scheduler": "mooring.surface.scheduler",
     "Simulation": "mooring.simulation.result",
+    "Tuning": "mooring.tuning.points",
     "capacity": "mooring.whatif.capacity",
     "connect": "mooring.surface.reading",
     "diff": "mooring.compare.diff",
@@ -76,6 +81,7 @@ _MODULES = {
     "load": "mooring.surface.reading",
     "simulate": "mooring.simulation.front_door",
     "sweep": "mooring.sweeping.sweep",
+    "tune": "mooring.tuning.tune",
 }
 
 

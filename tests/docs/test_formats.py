@@ -45,6 +45,7 @@ COMMANDS = {
     "diff": "diff-v1",
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",
+    "tune": "tune-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -160,6 +161,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             f"mooring sweep run {EXAMPLES}/05-sweep/sweep.yaml --set data={EXAMPLES}/05-sweep/traces --shard 0/12 "
             "--results results -o json",
             id="a row of a sweep",
+        ),
+        pytest.param(
+            "tune-v1",
+            f"mooring tune {EXAMPLES}/05-sweep/day.yaml --trials 1 --jobs 1 -o json",
+            id="a short search",
         ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"

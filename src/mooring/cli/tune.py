@@ -1,0 +1,146 @@
+"""``mooring tune``: search a better configuration for one's own trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.cli.configuration import config_option, plugin_option, version_option
+from mooring.cli.output import emit, output_option
+from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.tuning.points import Tuning
+
+
+@click.command()
+@click.argument("story", metavar="FILE|NAME")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the file. May be repeated."
+)
+@click.option(
+    "--objective",
+    "objectives",
+    multiple=True,
+    metavar="MEASURE=min|max",
+    help="What is wanted, such as waitP99=min. May be repeated.  [default: pending=min and waitP90=min]",
+)
+@click.option("--space", metavar="FILE", help="What may change: weights, strategies, arguments.")
+@click.option("--trials", type=click.IntRange(min=0), default=40, show_default=True, help="How many points are tried.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Runs per point; their mean counts."
+)
+@click.option(
+    "--hold-out",
+    default="0.3",
+    show_default=True,
+    metavar="SHARE|NAME=VALUE",
+    help="The share of the last pods that the search does not see, or a parameter that names another trace.",
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="For the search itself.")
+@click.option("--until", metavar="TIME", help="End each simulation after this time, such as 36h.")
+@click.option("--jobs", type=click.IntRange(min=1), help="How many points are tried at a time.  [default: the cores]")
+@config_option
+@plugin_option
+@version_option
+@click.option("--write-config", metavar="FILE", help="Write the configuration of the chosen point to this file.")
+@click.option("--picture", metavar="FILE", help="Draw all points by their first two objectives, as SVG.")
+@output_option()
+def tune(
+    story: str,
+    settings: tuple[str, ...],
+    objectives: tuple[str, ...],
+    space: str | None,
+    trials: int,
+    seeds: int,
+    hold_out: str,
+    seed: int,
+    until: str | None,
+    jobs: int | None,
+    config_path: str | None,
+    plugins: tuple[str, ...],
+    kubernetes_version: str | None,
+    write_config: str | None,
+    picture: str | None,
+    output: str,
+) -> int:
+    """Search a better configuration for your own trace.
+
+    Weights, strategies and plugin arguments are tried on a simulation; the default configuration is always one of the
+    points. The best points are tried again on a part of the trace that the search has not seen. Exit code 0: the
+    chosen point is better than the default there; 1: it is not; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring tune day.yaml --objective pending=min --objective waitP99=min --trials 100
+      mooring tune day.yaml --hold-out pods=tuesday.csv --write-config better.yaml --picture pareto.svg
+    """
+    from mooring.cli.progress import progress
+    from mooring.sim.parameters import parse_settings
+    from mooring.sim.step_fields import seconds
+    from mooring.tuning.rendering import draw
+    from mooring.tuning.tune import DEFAULT_OBJECTIVES
+    from mooring.tuning.tune import tune as search
+
+    workers = jobs or os.cpu_count() or 1
+    with ExitStack() as stack, progress("points", eta=True) as show:
+        pool = None
+        if workers > 1 and trials > 1:
+            pool = stack.enter_context(ProcessPoolExecutor(workers, get_context("spawn")))
+        found = search(
+            story,
+            parse_settings(settings),
+            objectives=objectives or DEFAULT_OBJECTIVES,
+            space=space,
+            trials=trials,
+            seeds=seeds,
+            hold_out=_hold_out(hold_out),
+            config=config_path,
+            plugins=plugins,
+            kubernetes_version=kubernetes_version,
+            until_s=None if until is None else seconds(until),
+            executor=pool,
+            seed=seed,
+            on_progress=lambda done, total: show("tuning", done, total),
+        )
+    _write(found, write_config, picture)
+    emit(found.to_dict(), output, lambda to: draw(to, found))
+    return 0 if found else 1
+
+
+def _hold_out(text: str) -> float | Mapping[str, Any]:
+    from mooring.sim.parameters import parse_settings
+
+    if "=" in text:
+        return parse_settings((text,))
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"--hold-out: found {text!r}, expected a share such as 0.3, or NAME=VALUE") from None
+
+
+def _write(found: Tuning, config: str | None, picture: str | None) -> None:
+    from mooring.api import yaml
+    from mooring.tuning.picture import pareto_svg
+    from mooring.tuning.space import configured
+
+    if config is not None:
+        goals = ", ".join(map(str, found.objectives))
+        note = f"# {found.chosen.name} of a search on {found.story} for {goals}\n"
+        _put(config, note + yaml.dump(configured(found.chosen.config, {}), sort_keys=False))
+    if picture is not None:
+        _put(picture, pareto_svg(found))
+
+
+def _put(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
