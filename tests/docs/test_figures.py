@@ -13,6 +13,9 @@ from mooring.controlplane.cluster.controllers.node_lifecycle import GRACE_S as N
 from mooring.controlplane.storage.store import Store
 from mooring.extender.breaker import FAILURES, MAX_PAUSE_S, PAUSE_S
 from mooring.extender.server import Limits
+from mooring.importing.simulator_record import FIRST_MOMENT_S
+from mooring.measures.shapes import COVERAGE, MOST_TYPICAL
+from mooring.measures.timeline import SAMPLES
 from mooring.observe.events import EventRecorder
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.leader_election import JITTER_FACTOR, LeaderElectionSettings
@@ -46,6 +49,10 @@ def recorded_verdicts() -> str:
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
+        ("docs/report.md", f"at most {2 * SAMPLES + 1} samples"),
+        ("docs/report.md", f"stand for {COVERAGE:.0%}".replace("%", " %")),
+        ("docs/report.md", f"({MOST_TYPICAL} at most)"),
+        ("docs/import.md", f"in its first {'five' if FIRST_MOMENT_S == 5 else FIRST_MOMENT_S} seconds"),
         ("docs/run/runbook/not-leading.md", f"which may take up to {DRAIN_S:g} s"),
         ("docs/run/runbook/not-leading.md", f"asks for the lease {ASKS}"),
         ("docs/run/runbook/not-leading.md", f"`leaseDuration` ({LEASE.lease_duration_s:g} s)"),
