@@ -29,6 +29,7 @@ import numpy as np
 from mooring.api.codec import from_plain, struct_of
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.pod_groups import PodGroup
 from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.clock import VirtualClock
 from mooring.config.types import KubeSchedulerConfiguration
@@ -62,6 +63,7 @@ __all__ = [
     "make_node_view",
     "make_object",
     "make_pod",
+    "make_pod_group",
     "remedies",
     "scores",
 ]
@@ -81,6 +83,7 @@ def make_pod(
     labels: Mapping[str, str] | None = None,
     node: str = "",
     priority: int | None = None,
+    group: str = "",
     cpu: str | int | None = None,
     memory: str | int | None = None,
     requests: Mapping[str, str | int] | None = None,
@@ -91,6 +94,8 @@ def make_pod(
     status: Mapping[str, Any] | None = None,
 ) -> Pod:
     """A pod with one container that asks for ``cpu``, ``memory`` and other ``requests``; ``node`` says where it runs.
+
+    ``group`` is the pod group that it belongs to.
 
     ``spec``, ``metadata`` and ``status`` are laid over it as they stand on the wire; a ``containers`` list
     in ``spec`` replaces the container.
@@ -108,6 +113,8 @@ def make_pod(
         whole_spec["nodeName"] = node
     if priority is not None:
         whole_spec["priority"] = priority
+    if group:
+        whole_spec["schedulingGroup"] = {"podGroupName": group}
     meta: dict[str, Any] = {"name": name, "namespace": namespace, "uid": uid or f"uid-{namespace}-{name}"}
     if labels:
         meta["labels"] = dict(labels)
@@ -120,6 +127,30 @@ def make_pod(
     }
     pod: Pod = from_plain(Pod, value)
     return pod
+
+
+def make_pod_group(
+    name: str = "group",
+    *,
+    gang: int | None = None,
+    priority: int = 0,
+    namespace: str = "default",
+    topology: str = "",
+    evicted_as_one: bool = False,
+) -> PodGroup:
+    """A pod group: a gang of which so many pods must run together, or a basic group.
+
+    ``topology`` is the node label that must be equal for all its pods.
+    """
+    spec: dict[str, Any] = {
+        "schedulingPolicy": {"basic": {}} if gang is None else {"gang": {"minCount": gang}},
+        "disruptionMode": {"all" if evicted_as_one else "single": {}},
+        "priority": priority,
+    }
+    if topology:
+        spec["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    made: PodGroup = make_object("PodGroup", name, namespace, spec=spec)
+    return made
 
 
 def make_node(

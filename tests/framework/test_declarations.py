@@ -24,6 +24,9 @@ class Base:
     def __init__(self, args: Any, handle: Any) -> None: ...
 
 
+def two(self: Any, a: int, b: int) -> None: ...
+
+
 def three(self: Any, state: Any, pod: Any, nodes: Any) -> None: ...
 
 
@@ -216,7 +219,14 @@ def test_the_number_of_arguments_is_checked_for_every_method(method: Any) -> Non
 
     function: Any = too_many_async if method.is_async else too_many
     function = classmethod(function) if method.is_class_method else function
-    others = {"unreserve": three, "reserve": three, "pre_filter": three, "score": three, "pre_bind": waits}
+    others = {
+        "unreserve": three,
+        "reserve": three,
+        "pre_filter": three,
+        "score": three,
+        "pre_bind": waits,
+        "score_placement": two,
+    }
     text = problem(mine(**{**others, method.name: function}))
     assert text.startswith(method.name) and text.endswith(f"cannot be called; {method.signature()} is expected")
 

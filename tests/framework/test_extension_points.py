@@ -56,6 +56,7 @@ def test_the_points_are_those_of_a_configuration_in_the_order_in_which_a_pod_mee
         "postBind",
         "placementGenerate",
         "placementScore",
+        "podGroupPostFilter",
     ]
 
 
@@ -76,6 +77,7 @@ def test_mistakes_are_looked_for_in_upstreams_order() -> None:
         "queueSort",
         "placementGenerate",
         "placementScore",
+        "podGroupPostFilter",
     )
 
 
@@ -98,6 +100,11 @@ def test_metrics_call_the_points_as_upstream_does() -> None:
         "pre_bind": "PreBind",
         "bind": "Bind",
         "post_bind": "PostBind",
+        "generate_placements": "PlacementGenerate",
+        "score_placement": "PlacementScore",
+        "normalize_placements": "PlacementScoreExtensionNormalize",
+        "placement_feasible": "PlacementFeasible",
+        "pod_group_post_filter": "PodGroupPostFilter",
     }
 
 
@@ -112,7 +119,7 @@ def test_metrics_call_the_points_as_upstream_does() -> None:
         ),
         pytest.param(
             "checks_removed",
-            {point.name for point in EXTENSION_POINTS} - {"placementGenerate", "placementScore"},
+            {point.name for point in EXTENSION_POINTS if not point.is_for_groups},
             id="where upstream looks for plugins that are gone",
         ),
     ],
@@ -238,7 +245,7 @@ def test_time_limits_hold_for_every_method_that_blocks() -> None:
     assert set(time_limits.PLUGIN_METHODS) == {name for name in METRIC_NAMES if not METHODS[name].is_async}
 
 
-@pytest.mark.parametrize("point", RUNNING, ids=named)
+@pytest.mark.parametrize("point", [point for point in RUNNING if not point.is_for_groups], ids=named)
 def test_the_sdk_has_a_base_for_every_point(point: ExtensionPoint) -> None:
     required = {method.name for method in point.methods if not method.is_optional}
     bases = [value for value in vars(sdk).values() if inspect.isclass(value) and issubclass(value, sdk.Plugin)]

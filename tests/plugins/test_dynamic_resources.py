@@ -137,7 +137,7 @@ AB = (node("a"), node("b"), gpus("a", "gpu-0", "gpu-1"), gpus("b", "gpu-0"))
 
 def test_the_registry_accepts_it_at_all_its_points() -> None:
     Registry([DynamicResources])
-    want = {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind"}
+    want = {"preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind", "podGroupPostFilter"}
     assert points_of(DynamicResources) == want
 
 

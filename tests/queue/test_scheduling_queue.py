@@ -237,16 +237,6 @@ def test_a_pending_plugins_yes_is_looked_for_among_all_missed_events(make_queue,
     assert place(queue, "a") == "active"
 
 
-def test_a_member_of_a_group_is_requeued_by_backoff_alone(make_queue, info):
-    from mooring.api.core import PodSchedulingGroup
-
-    queue = make_queue(options=QueueOptions(generic_workload=True))
-    member = info("a")
-    member.pod.spec.scheduling_group = PodSchedulingGroup("g")
-    fail(queue, member, "P")
-    assert place(queue, "a") == "backoff"
-
-
 def test_done_forgets_a_pod(make_queue, info):
     queue = make_queue()
     queue.add(info("a"))

@@ -11,6 +11,7 @@ import pytest
 
 from mooring.api.core import Pod
 from mooring.clock import VirtualClock
+from mooring.config.features import DEFAULT_FEATURES
 from mooring.config.load import config_from_dict
 from mooring.engine.in_tree import in_tree_registry
 from mooring.observe.events import ObjectReference
@@ -42,6 +43,10 @@ class PaperWriter:
 
     async def patch_pod_status(self, namespace: str, name: str, patch: dict[str, Any]) -> None:
         await self._send("patch", name)
+        self.patches.append(patch)
+
+    async def patch_pod_group_status(self, namespace: str, name: str, patch: dict[str, Any]) -> None:
+        await self._send("patch group", name)
         self.patches.append(patch)
 
     async def delete_pod(self, pod: Pod) -> None:
@@ -118,7 +123,7 @@ class Stage:
         self.writer, self.recorder, self.heard = PaperWriter(), PaperRecorder(), Heard()
         options = {"clock": self.clock, "rng": random.Random(0), "registry": registry, **options}
         self.scheduler = Scheduler(
-            config_from_dict(config),
+            config_from_dict(config, options.get("features", DEFAULT_FEATURES)),
             lambda pods: self.writer,
             self.recorder,
             Options(observers=(self.heard,), **options),

@@ -81,10 +81,10 @@ async def test_a_reload_wakes_those_who_wait(make_stage):
 
 
 async def test_the_kinds_that_plugins_want_to_hear_of(make_stage):
-    assert EventResource.POD_GROUP not in make_stage().scheduler.resources
+    assert EventResource.COSCHEDULING_POD_GROUP not in make_stage().scheduler.resources
     plugins = {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}
     config = {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}]}
-    assert EventResource.POD_GROUP in make_stage(config).scheduler.resources
+    assert EventResource.COSCHEDULING_POD_GROUP in make_stage(config).scheduler.resources
 
 
 async def test_the_metrics_and_other_observers_hear_the_same(make_stage):

@@ -17,10 +17,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "DRAListTypeAttributes": "attributes of devices that are lists are not understood",
     "DRANodeAllocatableResources": "devices are not counted as a node's resources",
     "DRAWorkloadResourceClaims": "claims of pod groups are not understood",
-    "GenericWorkload": "pod groups are scheduled by the Coscheduling plugin only",
-    "GangScheduling": "pod groups are scheduled by the Coscheduling plugin only",
-    "TopologyAwareWorkloadScheduling": "pod groups are scheduled by the Coscheduling plugin only",
-    "WorkloadAwarePreemption": "preemption does not know pod groups",
     "CoordinatedLeaderElection": "leaders are elected by leases alone",
     "CompositePodGroup": "trees of pod groups are not understood",
     "PodGroupPreemptionPolicy": "preemption does not know pod groups",
@@ -29,7 +25,8 @@ UNSUPPORTED: Mapping[str, str] = {
     "DRADeviceCompatibilityGroups": "groups of compatible devices are not understood",
     "DRAFractionalCapacityRange": "steps of a capacity are whole numbers",
 }
-"""Gates that a scheduler takes only with their default, and why. All others are heeded, or have nothing to do here:
+"""Gates that a scheduler of any version takes only with their default, and why; a version adds its own. All others are
+heeded, or have nothing to do here:
 writes never hold up a decision, with SchedulerAsyncAPICalls or without it, and the API server alone heeds
 ClearingNominatedNodeNameAfterBinding and MatchLabelKeysInPodTopologySpreadSelectorMerge."""
 
@@ -125,10 +122,11 @@ def parse_feature_gates(texts: Iterable[str], version: KubernetesVersion = DEFAU
 
 def check_supported(features: Features) -> None:
     """Refuse gates that this scheduler cannot heed: it would decide differently than its operator expects."""
+    unsupported = {**UNSUPPORTED, **features.version.unsupported}
     problems = [
-        f"{name}={str(on).lower()} is not supported: {UNSUPPORTED[name]}"
+        f"{name}={str(on).lower()} is not supported: {unsupported[name]}"
         for name, on in features.changed().items()
-        if name in UNSUPPORTED
+        if name in unsupported
     ]
     if problems:
         raise UsageError(f"--feature-gates: {'; '.join(problems)}")

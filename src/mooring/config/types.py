@@ -60,6 +60,7 @@ class Plugins(ConfigStruct, frozen=True):
     multi_point: PluginSet = msgspec.field(default_factory=PluginSet)
     placement_generate: PluginSet = msgspec.field(default_factory=PluginSet)
     placement_score: PluginSet = msgspec.field(default_factory=PluginSet)
+    pod_group_post_filter: PluginSet = msgspec.field(default_factory=PluginSet)
 
 
 # The extension points by their wire names, in the order a pod meets them; multiPoint is a way to write, not a point.

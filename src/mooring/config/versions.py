@@ -44,6 +44,7 @@ class KubernetesVersion:
     elsewhere: frozenset[str]  # gates of other components: naming one is no mistake and has no effect
     merged: Mapping[str, str] = field(default_factory=dict)  # gates that are no more: the gate that now means the same
     changes: Mapping[str, str] = field(default_factory=dict)  # what is in without a gate: in one sentence
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # gates that are not heeded in this version, and why
     later_points: Mapping[str, str] = field(default_factory=dict)  # by plugin: the extension point that it lacks yet
 
     def __str__(self) -> str:
@@ -148,7 +149,14 @@ V1_36 = KubernetesVersion(
     _GATES_1_36,
     _DEPENDS_ON_1_36,
     frozenset(_ELSEWHERE_1_36.split()),
-    later_points=dict.fromkeys(("NodeName", "NodeUnschedulable", "TaintToleration"), "preFilter"),
+    unsupported=dict.fromkeys(
+        ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption"),
+        "pod groups are scheduled as Kubernetes 1.37 does (--kubernetes-version 1.37)",
+    ),
+    later_points={
+        **dict.fromkeys(("NodeName", "NodeUnschedulable", "TaintToleration"), "preFilter"),
+        **dict.fromkeys(("DefaultPreemption", "DynamicResources"), "podGroupPostFilter"),
+    },
 )
 
 # ---- 1.37: what is different -----------------------------------------------------------------------------------

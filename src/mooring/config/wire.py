@@ -25,6 +25,7 @@ from mooring.config.types import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PluginArgs,
+    Plugins,
     PluginSet,
     PodTopologySpreadArgs,
     RequestedToCapacityRatioParam,
@@ -40,6 +41,7 @@ _REDACTED = "REDACTED"
 _OMIT_EMPTY: dict[type[msgspec.Struct], frozenset[str]] = {
     KubeSchedulerConfiguration: frozenset(("profiles", "extenders", "delay_cache_until_active")),
     KubeSchedulerProfile: frozenset(("percentage_of_nodes_to_score", "plugin_config")),
+    Plugins: frozenset(("pod_group_post_filter",)),  # new in 1.37, which writes it even if it is empty
     PluginSet: frozenset(("enabled", "disabled")),
     DynamicResourcesArgs: frozenset(("binding_timeout",)),
     NodeAffinityArgs: frozenset(("added_affinity",)),
@@ -89,7 +91,7 @@ def _object(value: msgspec.Struct, redact: bool) -> dict[str, Any]:
         written.update(apiVersion=API_VERSION, kind=value.kind())
     for field in msgspec.structs.fields(kind):
         item = getattr(value, field.name)
-        if field.name in omit and (item is None if field.name in _POINTER else not item):
+        if field.name in omit and (item is None if field.name in _POINTER else not item or item == PluginSet()):
             continue
         if field.name in durations and item is not None:
             written[field.encode_name] = format_duration(item)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.engine.laps import Laps
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.plans import FilterPlan
@@ -13,7 +16,7 @@ from mooring.state.pod_info import PodInfo
 class Attempt:
     """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
 
-    __slots__ = ("detail", "laps", "nodes", "plan", "pod", "profile", "state", "uses_kept")
+    __slots__ = ("detail", "laps", "makes_room", "nodes", "plan", "pod", "profile", "state", "uses_kept", "within")
 
     plan: FilterPlan  # the filters that this attempt runs; set once the pre-filters have spoken
 
@@ -35,6 +38,8 @@ class Attempt:
         self.laps = laps
         self.uses_kept = uses_kept  # whether columns that are kept for the pod's template may be used
         self.detail = detail  # whether the decision keeps scores by plugin
+        self.within: NDArray[np.int64] | None = None  # the rows that may be chosen; None: all
+        self.makes_room = True  # whether PostFilter is asked where no node fits
 
     def with_state(self, state: CycleState) -> Attempt:
         """The same attempt under a hypothesis: plugins remember something else."""

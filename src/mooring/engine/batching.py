@@ -90,7 +90,7 @@ class Batch:
 
         ``last_node`` looks at the node of the pod before: it says why there is no hint, or puts it into the ranking.
         """
-        if cycle != self.cycle + 1:
+        if cycle not in (self.cycle, self.cycle + 1):  # the pods of a group are tried in one cycle
             return POD_SKIPPED
         if is_nominated:
             return POD_NOMINATED

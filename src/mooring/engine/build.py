@@ -13,6 +13,8 @@ from mooring.config.types import KubeSchedulerConfiguration, KubeSchedulerProfil
 from mooring.engine.cycle import Engine
 from mooring.engine.decision import Decision, Outcome
 from mooring.engine.extenders import Extenders
+from mooring.engine.groups.cycle import GroupCycle
+from mooring.engine.groups.preemption import GroupPreemption
 from mooring.engine.in_tree import in_tree_registry
 from mooring.engine.preemption.evaluator import Evaluator
 from mooring.errors import ConfigError, InputError, MooringError
@@ -48,6 +50,10 @@ class Built:
     def on(self, cluster: Cluster, nominator: Nominator | None = None) -> Built:
         """Build the same for another cluster, such as a fork: plugins belong to the cluster they are made for."""
         return self._on(cluster, nominator or self.handle.nominator, self.handle.devices)
+
+    def groups(self, profile: Profile) -> GroupCycle:
+        """Decides about pod groups with this profile."""
+        return GroupCycle(self.engine, profile, by_placement=self.features["TopologyAwareWorkloadScheduling"])
 
     def decide(self, pod: Pod, *, detail: bool = True) -> Decision:
         """Decide about a pod that is new, with the profile that it asks for."""
@@ -103,9 +109,13 @@ def build(
             batches=features["OpportunisticBatching"],
             rescores=features["BatchingRescoresTheLastNode"],
         )
+
+        def again(fork: Cluster) -> Built:
+            return on(fork, nominator, handle.devices)
+
         profiles = {
             profile.scheduler_name: build_profile(
-                profile, expanded[profile.scheduler_name], registry, handle, engine, features
+                profile, expanded[profile.scheduler_name], registry, handle, engine, features, again
             )
             for profile in config.profiles
         }
@@ -127,13 +137,20 @@ def build_profile(
     handle: Handle,
     engine: Engine,
     features: Features,
+    on: Callable[[Cluster], Built],
 ) -> Profile:
     handle = replace(handle)  # each profile's plugins share one; preemption needs its own profile's filters
     handle.points = {point: frozenset(name for name, _ in enabled) for point, enabled in points.items()}
     names = dict.fromkeys(name for enabled in points.values() for name, _ in enabled)
     plugins = {name: _make(profile, name, registry, handle, features) for name in names}
     built = Profile(profile.scheduler_name, profile.percentage_of_nodes_to_score, plugins, points)
-    handle.preemption = Evaluator(built, engine, handle)
+    by_placement = features["TopologyAwareWorkloadScheduling"]
+
+    def on_fork(cluster: Cluster) -> GroupCycle:
+        made = on(cluster)
+        return GroupCycle(made.engine, made.profiles[profile.scheduler_name], by_placement=by_placement)
+
+    handle.preemption = Evaluator(built, engine, handle, GroupPreemption(handle, on_fork))
     return built
 
 

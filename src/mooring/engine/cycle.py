@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.clock import Clock, SystemClock
 from mooring.engine.attempt import Attempt
 from mooring.engine.batching import Batching
@@ -56,6 +59,23 @@ class Engine:
         attempt ends with OutOfTime at the next extension point, or earlier where a plugin calls ``check_time``.
         """
         self.batching.begin()
+        return self.attempt(pod, profile, detail=detail, budget=budget)
+
+    def attempt(
+        self,
+        pod: PodInfo,
+        profile: Profile,
+        *,
+        detail: bool = True,
+        budget: Budget = UNLIMITED,
+        within: NDArray[np.int64] | None = None,
+        makes_room: bool = True,
+    ) -> Decision:
+        """The same as a part of a larger attempt: at a pod group.
+
+        Only the rows ``within`` are searched, though plugins see all nodes. Where no node fits, PostFilter is asked
+        only if the pod ``makes_room`` for itself alone.
+        """
         nodes = self.cluster.nodes()
         self.nominated.nominated.refresh()
         state = CycleState()
@@ -65,7 +85,9 @@ class Engine:
         uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
         laps = Laps(profile.observer, self.clock)
         attempt = Attempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
-        decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=len(nodes))
+        attempt.within, attempt.makes_room = within, makes_room
+        num_nodes = len(nodes) if within is None else len(within)
+        decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=num_nodes)
         try:
             self._try(attempt, decision)
         except CycleError as error:
@@ -78,7 +100,7 @@ class Engine:
 
     def _try(self, attempt: Attempt, decision: Decision) -> None:
         pod, nodes = attempt.pod, attempt.nodes
-        if not len(nodes):
+        if not decision.num_nodes:
             decision.outcome = Outcome.UNSCHEDULABLE
             decision.status = Status.unresolvable(NO_NODES)
             decision.nominated_node = ""
@@ -129,6 +151,8 @@ class Engine:
         decision.unschedulable_plugins = frozenset(plugins)
         decision.pending_plugins = frozenset(pending)
         decision.status = Status.unschedulable()
+        if not attempt.makes_room:
+            return
         if not attempt.profile.post_filter:
             decision.nominated_node = ""
             return

@@ -7,6 +7,7 @@ from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
 from mooring.plugins.default_preemption import DefaultPreemption
 from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.plugins.gang_scheduling import GangScheduling
 from mooring.plugins.gpu_best_fit import GpuBestFit
 from mooring.plugins.gpu_clustering import GpuClustering
 from mooring.plugins.gpu_dot_product import GpuDotProduct
@@ -54,6 +55,7 @@ IN_TREE: tuple[type, ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
 )
 
 # Not kube-scheduler's: a profile may name them.

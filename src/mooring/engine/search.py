@@ -95,7 +95,7 @@ class Search:
         if not name and hint is not None:
             name = table.infos[hint].name
         info = table.nodes.get(name) if name else None
-        if info is None or info.row < 0:
+        if info is None or info.row < 0 or (attempt.within is not None and info.row not in attempt.within):
             return None
         row = np.array([info.row])
         try:
@@ -184,13 +184,14 @@ class Search:
 def _narrowed(attempt: Attempt, pre: PreFilterOutcome, said: dict[str, Status]) -> tuple[Rows | None, Status]:
     """The rows that the pre-filters leave (None: all), and what is said of the others."""
     if pre.node_names is None:
-        return None, SUCCESS
+        return attempt.within, SUCCESS
     nodes = attempt.nodes.table.nodes
     known = (nodes[name].row for name in pre.node_names if name in nodes)
     # A plugin that refuses the nominated node counts as one that narrows the search down, too.
     pre.plugins |= {status.plugin for status in said.values() if status.plugin}
     absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(pre.plugins))}]")
-    return np.array(sorted(row for row in known if row >= 0), np.int64), absent
+    rows = np.array(sorted(row for row in known if row >= 0), np.int64)
+    return rows if attempt.within is None else np.intersect1d(rows, attempt.within), absent
 
 
 def _ask_extenders(extenders: Extenders, attempt: Attempt, result: SearchResult, said: dict[str, Status]) -> None:

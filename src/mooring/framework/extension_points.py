@@ -34,11 +34,12 @@ class ExtensionPoint:
 
     name: str  # in a configuration
     attribute: str  # the same in Python
-    methods: tuple[Method, ...]  # none: known to configurations, but no plugin here can be at it
+    methods: tuple[Method, ...]
     checked: int  # upstream goes through the points in this order; it decides which of several mistakes is named
     is_scored: bool = False  # plugins have weights there
     can_refuse: bool = False  # a plugin at it can refuse a pod, so the queue asks which events would help
     checks_removed: bool = True  # upstream looks here for plugins that are gone
+    is_for_groups: bool = False  # about pod groups, not about one pod; the SDK has no base for it
 
 
 _NODES = ("state", "pod", "nodes")
@@ -108,8 +109,34 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ),
     ExtensionPoint("bind", "bind", (Method("bind", _NODE_NAME, "Bind", is_async=True),), checked=7),
     ExtensionPoint("postBind", "post_bind", (Method("post_bind", _NODE_NAME, "PostBind"),), checked=8),
-    ExtensionPoint("placementGenerate", "placement_generate", (), checked=12, checks_removed=False),
-    ExtensionPoint("placementScore", "placement_score", (), checked=13, is_scored=True, checks_removed=False),
+    ExtensionPoint(
+        "placementGenerate",
+        "placement_generate",
+        (Method("generate_placements", ("group", "nodes"), "PlacementGenerate"),),
+        checked=12,
+        checks_removed=False,
+        is_for_groups=True,
+    ),
+    ExtensionPoint(
+        "placementScore",
+        "placement_score",
+        (
+            Method("score_placement", ("group", "placement"), "PlacementScore"),
+            Method("normalize_placements", ("group", "scores"), "PlacementScoreExtensionNormalize", is_optional=True),
+        ),
+        checked=13,
+        is_scored=True,
+        checks_removed=False,
+        is_for_groups=True,
+    ),
+    ExtensionPoint(
+        "podGroupPostFilter",
+        "pod_group_post_filter",
+        (Method("pod_group_post_filter", ("group", "tried"), "PodGroupPostFilter"),),
+        checked=14,
+        checks_removed=False,
+        is_for_groups=True,
+    ),
 )
 """In the order in which a pod meets them."""
 
@@ -119,6 +146,7 @@ EXTENSIONS: tuple[Method, ...] = (
     Method("cache_token", (), is_optional=True),
     Method("sign", ("pod",), is_optional=True),
     Method("after_failure", ("state", "pod"), is_optional=True),
+    Method("placement_feasible", ("group", "progress"), "PlacementFeasible", is_optional=True),
     Method("facts", _NODES, is_optional=True),
     Method("remedies", _NODES, is_optional=True),
     Method("prepare", ("handle",), is_optional=True, is_class_method=True),

@@ -42,6 +42,7 @@ from mooring.framework.cluster_event import EventRegistration
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.pod_groups import PlacedGroup, Placement, PodGroupInfo, PodGroupPostFilterResult, Progress, Tried
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.remedies import Change, Remedy
 from mooring.framework.status import Status
@@ -268,6 +269,46 @@ class BindPlugin(Plugin, Protocol):
 class PostBindPlugin(Plugin, Protocol):
     def post_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         """Called after the pod is bound, to clean up. What it raises is logged."""
+
+
+# ---- pod groups --------------------------------------------------------------------------------------------------
+
+
+class PlacementFeasible(Protocol):
+    """A plugin that says when enough pods of a group have a node."""
+
+    def placement_feasible(self, group: PodGroupInfo, progress: Progress) -> Status:
+        """Called before the first pod of a group is tried and after each. It is no extension point of configurations.
+
+        SUCCESS: there are enough, and the rest is tried, too. WAIT: not yet. UNSCHEDULABLE: there will never be enough,
+        and the attempt ends here.
+        """
+
+
+class PlacementGeneratePlugin(Plugin, Protocol):
+    def generate_placements(self, group: PodGroupInfo, nodes: NodeRows) -> Sequence[Placement]:
+        """Called once per attempt at a group: the parts of the cluster in which all of it may be placed.
+
+        Each is tried, and the best is taken. Raise CycleError with a status for a group that can be placed nowhere.
+        """
+
+
+class PlacementScorePlugin(Plugin, Protocol):
+    def score_placement(self, group: PodGroupInfo, placement: PlacedGroup) -> int:
+        """Called for every placement in which the group succeeds, if there are several. Larger is better."""
+
+
+class NormalizesPlacements(Protocol):
+    def normalize_placements(self, group: PodGroupInfo, scores: Sequence[int]) -> Sequence[int]:
+        """Called with the scores of all placements; returns them from 0 to 100."""
+
+
+class PodGroupPostFilterPlugin(Plugin, Protocol):
+    def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
+        """Called when a group cannot be scheduled, in order: a success, or an unresolvable no, is the last word.
+
+        ``tried`` are the pods that were looked at, with what plugins remember of them.
+        """
 
 
 # ---- what explanations ask ---------------------------------------------------------------------------------------

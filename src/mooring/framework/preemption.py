@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -27,3 +28,6 @@ class Preemption(Protocol):
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
     ) -> PostFilterResult:
         """Success with a node and its victims; UNSCHEDULABLE with the reason why nobody is evicted."""
+
+    def preempt_group(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
+        """The same for a whole group: nodes for its pods, and the victims that make room for all of them."""

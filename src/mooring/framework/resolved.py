@@ -14,6 +14,14 @@ from mooring.framework.extension_points import METHODS, points_of
 from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.per_node import PerNodePlugin, in_columns
+from mooring.framework.pod_groups import (
+    PlacedGroup,
+    Placement,
+    PodGroupInfo,
+    PodGroupPostFilterResult,
+    Progress,
+    Tried,
+)
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.remedies import Change, Remedy
 from mooring.framework.status import Status
@@ -50,6 +58,9 @@ class ResolvedPlugin:
     pre_bind: Callable[[CycleState, PodInfo, str], Coroutine[Any, Any, Status]]
     bind: Callable[[CycleState, PodInfo, str], Coroutine[Any, Any, Status]]
     post_bind: Callable[[CycleState, PodInfo, str], None]
+    generate_placements: Callable[[PodGroupInfo, NodeRows], Sequence[Placement]]
+    score_placement: Callable[[PodGroupInfo, PlacedGroup], int]
+    pod_group_post_filter: Callable[[PodGroupInfo, Sequence[Tried]], PodGroupPostFilterResult]
 
     add_pod: Callable[[CycleState, PodInfo, PodInfo, NodeInfo], Status] | None
     remove_pod: Callable[[CycleState, PodInfo, PodInfo, NodeInfo], Status] | None
@@ -60,6 +71,8 @@ class ResolvedPlugin:
     cache_token: Callable[[], Hashable] | None
     sign: Callable[[PodInfo], Hashable] | None
     after_failure: Callable[[CycleState, PodInfo], Coroutine[Any, Any, None] | None] | None
+    normalize_placements: Callable[[PodGroupInfo, Sequence[int]], Sequence[int]] | None
+    placement_feasible: Callable[[PodGroupInfo, Progress], Status] | None
     facts: Callable[[CycleState, PodInfo, NodeRows], Iterable[str]] | None
     remedies: Callable[[CycleState, PodInfo, NodeRows], Iterable[Change | Remedy]] | None
 

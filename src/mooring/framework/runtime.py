@@ -61,6 +61,9 @@ class Profile:
     pre_bind: list[ResolvedPlugin] = field(init=False)
     bind: list[ResolvedPlugin] = field(init=False)
     post_bind: list[ResolvedPlugin] = field(init=False)
+    placement_generate: list[ResolvedPlugin] = field(init=False)  # at most one
+    placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
+    pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
     judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
+from mooring.api.pod_groups import PodGroup
 from mooring.config.types import DefaultPreemptionArgs
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.preemption import CandidateLimits
 from mooring.framework.status import SUCCESS, Status
+from mooring.state.group_members import group_of
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -31,9 +35,15 @@ class DefaultPreemption:
         self._limits = CandidateLimits(args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute)
         self._handle = handle
         self._says_where = handle.is_enabled("PreemptorIsToldItsPlace")
+        self._knows_groups = handle.is_enabled("GenericWorkload")
 
     def pre_enqueue(self, pod: Pod) -> Status:
         preemptions = self._handle.preemptions
+        if preemptions is not None and self._knows_groups and (key := group_of(pod)):
+            group = self._handle.cluster.objects.get(PodGroup, key)
+            if group is not None and preemptions.is_running(group.uid):
+                return Status.unresolvable("waiting for the preemption for this pod group to be finished")
+            return SUCCESS
         if preemptions is not None and preemptions.is_running(pod.metadata.uid):
             return Status.unresolvable("waiting for the preemption for this pod to be finished")
         return SUCCESS
@@ -55,6 +65,12 @@ class DefaultPreemption:
         return PostFilterResult(
             Status(result.status.code, (f"preemption: {said}",)), result.nominated_node, result.victims
         )
+
+    def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
+        assert self._handle.preemption is not None, "a profile gives its plugins one"
+        result = self._handle.preemption.preempt_group(group)
+        said = (f"pod group preemption: {result.status.message}",) if result.status.message else ()
+        return replace(result, status=Status(result.status.code, said))
 
 
 def _never(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -51,6 +51,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.remedies import Change
 from mooring.framework.scoring import default_normalize
@@ -93,6 +94,7 @@ class DynamicResources:
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
         self._rules = Rules.of(handle.is_enabled)
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
+        self._places_groups = handle.is_enabled("TopologyAwareWorkloadScheduling")
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
         self._has_rules = handle.is_enabled("DRADeviceTaintRules")
         self._filter_timeout_s = args.filter_timeout or 0.0
@@ -374,6 +376,11 @@ class DynamicResources:
             return PostFilterResult(Status.error("not found"))
         if not attempt.claims:
             return self._nothing_done("no new claims to deallocate")
+        done = self._give_back(attempt, pod)
+        return PostFilterResult(Status.unschedulable(done)) if done else self._nothing_done("still not schedulable")
+
+    def _give_back(self, attempt: Attempt, pod: PodInfo) -> str:
+        """Give back one claim, or delete the one for extended resources; what was done, or nothing."""
         idle = [
             claim
             for claim in (attempt.claims[index] for index in sorted(attempt.unavailable))
@@ -382,11 +389,21 @@ class DynamicResources:
         ]
         if idle:
             attempt.writes.append(Deallocate(idle[self._handle.pick(len(idle))]))
-            return PostFilterResult(Status.unschedulable("deallocation of ResourceClaim completed"))
+            return "deallocation of ResourceClaim completed"
         if attempt.extended is not None and attempt.extended.name != IN_MEMORY_NAME:
             attempt.writes.append(DeleteClaim(attempt.extended))
-            return PostFilterResult(Status.unschedulable("deletion of ResourceClaim completed"))
-        return self._nothing_done("still not schedulable")
+            return "deletion of ResourceClaim completed"
+        return ""
+
+    def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
+        """The same for every pod of a group that was tried; what is said is the same whether or not a claim helps."""
+        if self._places_groups and group.group.spec.scheduling_constraints is not None:
+            return PodGroupPostFilterResult(Status.unschedulable())
+        for each in tried:
+            attempt = attempt_of(each.state)
+            if attempt is not None and attempt.claims:
+                self._give_back(attempt, each.pod)
+        return PodGroupPostFilterResult(Status.unschedulable("deallocation and deletion of ResourceClaims completed"))
 
     def _nothing_done(self, text: str) -> PostFilterResult:
         return PostFilterResult(Status.unschedulable() if self._is_silent else Status.unschedulable(text))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.queue.heap import PodHeap
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_pod import QueuedEntity
 
 SortKey = Callable[[int, float], Any]  # (priority, timestamp) -> what to order by, smallest first
 
@@ -31,18 +31,18 @@ class ActiveQueue:
     def __contains__(self, key: str) -> bool:
         return key in self._heap
 
-    def put(self, info: QueuedPodInfo) -> None:
+    def put(self, info: QueuedEntity) -> None:
         self._heap.put(self._sort_key(info.priority, info.timestamp), info)
 
-    def get(self, key: str) -> QueuedPodInfo | None:
+    def get(self, key: str) -> QueuedEntity | None:
         return self._heap.get(key)
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         return self._heap.remove(key)
 
-    def pop(self) -> QueuedPodInfo | None:
+    def pop(self) -> QueuedEntity | None:
         return self._heap.pop()
 
-    def pods(self) -> list[QueuedPodInfo]:
+    def pods(self) -> list[QueuedEntity]:
         """All of them, in the order in which they would be popped."""
         return self._heap.in_order()

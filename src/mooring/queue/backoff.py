@@ -13,7 +13,7 @@ import math
 from mooring.clock import Clock
 from mooring.queue.active import SortKey
 from mooring.queue.heap import PodHeap
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_pod import QueuedEntity
 
 NEVER = float("-inf")
 _MAX_SHIFT = 62  # a larger count changes nothing: the maximum has long been reached
@@ -49,7 +49,7 @@ class BackoffQueue:
             return self._max_s
         return self._initial_s * doubled
 
-    def expiration(self, info: QueuedPodInfo) -> float:
+    def expiration(self, info: QueuedEntity) -> float:
         """When the pod's backoff ends; a pod without failures has none."""
         count = info.consecutive_errors_count or info.unschedulable_count
         if self._max_s == 0 or count == 0:
@@ -58,7 +58,7 @@ class BackoffQueue:
             info.backoff_expiration = self._align(info.timestamp + self.duration(count))
         return info.backoff_expiration
 
-    def is_backing_off(self, info: QueuedPodInfo) -> bool:
+    def is_backing_off(self, info: QueuedEntity) -> bool:
         return self.expiration(info) >= self._align(self._clock.monotonic())
 
     def _align(self, when: float) -> float:
@@ -77,9 +77,9 @@ class BackoffQueue:
         """Report whether a pod could be popped before its backoff ends."""
         return len(self._rejected) > 0
 
-    def put(self, info: QueuedPodInfo) -> None:
+    def put(self, info: QueuedEntity) -> None:
         """Add a pod, or give one that is here its new place."""
-        if info.unschedulable_plugins or info.pending_plugins:
+        if info.rejectors:
             self._failed.remove(info.key)
             self._put_rejected(info)
         else:
@@ -92,21 +92,21 @@ class BackoffQueue:
         if info is not None:
             self._put_rejected(info)
 
-    def _put_rejected(self, info: QueuedPodInfo) -> None:
+    def _put_rejected(self, info: QueuedEntity) -> None:
         order = self._sort_key(info.priority, info.timestamp) if self._aligned else ()
         self._rejected.put((self.expiration(info), order), info)
 
-    def get(self, key: str) -> QueuedPodInfo | None:
+    def get(self, key: str) -> QueuedEntity | None:
         return self._rejected.get(key) or self._failed.get(key)
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         return self._rejected.remove(key) or self._failed.remove(key)
 
-    def pop_early(self) -> QueuedPodInfo | None:
+    def pop_early(self) -> QueuedEntity | None:
         """The next of the rejected pods, whether or not its backoff has ended."""
         return self._rejected.pop()
 
-    def pop_completed(self) -> list[QueuedPodInfo]:
+    def pop_completed(self) -> list[QueuedEntity]:
         """Take out all pods whose backoff has ended, the rejected ones first."""
         completed = []
         for heap in (self._rejected, self._failed):
@@ -120,5 +120,5 @@ class BackoffQueue:
         heads = [info for heap in (self._rejected, self._failed) if (info := heap.peek()) is not None]
         return min((math.floor(self.expiration(info)) + 1.0 for info in heads), default=None)
 
-    def pods(self) -> list[QueuedPodInfo]:
+    def pods(self) -> list[QueuedEntity]:
         return [*self._rejected.in_order(), *self._failed.in_order()]

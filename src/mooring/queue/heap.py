@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterator
 from typing import Any
 
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_pod import QueuedEntity
 
-Entry = tuple[Any, int, int, QueuedPodInfo]  # order, the pod's sequence, serial number of the entry, pod
+Entry = tuple[Any, int, int, QueuedEntity]  # order, the pod's sequence, serial number of the entry, pod
 _SLACK = 64
 
 
@@ -28,18 +28,18 @@ class PodHeap:
     def __contains__(self, key: str) -> bool:
         return key in self._live
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         """All pods, in no particular order."""
         return (entry[3] for entry in self._live.values())
 
-    def in_order(self) -> list[QueuedPodInfo]:
+    def in_order(self) -> list[QueuedEntity]:
         return [entry[3] for entry in sorted(self._live.values())]
 
-    def get(self, key: str) -> QueuedPodInfo | None:
+    def get(self, key: str) -> QueuedEntity | None:
         entry = self._live.get(key)
         return None if entry is None else entry[3]
 
-    def put(self, order: Any, info: QueuedPodInfo) -> None:
+    def put(self, order: Any, info: QueuedEntity) -> None:
         """Add a pod, or give one that is here its new place."""
         self._serial += 1
         entry = (order, info.sequence, self._serial, info)
@@ -49,11 +49,11 @@ class PodHeap:
             self._entries = list(self._live.values())
             heapq.heapify(self._entries)
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         entry = self._live.pop(key, None)
         return None if entry is None else entry[3]
 
-    def peek(self) -> QueuedPodInfo | None:
+    def peek(self) -> QueuedEntity | None:
         entries, live = self._entries, self._live
         while entries:
             entry = entries[0]
@@ -62,7 +62,7 @@ class PodHeap:
             heapq.heappop(entries)
         return None
 
-    def pop(self) -> QueuedPodInfo | None:
+    def pop(self) -> QueuedEntity | None:
         info = self.peek()
         if info is not None:
             heapq.heappop(self._entries)

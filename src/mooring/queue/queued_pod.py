@@ -1,14 +1,17 @@
-"""A waiting pod with its history: attempts, rejections, backoff."""
+"""What waits in the queue, with its history: attempts, rejections, backoff."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from mooring.state.pod_info import PodInfo
 
 NO_PLUGINS: frozenset[str] = frozenset()
 
 
-class QueuedPodInfo:
-    """What the queue remembers of a pod from the first time it sees it until it is done with it.
+class QueuedEntity(ABC):
+    """A pod, or a group of pods that is tried as one. The parts of the queue do not care which.
 
     Times are monotonic seconds: a clock that is set must neither free a pod nor keep it.
     """
@@ -23,18 +26,14 @@ class QueuedPodInfo:
         "initial_attempt_timestamp",
         "key",
         "message",
-        "pending_plugins",
-        "pod_info",
         "sequence",
         "timestamp",
         "unschedulable_count",
-        "unschedulable_plugins",
         "was_flushed",
     )
 
-    def __init__(self, pod_info: PodInfo, timestamp: float, sequence: int) -> None:
-        self.pod_info = pod_info
-        self.key = pod_info.pod.key
+    def __init__(self, key: str, timestamp: float, sequence: int) -> None:
+        self.key = key
         self.added_timestamp = timestamp
         self.timestamp = timestamp  # of the last entry as a new or a failed pod
         self.sequence = sequence  # orders pods with equal timestamps: first come, first served
@@ -43,16 +42,55 @@ class QueuedPodInfo:
         self.consecutive_errors_count = 0
         self.backoff_expiration: float | None = None  # computed when first asked for
         self.initial_attempt_timestamp: float | None = None  # the first entry into the active queue
-        self.unschedulable_plugins = NO_PLUGINS
-        self.pending_plugins = NO_PLUGINS
         self.gating_plugin = ""
         self.was_flushed = False
         self.flush_timestamp = float("-inf")
         self.message = ""  # why it waits, for people
 
     @property
+    @abstractmethod
+    def members(self) -> Sequence[QueuedPodInfo]:
+        """The pods that it stands for, in the order in which they are tried."""
+
+    @property
+    @abstractmethod
+    def priority(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def scheduler_name(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def rejectors(self) -> frozenset[str]:
+        """Plugins that refused it, at its last attempt or before one."""
+
+    @property
+    def is_gated(self) -> bool:
+        return bool(self.gating_plugin)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.key}, attempts {self.attempts})"
+
+
+class QueuedPodInfo(QueuedEntity):
+    """What the queue remembers of a pod from the first time it sees it until it is done with it."""
+
+    __slots__ = ("pending_plugins", "pod_info", "unschedulable_plugins")
+
+    def __init__(self, pod_info: PodInfo, timestamp: float, sequence: int) -> None:
+        super().__init__(pod_info.pod.key, timestamp, sequence)
+        self.pod_info = pod_info
+        self.unschedulable_plugins = NO_PLUGINS
+        self.pending_plugins = NO_PLUGINS
+
+    @property
     def uid(self) -> str:
         return self.pod_info.pod.metadata.uid
+
+    @property
+    def members(self) -> Sequence[QueuedPodInfo]:
+        return (self,)
 
     @property
     def priority(self) -> int:
@@ -63,15 +101,7 @@ class QueuedPodInfo:
         return self.pod_info.pod.spec.scheduler_name
 
     @property
-    def is_gated(self) -> bool:
-        return bool(self.gating_plugin)
-
-    @property
     def rejectors(self) -> frozenset[str]:
-        """Plugins that refused the pod, at its last attempt or before one."""
         if not self.pending_plugins:
             return self.unschedulable_plugins
         return self.unschedulable_plugins | self.pending_plugins
-
-    def __repr__(self) -> str:
-        return f"QueuedPodInfo({self.key}, attempts {self.attempts})"

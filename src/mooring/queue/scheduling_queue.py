@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
+from mooring.api.pod_groups import PodGroup
 from mooring.clock import Clock
 from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.plugin_timing import PluginTimer
@@ -30,7 +31,7 @@ from mooring.queue.in_flight import InFlight
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.pending import PendingPod, describe
 from mooring.queue.profile import QueueProfile
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_pod import QueuedEntity, QueuedPodInfo
 from mooring.queue.recorder import NoRecorder, QueueRecorder
 from mooring.queue.unschedulable import UnschedulablePods, last_touch
 from mooring.state.pod_info import PodInfo
@@ -53,7 +54,6 @@ class QueueOptions:
     pod_max_backoff_s: float = 10.0
     pod_max_in_unschedulable_pods_s: float = 300.0
     pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
-    generic_workload: bool = False  # GenericWorkload
     gated_hold_nomination: bool = False  # whether a nomination counts before the pod has passed its gates
 
 
@@ -108,8 +108,8 @@ class SchedulingQueue:
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, self._clock, self._recorder)
         for info in [*self._active.pods(), *self._backoff.pods(), *self._unschedulable]:
-            if not self.handles(info.scheduler_name):
-                self.delete(info.pod_info.pod)
+            for member in [] if self.handles(info.scheduler_name) else [*info.members]:
+                self.delete(member.pod_info.pod)
         if wake:
             self.move_all(events.CONFIGURATION_CHANGE)
 
@@ -127,33 +127,49 @@ class SchedulingQueue:
         """
         pod = new.pod
         key = pod.key
-        if (info := self._in_flight.get(pod.metadata.uid)) is not None:
-            old = old or info.pod_info.pod
+        if (trying := self._in_flight.get(pod.metadata.uid)) is not None:
+            old = old or trying.pod_info.pod
             for event in events.pod_changes(old, pod):
                 self._in_flight.note(event, old, pod)
-        elif (info := self._active.get(key)) is not None:
-            self._replace(info, old, new)
+        elif (info := self.get(key)) is None:
+            self._to_active(self._new(new), events.UNSCHEDULED_POD_UPDATE.label)
+        else:
+            self._update_waiting(info, self._replace(info, old, new), pod)
+
+    def _update_waiting(self, info: QueuedPodInfo, old: Pod, new: Pod) -> None:
+        """A waiting pod has changed: its place may change with it."""
+        if info.key in self._active:
             self._active.put(info)
-        elif (info := self._backoff.get(key)) is not None:
-            self._replace(info, old, new)
-            self._backoff.refresh(key)
-        elif (info := self._unschedulable.get(key)) is not None:
-            old = self._replace(info, old, new)
-            for event in events.pod_changes(old, pod):
-                strategy = self._hints.decide(info, event, old, pod)
+        elif info.key in self._backoff:
+            self._backoff.refresh(info.key)
+        else:
+            for event in events.pod_changes(old, new):
+                strategy = self._worth(info, event, old, new)
                 if self._requeue(info, strategy, event.label) != UNSCHEDULABLE:
                     break
-        else:
-            self._to_active(self._new(new), events.UNSCHEDULED_POD_UPDATE.label)
 
     def delete(self, pod: Pod) -> None:
         """Forget a pod that is gone, or that got its node elsewhere. One in flight is forgotten when it is done."""
         key = pod.key
         self.nominator.delete(pod.metadata.uid)
         self.nominator.touch(key)
-        info = self._active.remove(key) or self._backoff.remove(key) or self._unschedulable.remove(key)
+        info, _ = self._take(key)
         if info is not None:
             self._count_rejectors(info, -1)
+
+    def _take(self, key: str) -> tuple[QueuedEntity | None, Strategy]:
+        """Take something out of the part that it waits in; also how urgently it would come back there."""
+        if (info := self._active.remove(key)) is not None:
+            return info, Strategy.IMMEDIATELY
+        if (info := self._backoff.remove(key)) is not None:
+            return info, Strategy.AFTER_BACKOFF
+        return self._unschedulable.remove(key), Strategy.SKIP
+
+    def put_group(self, group: PodGroup) -> None:
+        """A pod group is there: here it means nothing, see :mod:`mooring.queue.pod_group_queue`."""
+
+    def delete_group(self, group: PodGroup) -> None:
+        """A pod group is gone."""
 
     def _new(self, pod: PodInfo) -> QueuedPodInfo:
         self._sequence += 1
@@ -172,7 +188,7 @@ class SchedulingQueue:
 
     # ---- attempts ----------------------------------------------------------------------------------------------
 
-    def pop(self) -> QueuedPodInfo | None:
+    def pop(self) -> QueuedEntity | None:
         """The next pod to try, or None. With nothing else to do, rejected pods are let off their backoff.
 
         The caller owes ``done`` or ``add_unschedulable_if_not_present``.
@@ -184,13 +200,19 @@ class SchedulingQueue:
                 if info is None:
                     return None
                 self._recorder.incoming_pod(ACTIVE, events.POP_FROM_BACKOFF)
-            info.attempts += 1
-            if self._in_flight.start(info):
-                break
+            if self._begin(info):
+                return info
             log.error("Discarding the popped pod: the same pod is tracked in multiple places pod=%s", info.key)
+
+    def _begin(self, info: QueuedEntity) -> bool:
+        """Note that an attempt begins; false if a pod of that uid is in flight already."""
+        assert isinstance(info, QueuedPodInfo)
+        info.attempts += 1
+        if not self._in_flight.start(info):
+            return False
         self.nominator.touch(info.key)  # while it is tried, its nomination does not count
         self._count_rejectors(info, -1)
-        return info
+        return True
 
     def done(self, uid: str) -> None:
         """Say that a popped pod is bound, or not wanted any more."""
@@ -227,9 +249,13 @@ class SchedulingQueue:
             info.message = message
             self._note_failure(info)
             self._count_rejectors(info, 1)
-            self._requeue(info, self._strategy_after_attempt(info, uid), events.SCHEDULE_ATTEMPT_FAILURE)
+            self._come_back(info)
         finally:
             self.done(uid)
+
+    def _come_back(self, info: QueuedPodInfo) -> None:
+        """Put a pod whose attempt failed where it belongs."""
+        self._requeue(info, self._strategy_after_attempt(info, info.uid), events.SCHEDULE_ATTEMPT_FAILURE)
 
     def _note_failure(self, info: QueuedPodInfo) -> None:
         if info.rejectors:
@@ -246,8 +272,6 @@ class SchedulingQueue:
     def _strategy_after_attempt(self, info: QueuedPodInfo, uid: str) -> Strategy:
         if not info.rejectors:
             return Strategy.AFTER_BACKOFF
-        if self.options.generic_workload and info.pod_info.pod.spec.scheduling_group is not None:
-            return Strategy.AFTER_BACKOFF  # groups are requeued by backoff alone
         missed = self._in_flight.since(uid)
         if missed is None:
             return Strategy.AFTER_BACKOFF
@@ -274,22 +298,22 @@ class SchedulingQueue:
         if len(self._unschedulable):
             found = self._concerned(event)
             if pre_check is not None:
-                found = [info for info in found if pre_check(info.pod_info.pod)]
+                found = [info for info in found if any(pre_check(each.pod_info.pod) for each in info.members)]
             self._move(found, event, old, new)
         self._in_flight.note(event, old, new)
 
-    def _concerned(self, event: ClusterEvent) -> list[QueuedPodInfo]:
+    def _concerned(self, event: ClusterEvent) -> list[QueuedEntity]:
         """The waiting pods that a plugin which listens to this event has refused, or gates."""
         if event.is_wildcard:
             return list(self._unschedulable)
-        found: dict[str, QueuedPodInfo] = {}
+        found: dict[str, QueuedEntity] = {}
         for scheduler_name, plugins in self._hints.listeners(event).items():
             for plugin in plugins:
                 found |= self._unschedulable.rejected_by(scheduler_name, plugin)
                 found |= self._unschedulable.gated_by(plugin)
         return list(found.values())
 
-    def _move(self, pods: Iterable[QueuedPodInfo], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
+    def _move(self, pods: Iterable[QueuedEntity], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         self._cause = new or old
         for info in pods:
             # A gated pod moves if its gate opens and a hint says so. One hint comes before the gate, several after it.
@@ -297,12 +321,17 @@ class SchedulingQueue:
             asks_gate_first = is_gated and len(info.rejectors) > 1
             if asks_gate_first and self._is_still_gated(info):
                 continue
-            strategy = self._hints.decide(info, event, old, new)
+            strategy = self._worth(info, event, old, new)
             if strategy is Strategy.SKIP or (is_gated and not asks_gate_first and self._is_still_gated(info)):
                 continue
             self._unschedulable.remove(info.key)
             self._requeue(info, strategy, event.label)
         self._cause = None
+
+    def _worth(self, info: QueuedEntity, event: ClusterEvent, old: Object | None, new: Object | None) -> Strategy:
+        """What becomes of something that waits, because of this event."""
+        assert isinstance(info, QueuedPodInfo)
+        return self._hints.decide(info, event, old, new)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make pods ready at once, without backoff; a plugin asks for it. One in flight is retried afterwards."""
@@ -369,7 +398,7 @@ class SchedulingQueue:
 
     # ---- moving between the parts ------------------------------------------------------------------------------
 
-    def _requeue(self, info: QueuedPodInfo, strategy: Strategy, label: str) -> str:
+    def _requeue(self, info: QueuedEntity, strategy: Strategy, label: str) -> str:
         """Put a pod where it belongs; returns the part of the queue in which it ended up."""
         if strategy is Strategy.SKIP:
             self._to_unschedulable(info, label)
@@ -378,7 +407,7 @@ class SchedulingQueue:
             return BACKOFF if self._to_backoff(info, label) else UNSCHEDULABLE
         return ACTIVE if self._to_active(info, label) else UNSCHEDULABLE
 
-    def _to_active(self, info: QueuedPodInfo, label: str, *, from_backoff: bool = False) -> bool:
+    def _to_active(self, info: QueuedEntity, label: str, *, from_backoff: bool = False) -> bool:
         """Make a pod ready, unless it is gated. Who comes from backoff has passed the gates on the way in."""
         if not (from_backoff and self.options.pop_from_backoff) and not self._passes_gates(info):
             self._to_unschedulable(info, label)
@@ -387,42 +416,43 @@ class SchedulingQueue:
             info.initial_attempt_timestamp = self._clock.monotonic()
         self._unschedulable.remove(info.key)
         self._active.put(info)
-        self._recorder.incoming_pod(ACTIVE, label)
-        self._tell(info, ACTIVE, label)
-        if label in _NOMINATING:
+        self._entered(info, ACTIVE, ACTIVE, label)
+        if label in _NOMINATING and isinstance(info, QueuedPodInfo):
             self.nominator.add(info.pod_info.pod)
         if self.on_ready is not None:
             self.on_ready()
         return True
 
-    def _to_backoff(self, info: QueuedPodInfo, label: str) -> bool:
+    def _to_backoff(self, info: QueuedEntity, label: str) -> bool:
         if self.options.pop_from_backoff and not self._passes_gates(info):
             self._to_unschedulable(info, label)
             return False
         self._unschedulable.remove(info.key)
         self._backoff.put(info)
-        self._recorder.incoming_pod(BACKOFF, label)
-        self._tell(info, BACKOFF, label)
+        self._entered(info, BACKOFF, BACKOFF, label)
         if self.on_ready is not None and self.options.pop_from_backoff and self._backoff.has_early:
             self.on_ready()
         return True
 
-    def _to_unschedulable(self, info: QueuedPodInfo, label: str) -> None:
+    def _to_unschedulable(self, info: QueuedEntity, label: str) -> None:
         if info.is_gated:
             info.was_flushed = False  # it will not be tried, so the flush led to nothing
         if self._unschedulable.put(info):
-            self._recorder.incoming_pod(UNSCHEDULABLE, label)
-            self._tell(info, GATED if info.is_gated else UNSCHEDULABLE, label)
+            self._entered(info, UNSCHEDULABLE, GATED if info.is_gated else UNSCHEDULABLE, label)
 
-    def _tell(self, info: QueuedPodInfo, place: str, label: str) -> None:
-        if self.on_move is not None:
-            self.on_move(info, place, label, self._cause)
+    def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
+        """Tell of every pod that it is in another part of the queue now."""
+        for member in info.members:
+            self._recorder.incoming_pod(queue, label)
+            if self.on_move is not None:
+                self.on_move(member, place, label, self._cause)
 
-    def _passes_gates(self, info: QueuedPodInfo) -> bool:
+    def _passes_gates(self, info: QueuedEntity) -> bool:
         """Ask the PreEnqueue plugins, the one that gated the pod first; the first refusal counts.
 
         Upstream asks them in random order; here it is the configured one.
         """
+        assert isinstance(info, QueuedPodInfo)
         plugins = self._pre_enqueue.get(info.scheduler_name, ())
         if info.gating_plugin:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin))
@@ -452,11 +482,12 @@ class SchedulingQueue:
             log.error("%s pod=%s", status.message, info.key)
         return status
 
-    def _is_still_gated(self, info: QueuedPodInfo) -> bool:
+    def _is_still_gated(self, info: QueuedEntity) -> bool:
         """Ask the gatekeeper itself first: no other opinion counts while it says no.
 
         Every victim's end concerns all preemptors, and most of them still wait for theirs.
         """
+        assert isinstance(info, QueuedPodInfo)
         plugins = self._pre_enqueue.get(info.scheduler_name, ())
         status = self._ask(info, (plugin for plugin in plugins if plugin.name == info.gating_plugin))
         if not status.is_success:
@@ -470,7 +501,7 @@ class SchedulingQueue:
         info.gating_plugin = plugin
         info.message = status.message
 
-    def _count_rejectors(self, info: QueuedPodInfo, change: int) -> None:
+    def _count_rejectors(self, info: QueuedEntity, change: int) -> None:
         for plugin in info.rejectors:
             self._recorder.unschedulable_pods(plugin, info.scheduler_name, change)
 
@@ -481,7 +512,9 @@ class SchedulingQueue:
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The waiting pod ``namespace/name``, wherever it waits; None if it is in flight or unknown."""
-        return self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
+        found = self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
+        assert found is None or isinstance(found, QueuedPodInfo), "the key is a pod's"
+        return found
 
     def _waiting_info(self, key: str) -> PodInfo | None:
         info = self.get(key)
@@ -514,14 +547,22 @@ class SchedulingQueue:
             GATED: gated,
         }
 
+    def entity_counts(self) -> dict[str, dict[str, int]]:
+        """How many pods wait where that are in no group, and how many groups: ``queued_entities``."""
+        return {place: {"pod": count} for place, count in self.counts().items()}
+
     def pending_pods(self) -> list[PendingPod]:
         """Everyone who waits, since when, why, and what would wake them: in the order of the queues."""
         now, wall = self._clock.monotonic(), self._clock.now()
-        waiting = [(info, ACTIVE) for info in self._active.pods()]
+        return [describe(info, place, self._hints, now, wall) for info, place in self._places()]
+
+    def _places(self) -> list[tuple[QueuedPodInfo, str]]:
+        """Every pod, and the part of the queue that it is in."""
+        waiting: list[tuple[QueuedEntity, str]] = [(info, ACTIVE) for info in self._active.pods()]
         waiting += [(info, BACKOFF) for info in self._backoff.pods()]
         waiting += [(info, GATED if info.is_gated else UNSCHEDULABLE) for info in self._unschedulable]
         waiting += [(info, "in-flight") for info in self._in_flight.pods()]
-        return [describe(info, place, self._hints, now, wall) for info, place in waiting]
+        return [(member, place) for info, place in waiting for member in info.members]
 
 
 _NOMINATING = frozenset((events.UNSCHEDULED_POD_ADD.label, events.UNSCHEDULED_POD_UPDATE.label))

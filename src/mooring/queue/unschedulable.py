@@ -6,9 +6,9 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_pod import QueuedEntity
 
-Drawer = dict[str, QueuedPodInfo]  # by key
+Drawer = dict[str, QueuedEntity]  # by key
 _SLACK = 64
 
 
@@ -26,7 +26,7 @@ class UnschedulablePods:
         self._rejected: defaultdict[tuple[str, str], Drawer] = defaultdict(dict)
         self._gated: defaultdict[str, Drawer] = defaultdict(dict)
         self._gated_count = 0
-        self._oldest: list[tuple[float, int, QueuedPodInfo]] = []  # by last touch; stale entries go when they surface
+        self._oldest: list[tuple[float, int, QueuedEntity]] = []  # by last touch; stale entries go when they surface
         self._serial = 0
 
     def __len__(self) -> int:
@@ -35,17 +35,17 @@ class UnschedulablePods:
     def __contains__(self, key: str) -> bool:
         return key in self._pods
 
-    def __iter__(self) -> Iterator[QueuedPodInfo]:
+    def __iter__(self) -> Iterator[QueuedEntity]:
         return iter(self._pods.values())
 
     @property
     def gated_count(self) -> int:
         return self._gated_count
 
-    def get(self, key: str) -> QueuedPodInfo | None:
+    def get(self, key: str) -> QueuedEntity | None:
         return self._pods.get(key)
 
-    def put(self, info: QueuedPodInfo) -> bool:
+    def put(self, info: QueuedEntity) -> bool:
         """File a pod, or file it anew after its refusals have changed; report whether it was not here."""
         is_new = self.remove(info.key) is None
         drawers = self._drawers_for(info)
@@ -57,7 +57,7 @@ class UnschedulablePods:
         self._remember_age(info)
         return is_new
 
-    def remove(self, key: str) -> QueuedPodInfo | None:
+    def remove(self, key: str) -> QueuedEntity | None:
         info = self._pods.pop(key, None)
         if info is not None:
             was_gated, drawers = self._filed.pop(key)
@@ -83,13 +83,13 @@ class UnschedulablePods:
             heapq.heappop(oldest)
         return None
 
-    def _drawers_for(self, info: QueuedPodInfo) -> list[Drawer]:
+    def _drawers_for(self, info: QueuedEntity) -> list[Drawer]:
         if info.gating_plugin:
             return [self._gated[info.gating_plugin]]
-        name = info.scheduler_name
-        return [self._rejected[name, plugin] for plugin in info.rejectors]
+        rejected = {(member.scheduler_name, plugin) for member in info.members for plugin in member.rejectors}
+        return [self._rejected[key] for key in sorted(rejected)]
 
-    def _remember_age(self, info: QueuedPodInfo) -> None:
+    def _remember_age(self, info: QueuedEntity) -> None:
         self._serial += 1
         heapq.heappush(self._oldest, (last_touch(info), self._serial, info))
         if len(self._oldest) > 2 * len(self._pods) + _SLACK:
@@ -98,7 +98,7 @@ class UnschedulablePods:
             self._serial = len(self._oldest)
 
 
-def last_touch(info: QueuedPodInfo) -> float:
+def last_touch(info: QueuedEntity) -> float:
     return max(info.timestamp, info.flush_timestamp)
 
 

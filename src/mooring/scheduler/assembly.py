@@ -29,6 +29,7 @@ from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.observer import Observers, SchedulerObserver
 from mooring.queue.events import CONFIGURATION_CHANGE
 from mooring.queue.nominator import QueueNominator
+from mooring.queue.pod_group_queue import PodGroupQueue
 from mooring.queue.profile import QueueProfile, from_runtime
 from mooring.queue.scheduling_queue import QueueOptions, SchedulingQueue
 from mooring.scheduler.binding import BindingCycle
@@ -37,6 +38,7 @@ from mooring.scheduler.failure import Failures
 from mooring.scheduler.hidden_fields import view_of
 from mooring.scheduler.loop import SchedulingLoop
 from mooring.scheduler.meters import Meters
+from mooring.scheduler.pod_groups import GroupAttempts, GroupWriter
 from mooring.scheduler.pre_binding import PreBinding
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
 from mooring.scheduler.status_patch import StatusPatches
@@ -49,7 +51,7 @@ from mooring.state.cluster import Cluster
 log = get_logger("mooring.scheduler")
 
 
-class Writer(BindWriter, PodWriter, Protocol):
+class Writer(BindWriter, PodWriter, GroupWriter, Protocol):
     """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more where they are used."""
 
 
@@ -123,7 +125,8 @@ class Scheduler:
             spawn=self._tasks.spawn,
         )
         built = self._build(config, None)
-        self.queue = queue = SchedulingQueue(
+        make_queue = PodGroupQueue if options.features["GenericWorkload"] else SchedulingQueue
+        self.queue = queue = make_queue(
             _queue_profiles(built),
             clock,
             options=self._queue_options(config),
@@ -175,6 +178,18 @@ class Scheduler:
             attempt_timeout_s=options.attempt_timeout_s,
             on_cut_off=self._start_afresh,
         )
+        if isinstance(queue, PodGroupQueue):
+            self._loop.groups = GroupAttempts(
+                self.cluster,
+                queue,
+                failures,
+                self._writer,
+                observers,
+                self._tasks,
+                clock,
+                place=self._loop.place,
+                handles=queue.handles,
+            )
         queue.on_ready = wake.set
         if observers.moved:
             queue.on_move = lambda *move: _tell_all(observers.moved, move)
@@ -362,7 +377,6 @@ class Scheduler:
             pod_max_backoff_s=config.pod_max_backoff_seconds,
             pod_max_in_unschedulable_pods_s=self.options.pod_max_in_unschedulable_pods_s,
             pop_from_backoff=features["SchedulerPopFromBackoffQ"],
-            generic_workload=features["GenericWorkload"],
             gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
         )
 

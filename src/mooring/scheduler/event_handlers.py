@@ -158,6 +158,7 @@ class EventHandlers:
             self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
             self._took(ASSIGNED_POD_ADD, started)
         elif self._queue.handles(pod.spec.scheduler_name):
+            self._cluster.note_member(pod)
             self._queue.add(self._cluster.info(pod))
             if self._gang_scheduling:
                 self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
@@ -184,6 +185,7 @@ class EventHandlers:
                     self._took(event, started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
+        self._cluster.note_member(new)
         if self._cluster.is_assumed(new.uid):
             if new.is_terminating and not old.is_terminating:
                 self._forget_assumed(new.uid)
@@ -206,10 +208,12 @@ class EventHandlers:
             self._cluster.remove_pod(pod.uid)
             if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
                 self._queue.delete(known)
+                self._cluster.forget_member(known)
             self._queue.move_all(ASSIGNED_POD_DELETE, pod, None)
             self._took(ASSIGNED_POD_DELETE, started)
         elif self._queue.handles(pod.spec.scheduler_name):
             self._queue.delete(pod)
+            self._cluster.forget_member(pod)
             if self._cluster.is_assumed(pod.uid):
                 self._forget_assumed(pod.uid)
             elif pod.status.nominated_node_name:
@@ -257,12 +261,16 @@ class EventHandlers:
         if old is not None and _is_same_version(old, obj):
             return
         self._cluster.objects.put(obj)
+        if isinstance(obj, PodGroup):
+            self._queue.put_group(obj)
         resource = RESOURCES.get(type(obj))
         if resource is not None:
             self._move_for(ClusterEvent(resource, ActionType.ADD if old is None else ActionType.UPDATE), old, obj)
 
     def _delete_other(self, obj: Object) -> None:
         known = self._cluster.objects.remove(type(obj), obj.key)
+        if isinstance(obj, PodGroup):
+            self._queue.delete_group(obj)
         resource = RESOURCES.get(type(obj))
         if known is not None and resource is not None:
             self._move_for(ClusterEvent(resource, ActionType.DELETE), obj, None)

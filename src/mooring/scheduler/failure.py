@@ -17,7 +17,9 @@ from typing import Any
 from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.engine.decision import NO_NODES, Decision
+from mooring.engine.groups.decision import GroupDecision
 from mooring.errors import ApiError
+from mooring.framework.pod_groups import GROUP_UNSCHEDULABLE
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
 from mooring.observe.events import Recorder
@@ -81,10 +83,18 @@ class Failures:
             if not self._evicts_in_background:
                 return self._tasks.spawn(self._evict_first(info, profile, decision, started))
             self._preemptions.start(_preemption(decision), decision.victims)
-        self._give_up(info, profile, decision, started)
+        self.give_up(info, profile, decision, started)
         return None
 
-    def _give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+    def make_room(self, decision: GroupDecision) -> None:
+        """Evict the victims that were chosen for a group, in the background."""
+        if decision.victims:
+            first = decision.info.pods[0].pod
+            preemption = Preemption(decision.post_filter_plugin, first, "cluster", decision.info.group)
+            self._preemptions.start(preemption, decision.victims)
+
+    def give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        """No node fits, and nobody is evicted for this pod alone."""
         self.fail(info, profile, Failure.of_decision(decision), started)
         self._after(profile, decision)
 
@@ -97,7 +107,7 @@ class Failures:
                 decision = replace(
                     decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
                 )
-            self._turnstile(self._give_up, info, profile, decision, started)
+            self._turnstile(self.give_up, info, profile, decision, started)
         except Exception as error:  # our own mistake: it costs this pod an attempt
             log.error(error, "Unexpected error in an eviction", pod=info.key)
             self._turnstile(self.fail, info, profile, Failure.of_error(error), started)
@@ -206,6 +216,9 @@ def _log(pod: Pod, failure: Failure) -> None:
     elif failure.is_fit_error:
         if _v2:
             _v2.info("Unable to schedule pod; no fit; waiting", pod=pod.key, err=failure.message)
+    elif failure.message.startswith(GROUP_UNSCHEDULABLE):
+        if _v2:
+            _v2.info("Unable to schedule pod belonging to a pod group; waiting", pod=pod.key, err=failure.message)
     else:
         log.error(failure.message, "Error scheduling pod; retrying", pod=pod.key)
 

@@ -21,18 +21,22 @@ from mooring.clock import Clock
 from mooring.config.duration import format_duration
 from mooring.engine.build import Built
 from mooring.engine.decision import Decision, Outcome
+from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
+from mooring.framework.pod_groups import PodGroupInfo
 from mooring.framework.runtime import Profile
 from mooring.framework.traces import place_of
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
-from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.queue.queued_group import QueuedPodGroupInfo
+from mooring.queue.queued_pod import QueuedEntity, QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import SCHEDULER_ERROR, Failure, Placement
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.decision_thread import DecisionThread, ThreadLeft
 from mooring.scheduler.failure import Failures
+from mooring.scheduler.pod_groups import GroupAttempts
 from mooring.scheduler.tasks import Tasks
 from mooring.scheduler.time_limits import ATTEMPT_TIMEOUT, NO_LIMIT, AttemptTimeout, Limit, TimeLimits
 from mooring.scheduler.turnstile import Turnstile
@@ -72,6 +76,7 @@ class SchedulingLoop:
     ) -> None:
         """``wake`` is set when there may be something to do; ``on_cut_off`` follows an attempt ended in the middle."""
         self.built = built
+        self.groups: GroupAttempts | None = None  # where the gate GenericWorkload is on
         self.decisions = 0
         self._cluster = cluster
         self._queue = queue
@@ -144,15 +149,15 @@ class SchedulingLoop:
 
     # ---- one pod -----------------------------------------------------------------------------------------------
 
-    def schedule_one(self, info: QueuedPodInfo) -> None:
-        """Try one pod. Whatever goes wrong costs this pod an attempt, nothing else."""
+    def schedule_one(self, info: QueuedEntity) -> None:
+        """Try one pod, or one group of pods. Whatever goes wrong costs it an attempt, nothing else."""
         profile = self._profile_for(info)
         if profile is not None:
             started, detail = self._begin(info)
             decision = self._decide(info, self.built, profile, detail)
             self._conclude(info, profile, decision, started)
 
-    async def _schedule_in_thread(self, info: QueuedPodInfo) -> None:
+    async def _schedule_in_thread(self, info: QueuedEntity) -> None:
         """The same where extenders are asked: meanwhile the event loop goes on, and the cluster stands still."""
         profile = self._profile_for(info)
         if profile is None:
@@ -165,7 +170,7 @@ class SchedulingLoop:
             loop.call_soon_threadsafe(thread.leave)
 
         work = thread.run(self._decide, info, self.built, profile, detail, leave)
-        decision: Decision | Exception
+        decision: Decision | GroupDecision | Exception
         try:
             decision = await self._turnstile.closed_during(work)
         except ThreadLeft:
@@ -173,19 +178,38 @@ class SchedulingLoop:
             self._thread = None
             decision = AttemptTimeout()
         # What waited at the turnstile may have been about this very pod.
-        known = self._pods.get(info.key)
-        if known is None or known.uid != info.uid or known.spec.node_name or self._cluster.pod(info.uid):
+        if isinstance(info, QueuedPodInfo) and self._is_settled(info):
             self._queue.done(info.uid)
             return
         self._conclude(info, profile, decision, started)
 
-    def _profile_for(self, info: QueuedPodInfo) -> Profile | None:
+    def _is_settled(self, info: QueuedPodInfo) -> bool:
+        """Whether the pod is gone, or has a node by now."""
+        known = self._pods.get(info.key)
+        is_other = known is None or known.uid != info.uid or bool(known.spec.node_name)
+        return is_other or self._cluster.pod(info.uid) is not None
+
+    def _profile_for(self, info: QueuedEntity) -> Profile | None:
         """The profile that tries the pod, or None if it is not to be tried."""
+        if isinstance(info, QueuedPodGroupInfo):
+            return self._profile_for_group(info)
+        assert isinstance(info, QueuedPodInfo)
         profile = self.built.profiles.get(info.scheduler_name)
         if profile is None or self._is_skipped(info.pod_info.pod):
             self._queue.done(info.uid)
             return None
         return profile
+
+    def _profile_for_group(self, entity: QueuedPodGroupInfo) -> Profile | None:
+        assert self.groups is not None, "the queue makes groups only where there is somebody who can try them"
+        group = self.groups.group_of(entity) or entity.group
+        entity.group = group
+        objection = self.groups.objection(entity, group)
+        if objection:
+            self.groups.refuse(entity, self.built.profiles, group, objection)
+            return None
+        name = entity.scheduler_name
+        return self.built.profiles[name] if self.groups.leave_out(entity, self._is_skipped) else None
 
     def _is_skipped(self, pod: Pod) -> bool:
         if pod.is_terminating:
@@ -194,7 +218,7 @@ class SchedulingLoop:
             return True
         return self._cluster.pod(pod.uid) is not None
 
-    def _begin(self, info: QueuedPodInfo) -> tuple[float, bool]:
+    def _begin(self, info: QueuedEntity) -> tuple[float, bool]:
         """When the attempt began, and whether an observer wants the decision in detail."""
         if _v3:
             _v3.info("Attempting to schedule pod", pod=info.key)
@@ -203,15 +227,21 @@ class SchedulingLoop:
 
     def _decide(
         self,
-        info: QueuedPodInfo,
+        info: QueuedEntity,
         built: Built,
         profile: Profile,
         detail: bool,
         on_stuck: Callable[[], None] | None = None,
-    ) -> Decision | Exception:
-        timeout_s = self._attempt_timeout_s or NO_LIMIT
+    ) -> Decision | GroupDecision | Exception:
+        timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
         limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
         try:
+            if isinstance(info, QueuedPodGroupInfo):
+                pods = [member.pod_info for member in info.members]
+                group = PodGroupInfo(info.group, pods)
+                decide = built.groups(profile).decide
+                return self._limits.run(limit, decide, group, detail=detail, budget=limit)
+            assert isinstance(info, QueuedPodInfo)
             return self._limits.run(limit, built.engine.decide, info.pod_info, profile, detail=detail, budget=limit)
         except AttemptTimeout as error:
             return error
@@ -219,7 +249,13 @@ class SchedulingLoop:
             log.error(error, "Unexpected error in a scheduling cycle", pod=info.key)
             return error
 
-    def _conclude(self, info: QueuedPodInfo, profile: Profile, decision: Decision | Exception, started: float) -> None:
+    def _conclude(
+        self, info: QueuedEntity, profile: Profile, decision: Decision | GroupDecision | Exception, started: float
+    ) -> None:
+        if isinstance(info, QueuedPodGroupInfo):
+            self._conclude_group(info, profile, decision, started)
+            return
+        assert isinstance(info, QueuedPodInfo) and not isinstance(decision, GroupDecision)
         if isinstance(decision, AttemptTimeout):
             self._failures.fail(info, profile, self._timed_out(info, profile, decision), started)
             self._on_cut_off()
@@ -231,9 +267,30 @@ class SchedulingLoop:
         for tell in self._observers.decided:
             tell(info, profile, decision, took_s)
         if decision.outcome is Outcome.SCHEDULED:
-            self._place(info, profile, decision, started)
+            self.place(info, profile, decision, started)
         else:
             self._evicting = self._failures.refused(info, profile, decision, started)
+
+    def _conclude_group(
+        self,
+        entity: QueuedPodGroupInfo,
+        profile: Profile,
+        decision: Decision | GroupDecision | Exception,
+        started: float,
+    ) -> None:
+        assert self.groups is not None
+        if isinstance(decision, GroupDecision):
+            took_s = self._clock.monotonic() - started
+            self.groups.conclude(entity, profile, decision, started, took_s)
+            return
+        assert isinstance(decision, Exception)
+        if isinstance(decision, AttemptTimeout):
+            text = self._timed_out(entity.members[0], profile, decision).message
+        else:
+            text = Failure.of_error(decision).message
+        self.groups.refuse(entity, self.built.profiles, entity.group, text)
+        if isinstance(decision, AttemptTimeout):
+            self._on_cut_off()
 
     def _timed_out(self, info: QueuedPodInfo, profile: Profile, error: AttemptTimeout) -> Failure:
         """Why an attempt ran out of time. A pod to which that happens again waits until long waiters are tried."""
@@ -243,7 +300,8 @@ class SchedulingLoop:
         waits = frozenset((ATTEMPT_TIMEOUT,)) if info.consecutive_errors_count else frozenset()
         return Failure(SCHEDULER_ERROR, message, waits)
 
-    def _place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+    def place(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
+        """Send a pod on its way: assume, reserve, permit, and a task that binds it."""
         node_name = decision.node or ""
         try:
             assumed = self._cluster.assume(decision.pod, node_name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
+from mooring.api.pod_groups import PodGroup
 from mooring.clock import Clock
 from mooring.errors import ApiError
 from mooring.observe.events import Recorder
@@ -31,11 +32,24 @@ class PodWriter(StatusWriter, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Who makes room for whom, and where."""
+    """For whom room is made, and where: for a pod on a node, or for a group in the whole cluster."""
 
     plugin: str  # the PostFilter plugin that chose the victims
-    preemptor: Pod
+    preemptor: Pod  # of a group its first pod: it stands for all
     node_name: str
+    group: PodGroup | None = None
+
+    @property
+    def kind(self) -> str:
+        return "pod" if self.group is None else "podgroup"
+
+    @property
+    def uid(self) -> str:
+        return self.preemptor.uid if self.group is None else self.group.uid
+
+    @property
+    def priority(self) -> int:
+        return self.preemptor.priority if self.group is None else self.group.priority
 
 
 class PreemptionExecutor:
@@ -71,10 +85,12 @@ class PreemptionExecutor:
         self._activate = activate
         self._is_gated = is_gated
         self._spawn = spawn
-        self._running: dict[str, str] = {}  # preemptor's uid -> key of the last victim once only that one is left
+        self._running: dict[
+            str, str
+        ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
 
     def is_running(self, uid: str) -> bool:
-        """Whether the pod's victims are still being evicted: it is of no use to try it before that."""
+        """Whether victims of the pod or group are still being evicted: it is of no use to try it before that."""
         last = self._running.get(uid)
         if last is None:
             return False
@@ -89,7 +105,7 @@ class PreemptionExecutor:
         if not alive:
             return
         self._begin(preemption, victims)
-        self._running[preemption.preemptor.uid] = ""
+        self._running[preemption.uid] = ""
         self._spawn(self._run(preemption, alive))
 
     async def evict_now(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
@@ -121,7 +137,7 @@ class PreemptionExecutor:
             cleared = await self._clear_nominations(preemption)
             is_done = await self._evict_all(preemption, victims) and cleared
         finally:
-            self._running.pop(preemption.preemptor.uid, None)
+            self._running.pop(preemption.uid, None)
             for tell in self._observers.preempted:
                 tell(preemption.preemptor, preemption.node_name, self._clock.monotonic() - started)
             if not is_done or self._came_too_late(preemption, victims):
@@ -144,7 +160,7 @@ class PreemptionExecutor:
         """Clear the nominations of less important pods to this node."""
         is_done = True
         for other in list(self._nominated_pods(preemption.node_name)):
-            if other.priority >= preemption.preemptor.priority:
+            if other.priority >= preemption.priority:
                 continue
             patch = status_patch(other.pod, self._clock.now(), nominated_node="")
             if patch is None:
@@ -162,7 +178,7 @@ class PreemptionExecutor:
         *first, last = victims
         if await self._evict_together(preemption, first) is not None:
             return False
-        self._running[preemption.preemptor.uid] = last.pod.key
+        self._running[preemption.uid] = last.pod.key
         return await self._evict(preemption, last) is None
 
     async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
@@ -178,14 +194,14 @@ class PreemptionExecutor:
     async def _evict(self, preemption: Preemption, victim: PodInfo) -> ApiError | None:
         """Make one victim go; an error if the API server did not play along."""
         preemptor, node_name = preemption.preemptor, preemption.node_name
-        note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+        note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
         pod = victim.pod
         if self._stop_in_memory(preemption.plugin, victim.uid):
             log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)
             note += " (in kube-scheduler memory)."
         else:
             try:
-                condition = disruption_target(pod, preemptor.spec.scheduler_name)
+                condition = disruption_target(pod, preemptor.spec.scheduler_name, preemption.kind)
                 patch = status_patch(pod, self._clock.now(), condition=condition)
                 if patch is not None:
                     await self._writer.patch_pod_status(pod.namespace, pod.name, patch)

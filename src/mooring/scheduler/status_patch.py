@@ -86,9 +86,9 @@ def pod_scheduled(pod: Pod, reason: str, message: str) -> Condition:
     return Condition(POD_SCHEDULED, "False", reason, message, pod.metadata.generation)
 
 
-def disruption_target(pod: Pod, scheduler_name: str) -> Condition:
-    """The condition of a victim."""
-    message = f"{scheduler_name}: preempting to accommodate a higher priority pod"
+def disruption_target(pod: Pod, scheduler_name: str, kind: str = "pod") -> Condition:
+    """The condition of a victim of a pod, or of a podgroup."""
+    message = f"{scheduler_name}: preempting to accommodate a higher priority {kind}"
     return Condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", message, pod.metadata.generation)
 
 

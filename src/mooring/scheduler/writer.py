@@ -151,10 +151,16 @@ class ApiWriter:
                 await self._sleep(pause_s)
                 pause_s = min(MAX_PAUSE_S, pause_s * 5)
 
+    async def patch_pod_group_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{namespace}/podgroups/{name}/status"
+        await self._patch(path, patch)
+
     async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None:
         """Patch. Try again at once where upstream does: after a conflict, a 500, a 503, or a refused connection."""
-        path, body = f"/api/v1/namespaces/{namespace}/pods/{name}/status", _encode(patch)
-        pause_s = PATCH_PAUSE_S
+        await self._patch(f"/api/v1/namespaces/{namespace}/pods/{name}/status", patch)
+
+    async def _patch(self, path: str, patch: Mapping[str, Any]) -> None:
+        body, pause_s = _encode(dict(patch)), PATCH_PAUSE_S
         for tries_left in range(PATCH_TRIES - 1, -1, -1):
             try:
                 await self._client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)

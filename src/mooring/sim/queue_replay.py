@@ -158,6 +158,7 @@ class QueueReplay:
             item = self.queue.pop()
             if item is None:
                 return
+            assert isinstance(item, QueuedPodInfo), "recorded cases of this kind have no pod groups"
             self._attempt(item)
         raise InputError(f"still busy after {MAX_ATTEMPTS} attempts; a pod seems to wake itself")
 

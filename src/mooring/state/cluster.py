@@ -14,6 +14,7 @@ from typing import Self
 from mooring.api.core import Namespace, Node, Pod
 from mooring.api.meta import Object
 from mooring.errors import ParseError
+from mooring.state.group_members import GroupMembers
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.objects import Objects
@@ -34,6 +35,7 @@ class Cluster(Forkable):
         self.terms = TermIndex(self.table)
         self.interner = PodInterner()
         self.claim_users: dict[str, int] = {}  # "namespace/claim" -> volumes of counted pods that use it
+        self.groups = GroupMembers()
         self._pods: dict[str, PodInfo] = {}  # by uid, those counted on a node
         self._assumed: set[str] = set()  # uids of those that the API server has not confirmed
 
@@ -58,6 +60,7 @@ class Cluster(Forkable):
         fork.terms = self.terms.fork(fork.table)
         fork.interner = self.interner
         fork.claim_users, fork._pods, fork._assumed = self.claim_users, self._pods, self._assumed
+        fork.groups = self.groups
         self.share_with(fork, 1)
         return fork
 
@@ -65,6 +68,7 @@ class Cluster(Forkable):
         if self.must_copy(1):
             self.claim_users = dict(self.claim_users)
             self._pods, self._assumed = dict(self._pods), set(self._assumed)
+            self.groups = self.groups.copy()
 
     # ---- reading -----------------------------------------------------------------------------------------------
 
@@ -127,9 +131,10 @@ class Cluster(Forkable):
     def set_pod(self, pod: Pod) -> None:
         """Take over what the API server says of a pod: a new one, a change, or the confirmation of an assumed one.
 
-        A pod without a node is not counted; one that has finished is not either.
+        A pod without a node is not counted, but its group knows it; one that has finished is not counted either.
         """
         uid = pod.metadata.uid
+        self.note_member(pod)
         old = self._pods.get(uid)
         if not pod.spec.node_name:
             if old is not None and uid not in self._assumed:
@@ -146,6 +151,23 @@ class Cluster(Forkable):
                 return
             self._uncount(old)
         self._count(info, pod.spec.node_name)
+
+    def note_member(self, pod: Pod) -> None:
+        """A pod is there: if it belongs to a group, the group knows it from now on, with a node or without."""
+        if pod.spec.scheduling_group is not None:
+            if self.shared:
+                self._own()
+            if pod.is_finished:
+                self.groups.forget(pod)
+            else:
+                self.groups.note(pod)
+
+    def forget_member(self, pod: Pod) -> None:
+        """A pod without a node is gone: its group is smaller by one."""
+        if pod.spec.scheduling_group is not None:
+            if self.shared:
+                self._own()
+            self.groups.forget(pod)
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
         """Take over a pod's new version, of which nothing has changed that columns hold."""
@@ -197,6 +219,8 @@ class Cluster(Forkable):
         for claim in pod.shape.claim_names:
             key = f"{pod.pod.metadata.namespace}/{claim}"
             self.claim_users[key] = self.claim_users.get(key, 0) + 1
+        if pod.pod.spec.scheduling_group is not None:
+            self.groups.place(pod)
 
     def _uncount(self, pod: PodInfo) -> None:
         if self.shared:
@@ -213,6 +237,8 @@ class Cluster(Forkable):
             self.claim_users[key] -= 1
             if not self.claim_users[key]:
                 del self.claim_users[key]
+        if pod.pod.spec.scheduling_group is not None:
+            self.groups.displace(pod)
 
 
 def _counts_alike(old: PodInfo, new: PodInfo) -> bool:

@@ -22,6 +22,7 @@ from mooring.engine.preemption.dry_run_columns import (
     max_kept,
     start_time,
 )
+from mooring.engine.preemption.units import Unit, by_importance, units_among
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.filter_outcome import FilterOutcome
 from mooring.framework.guarded import CycleError
@@ -64,6 +65,7 @@ class DryRun:
         self._handle = handle
         self._now = handle.clock.now()
         self._budgets: Budgets | None = None
+        self._by_unit = handle.is_enabled("GenericWorkload") and handle.cluster.groups.has_placed
         self._about_pods = [plugin for plugin in attempt.plan.active if plugin.traits.filter_reads is not Reads.NODE]
         self.columns = self._columns(kept)
         # Which rows pass every filter that depends only on the Node object; known where columns are kept.
@@ -79,7 +81,8 @@ class DryRun:
         attempt, table = self._attempt, self._attempt.nodes.table
         pod, plan, nominated = attempt.pod, attempt.plan, self._judge.nominated
         key = (plan.template(pod), pod.priority)
-        can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid)
+        # A group that is evicted as one is on other nodes, too: what would happen on a row depends on those.
+        can_keep = attempt.uses_kept and plan.keeps_all(pod) and not nominated.includes(pod.uid) and not self._by_unit
         if not can_keep or not kept.has_come_before(key):
             return DryRunColumns(len(table))
         columns = kept.get(key)
@@ -154,6 +157,10 @@ class DryRun:
         """Find out what would happen on these nodes."""
         attempt = self._attempt
         infos, priority = attempt.nodes.table.infos, attempt.pod.priority
+        if self._by_unit:
+            for row in rows.tolist():
+                self._try_units(row)
+            return
         trials = [
             Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]) for row in rows.tolist()
         ]
@@ -179,6 +186,61 @@ class DryRun:
             self._reprieve(state, fitting)
             for trial in fitting:
                 self._conclude(trial)
+
+    def _try_units(self, row: int) -> None:
+        """The same for one node where a group may have to go as a whole; its pods elsewhere go, too."""
+        attempt, cluster = self._attempt, self._handle.cluster
+        node = attempt.nodes.table.infos[row]
+        units = [unit for unit in units_among(node.pods.values(), cluster) if unit.priority < attempt.pod.priority]
+        if not units:
+            self.columns.refuse(row, NO_VICTIMS)
+            return
+        state = attempt.state.clone()
+        self._fork = None  # a unit changes other nodes as well: each trial starts from the cluster as it is
+        rows = NodeRows(attempt.nodes.table, np.array([row]))
+        try:
+            self._move_unit(state, units, -1)
+            assert self._fork is not None
+            rows = NodeRows(self._fork, np.array([row]))
+            outcome = self._filter(state, rows, about_pods=False)
+            if not outcome.feasible[0]:
+                self.columns.refuse(row, outcome.status_at(0))
+                return
+            del outcome
+            victims, violations = self._reprieve_units(state, rows, units)
+        except CycleError as error:
+            self._fail(row, error.status)
+            return
+        finally:
+            self._fork = None
+        if not victims:
+            self._fail(row, Status.error(f'expected at least one victim pod on node "{node.name}"'))
+            return
+        self.columns.accept(row, [pod for unit in victims for pod in unit.pods], violations, np.inf, self._now)
+
+    def _reprieve_units(self, state: CycleState, rows: NodeRows, units: list[Unit]) -> tuple[list[Unit], int]:
+        """The units that have to go, the most important first, and how many budgets that breaks."""
+        violating, others = self._all_budgets().partition_units(by_importance(units, self._now))
+        victims: list[Unit] = []
+        broken = 0
+        for unit, count in (*violating, *((unit, 0) for unit in others)):
+            self._attempt.state.check_time()
+            self._move_unit(state, [unit], 1)
+            if not self._filter(state, rows, about_pods=True).feasible[0]:
+                self._move_unit(state, [unit], -1)
+                victims.append(unit)
+                broken += count
+        return by_importance(victims, self._now), broken
+
+    def _move_unit(self, state: CycleState, units: list[Unit], sign: int) -> None:
+        nodes = self._attempt.nodes.table.nodes
+        moves = [(nodes[pod.pod.spec.node_name].row, pod) for unit in units for pod in unit.pods]
+        self._move(state, [(row, pod) for row, pod in moves if row >= 0], sign)
+
+    def _all_budgets(self) -> Budgets:
+        if self._budgets is None:
+            self._budgets = Budgets(self._handle.cluster.objects.all(PodDisruptionBudget))
+        return self._budgets
 
     def _fitting(self, trials: list[Trial], outcome: FilterOutcome) -> list[Trial]:
         """The trials where the pod fits without the less important pods; of the others, note why not."""
@@ -223,10 +285,9 @@ class DryRun:
 
     def _reprieve(self, state: CycleState, trials: list[Trial]) -> None:
         """Take pods back one by one, on all nodes at once; a pod with which the new one does not fit has to go."""
-        if self._budgets is None:
-            self._budgets = Budgets(self._handle.cluster.objects.all(PodDisruptionBudget))
+        budgets = self._all_budgets()
         for trial in trials:
-            violating, others = self._budgets.partition(self._by_importance(trial.potential))
+            violating, others = budgets.partition(self._by_importance(trial.potential))
             trial.order, trial.violating = violating + others, len(violating)
         nodes = self._rows(trials)
         for turn in range(max(len(trial.order) for trial in trials)):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from mooring.api.core import Pod
 from mooring.engine.attempt import Attempt
 from mooring.engine.cycle import Engine
+from mooring.engine.groups.preemption import GroupPreemption
 from mooring.engine.laps import Laps
 from mooring.engine.preemption.dry_run import DryRun
 from mooring.engine.preemption.dry_run_columns import Candidate, kept_dry_runs, least_harm
+from mooring.engine.preemption.eligible import objection
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import ExtenderError, VictimsOnNode
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.preemption import CandidateLimits
 from mooring.framework.runtime import Profile
@@ -27,18 +29,25 @@ class Evaluator:
     Budgets are respected where possible. Among the nodes that remain, the one is chosen that hurts least.
     """
 
-    def __init__(self, profile: Profile, engine: Engine, handle: Handle) -> None:
+    def __init__(
+        self, profile: Profile, engine: Engine, handle: Handle, for_groups: GroupPreemption | None = None
+    ) -> None:
         self._profile = profile
         self._engine = engine
         self._handle = handle
+        self._for_groups = for_groups
         self.kept = kept_dry_runs()
+
+    def preempt_group(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
+        assert self._for_groups is not None, "a profile that schedules groups has one"
+        return self._for_groups.preempt(info)
 
     def preempt(
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
     ) -> PostFilterResult:
-        objection = _objection(pod, nodes, statuses)
-        if objection:
-            return PostFilterResult(Status.unschedulable(objection))
+        refusal = objection(pod, nodes, statuses)
+        if refusal:
+            return PostFilterResult(Status.unschedulable(refusal))
         rows = statuses.rows_with(Code.UNSCHEDULABLE)
         dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
         candidates = dry_run.run(rows, limits)
@@ -90,29 +99,6 @@ class Evaluator:
         left = [Candidate(node, list(on_node.pods), on_node.pdb_violations) for node, on_node in victims.items()]
         first = self._handle.pick(len(left)) if left else 0  # an answer has no order: upstream takes any of equals
         return left[first:] + left[:first]
-
-
-def _objection(pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses) -> str:
-    """Why this pod may not evict others now, or nothing."""
-    if pod.pod.spec.preemption_policy == "Never":
-        return "not eligible due to preemptionPolicy=Never."
-    name = pod.pod.status.nominated_node_name
-    if name and statuses.get(name).code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        info = nodes.table.nodes.get(name)
-        if info is not None and any(
-            other.priority < pod.priority and _goes_for_preemption(other.pod) for other in info.pods.values()
-        ):
-            return "not eligible due to a terminating pod on the nominated node."
-    return ""
-
-
-def _goes_for_preemption(pod: Pod) -> bool:
-    if not pod.is_terminating:
-        return False
-    for condition in pod.status.conditions:
-        if condition.type == "DisruptionTarget":
-            return condition.status == "True" and condition.reason == "PreemptionByScheduler"
-    return False
 
 
 def _aggregate(messages: list[str]) -> str:

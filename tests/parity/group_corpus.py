@@ -1,0 +1,221 @@
+"""The recorded pod-group cases: what a kube-scheduler v1.37.0-rc.1 did with groups, and how they are replayed.
+
+A case is replayed on the live scheduler in virtual time. Its README says how it was recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from mooring.api.core import Pod
+from mooring.api.meta import Condition
+from mooring.api.pod_groups import PodGroup
+from mooring.api.times import format_time
+from mooring.config.features import Features
+from mooring.config.load import config_from_dict
+from mooring.config.versions import V1_37
+from mooring.observe.events import ObjectReference
+from mooring.scheduler.assembly import Options, Scheduler
+from mooring.sim.recording import load_object
+from mooring.sim.virtual_time import LoopClock, run_virtual
+from mooring.state.pod_info import PodInfo
+
+FOLDER = Path(__file__).parent / "groups-1.37"
+MAX_ROUNDS = 12
+LINGERS = "lingers"  # the annotation of a pod that stays as terminating when it is deleted
+
+Case = dict[str, Any]
+
+
+class World:
+    """Plays the API server for one scheduler: a write is carried out and told at once.
+
+    A deleted pod is gone at once, unless its annotation says that it lingers as terminating.
+    """
+
+    def __init__(self, clock: LoopClock) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.groups: dict[str, PodGroup] = {}
+        self.deleted: set[str] = set()
+        self.scheduler: Scheduler
+        self._clock = clock
+        self._version = 0
+
+    def put(self, obj: Any) -> None:
+        self._version += 1
+        stored = copy(obj)
+        stored.metadata = copy(obj.metadata)
+        stored.metadata.resource_version = str(self._version)
+        if isinstance(stored, Pod):
+            self.pods[stored.key] = stored
+        elif isinstance(stored, PodGroup):
+            self.groups[stored.key] = stored
+        self.scheduler.put(stored)
+
+    def remove(self, obj: Any) -> None:
+        known = self.pods.pop(obj.key, obj) if isinstance(obj, Pod) else obj
+        if isinstance(obj, PodGroup):
+            self.groups.pop(obj.key, None)
+        self.scheduler.delete(known)
+
+    async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] | None = None) -> None:
+        known = self.pods[pod.pod.key]
+        bound = copy(known)
+        bound.spec, bound.status = copy(known.spec), copy(known.status)
+        bound.spec.node_name, bound.status.nominated_node_name = node_name, ""
+        self.put(bound)
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        changed = copy(self.pods[f"{namespace}/{name}"])
+        changed.status, status = copy(changed.status), patch["status"]
+        if "nominatedNodeName" in status:
+            changed.status.nominated_node_name = status["nominatedNodeName"] or ""
+        for condition in status.get("conditions", ()):
+            changed.status.conditions = _with_condition(changed.status.conditions, condition)
+        self.put(changed)
+
+    async def patch_pod_group_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        changed = copy(self.groups[f"{namespace}/{name}"])
+        changed.status = copy(changed.status)
+        for condition in patch["status"]["conditions"]:
+            changed.status.conditions = _with_condition(changed.status.conditions, condition)
+        self.put(changed)
+
+    async def delete_pod(self, pod: Pod) -> None:
+        known = self.pods[pod.key]
+        self.deleted.add(pod.key)
+        if LINGERS not in known.metadata.annotations:
+            self.remove(pod)
+            return
+        going = copy(known)
+        going.metadata = copy(known.metadata)
+        going.metadata.deletion_timestamp = format_time(self._clock.now())
+        self.put(going)
+
+
+def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:
+    before = next((each for each in known if each.type == changed["type"]), Condition(type=changed["type"]))
+    fields = {key: changed[key] for key in ("status", "reason", "message") if key in changed}
+    return [*(each for each in known if each.type != changed["type"]), replace(before, **fields)]
+
+
+class Events:
+    """Notes events as they were recorded."""
+
+    observers: Sequence[Any] = ()
+
+    def __init__(self) -> None:
+        self.noted: list[dict[str, str]] = []
+
+    def record(self, regarding: ObjectReference, *, type: str, reason: str, note: str, **more: Any) -> None:
+        about = f"{regarding.namespace}/{regarding.name}"
+        self.noted.append({"about": about, "type": type, "reason": reason, "message": note})
+
+
+def replay(case: Case) -> list[dict[str, Any]]:
+    """What the scheduler says at each ``schedule`` step, in the form of ``expect``."""
+    return run_virtual(_replay(case))
+
+
+async def _replay(case: Case) -> list[dict[str, Any]]:
+    features = Features(V1_37, **case["gates"])
+    clock = LoopClock(asyncio.get_running_loop())
+    world, events = World(clock), Events()
+    options = Options(features=features, clock=clock, rng=random.Random(0), plugin_timeout_s=0, attempt_timeout_s=0)
+    config = config_from_dict(case["config"], features)
+    scheduler = Scheduler(config, lambda pods: world, events, options)
+    world.scheduler = scheduler
+    found = []
+    try:
+        for value in case["objects"]:
+            world.put(load_object(value))
+        for step in case["steps"]:
+            if "schedule" not in step:
+                await _act(world, step)
+                continue
+            await _wait(scheduler, step["schedule"]["seconds"])
+            rounds = await _drain(scheduler)
+            found.append(_state(world, scheduler, rounds, events))
+            events.noted, world.deleted = [], set()
+    finally:
+        await scheduler.abort()
+    return found
+
+
+async def _act(world: World, step: dict[str, Any]) -> None:
+    obj = load_object(step["object"])
+    if step["action"] == "delete":
+        world.remove(obj)
+        return
+    if step["action"] == "update" and obj.key in world.groups:
+        obj.status = world.groups[obj.key].status
+    world.put(obj)
+    await asyncio.sleep(0.004)
+
+
+async def _wait(scheduler: Scheduler, seconds: float) -> None:
+    for _ in range(int(seconds)):
+        await asyncio.sleep(1.0)
+        scheduler.queue.run_timers()
+
+
+async def _drain(scheduler: Scheduler) -> int:
+    """Try whatever is ready, one after another; what follows an attempt is over before the next begins."""
+    rounds = 0
+    while rounds < MAX_ROUNDS and scheduler.queue.counts()["active"]:
+        scheduler.schedule_one(scheduler.queue.pop())
+        rounds += 1
+        await asyncio.sleep(0.5)
+    return rounds
+
+
+def _state(world: World, scheduler: Scheduler, rounds: int, events: Events) -> dict[str, Any]:
+    places = {f"{each.namespace}/{each.name}": each.queue for each in scheduler.queue.pending_pods()}
+    return {
+        "pods": {key: _pod(pod, places.get(key, "")) for key, pod in world.pods.items()},
+        "groups": {
+            key: {"status": each.status, "reason": each.reason, "message": each.message}
+            for key, group in world.groups.items()
+            for each in group.status.conditions
+        },
+        "deleted": sorted(world.deleted),
+        "events": events.noted,
+        "rounds": rounds,
+    }
+
+
+def _pod(pod: Pod, place: str) -> dict[str, str]:
+    state = {"node": pod.spec.node_name, "nominatedNode": pod.status.nominated_node_name}
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and not pod.spec.node_name:
+            state |= {"reason": condition.reason, "message": condition.message}
+    place = "terminating" if pod.is_terminating and pod.spec.node_name else place
+    state["queue"] = "unschedulable" if place == "gated" else place
+    return {key: value for key, value in state.items() if value}
+
+
+def differences(case: Case, found: list[dict[str, Any]]) -> Iterator[str]:
+    """Every way in which a replay differs from the recording, in one line each."""
+    wanted = [step["schedule"]["expect"] for step in case["steps"] if "schedule" in step]
+    for i, (want, got) in enumerate(zip(wanted, found, strict=True)):
+        for part in ("pods", "groups"):
+            for key in sorted(want[part].keys() | got[part].keys()):
+                before, now = want[part].get(key), got[part].get(key)
+                if before != now:
+                    yield f"{case['id']} step {i} {key}: recorded {before}, found {now}"
+        for part in ("deleted", "rounds"):
+            if want[part] != got[part]:
+                yield f"{case['id']} step {i} {part}: recorded {want[part]}, found {got[part]}"
+        said = [
+            sorted((each["about"], each["reason"], each["message"]) for each in side["events"]) for side in (want, got)
+        ]
+        if said[0] != said[1]:
+            only = [[event for event in said[k] if event not in said[1 - k]] for k in (0, 1)]
+            yield f"{case['id']} step {i} events: recorded {only[0]}, found {only[1]}"
