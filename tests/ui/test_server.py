@@ -119,3 +119,41 @@ async def test_a_live_cluster_is_read_while_it_grows_and_edited_with_the_servers
         assert status == 200
         status, _, body = await ask(server.link, "api/delete?ref=pod/nothing", method="POST")
         assert status == 400 and b"there is no such object" in body
+
+
+@pytest.mark.parametrize(
+    ("question", "status", "text"),
+    [
+        pytest.param("lose=node1", 200, b'"lost":[0]', id="a node that is lost"),
+        pytest.param("lose=topology.kubernetes.io/zone=a", 200, b'"lost":[0,3]', id="a zone that is lost"),
+        pytest.param("lose=nothing", 400, b"no node is 'nothing'", id="a node that is not there"),
+        pytest.param("cordon=node1", 200, b'"why":{"pod":"default/', id="a node that is cordoned"),
+        pytest.param("add=2&like=node1", 200, b'"added":["node1-1","node1-2"]', id="two nodes more"),
+        pytest.param("add=many&like=node1", 400, b"expected a number from 1 to 100", id="a number that is none"),
+        pytest.param("wish=1", 400, b"expected lose, cordon or add", id="a question that is none"),
+    ],
+)
+async def test_what_if(story, serve, question, status, text):
+    shown = story("zone-spread")
+    async with serve(shown) as server:
+        event = shown.timeline.attempt_events[-1]
+        found, _, body = await ask(server.link, f"api/what-if?event={event}&{question}")
+    assert found == status
+    assert text in body
+
+
+async def test_losing_a_zone_says_what_the_drill_says(story, serve):
+    from mooring.surface.scheduler import Scheduler
+    from mooring.whatif.losing import lose
+    from mooring.whatif.placing import Placing
+
+    shown = story("zone-spread")
+    event = shown.timeline.attempt_events[-1]
+    moment = shown.moments()(event)
+    expected = lose(Placing.of(Scheduler(moment.cluster, moment.config)), ("a",), ["node1", "node4"])
+    async with serve(shown) as server:
+        _, _, body = await ask(server.link, f"api/what-if?event={event}&lose=topology.kubernetes.io/zone=a")
+    found = msgspec.json.decode(body)
+    names = shown.timeline.nodes.values
+    assert {pod: names[row] for pod, row in found["placed"].items()} == expected.replaced
+    assert found["unplaced"] == expected.unplaced

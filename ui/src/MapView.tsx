@@ -2,8 +2,9 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { effect, signal } from "@preact/signals";
 import { grouped, laidOut, Layout, nodeAt, positions } from "./layout";
+import { changes } from "./WhatIf";
 import { Camera, Colours, heat, paint, REFUSALS, verdicts } from "./paint";
-import { colouring, cursor, settled, growth, grouping, hovered, node, pod, resource, Shown, shown, step, theme, why, Why } from "./view";
+import { colouring, cursor, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
 import { amount, count, language, say } from "./words";
 
 const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
@@ -16,7 +17,7 @@ function colours(element: Element): Colours {
   };
 }
 
-export interface MapProps { record: Shown; at: () => number; told: () => Why | null; differs?: () => Set<number> | undefined; label: string }
+export interface MapProps { record: Shown; at: () => number; told: () => Why | null; differs?: () => { lost: Set<number>; gets: Set<number> } | undefined; label: string }
 
 export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -193,7 +194,7 @@ export function MapPanel() {
   return (
     <section class="panel mapPanel" aria-label={say("Map")}>
       <header>
-        <h2>{say("Map")}</h2>
+        <h2>{say("Map")}</h2>{isCompared() && <strong>A · {now.meta.title}</strong>}
         <Grouping record={now} />
         <label>{say("size")} <select value={resource.value} onChange={(event) => (resource.value = Number(event.currentTarget.value))}>
           {now.columns.resources.map((name, i) => (usable(now, i) ? <option value={i} key={name}>{name}</option> : null))}
@@ -204,11 +205,13 @@ export function MapPanel() {
         </select></label>
         <span class="push soft">{say("{n} nodes", { n: count(nodesAt(now)) })} · {say("{n} pods", { n: count(now.state.running) })}</span>
       </header>
-      <MapCanvas record={now} at={() => cursor.value} told={() => why.value} label={say("Map")} />
+      <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={changes} label={say("Map")} />
       <Legend />
     </section>
   );
 }
+
+const isCompared = () => records.value.length > 1;
 
 function nodesAt(record: Shown): number {
   record.state.goTo(cursor.value);

@@ -1,5 +1,6 @@
 // One node: how full it is, its labels and taints, the pods on it.
-import { cursor, growth, node, pod, shown, why } from "./view";
+import { WhatIfButtons } from "./WhatIf";
+import { cursor, growth, isFile, node, pod, shown, why } from "./view";
 import { amount, count, say } from "./words";
 
 export function NodePanel() {
@@ -30,6 +31,7 @@ export function NodePanel() {
               <span class="track"><i style={{ width: `${Math.min(100, 100 * state.share(at, i))}%` }} /></span>
               <span class="number">{amount(name, state.used[i][at])} {say("of")} {amount(name, state.capacity[i][at])}</span></div>
           ))}
+          {!isFile.value && <WhatIfButtons />}
           {refusal && <p class="message">✗ {refusal.plugin}: {refusal.reasons.join(", ")}</p>}
           {taints && <p><span class="soft">{say("taints")}</span> {taints}</p>}
           <p class="chips"><span class="soft">{say("labels")}</span> {labels.map((each) => <code key={each}>{each}</code>)}</p>

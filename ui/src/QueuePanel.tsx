@@ -75,9 +75,9 @@ function Row({ record, which, top }: { record: Shown; which: number; top: number
   return (
     <div class="row" style={{ transform: `translateY(${top}px)` }} role="listitem">
       <button type="button" aria-pressed={pod.value === which} onClick={() => (pod.value = pod.value === which ? -1 : which)}>
-        <span class={`lane l${place}`}>{say(PLACES[place])}</span> <strong>{columns.podName(which)}</strong>
-        {state.tries[which] > 0 && <span class="soft">{say("attempt {n}", { n: state.tries[which] })}</span>}
-        <span class="soft push">{place === 1 ? due(record, which, waited) : say("since {s}", { s: seconds(Math.max(0, waited)) })}</span>
+        <span class="line"><span class={`lane l${place}`}>{say(PLACES[place])}</span> <strong>{columns.podName(which)}</strong>
+          {state.tries[which] > 0 && <span class="soft">{say("attempt {n}", { n: state.tries[which] })}</span>}
+          <span class="soft push">{place === 1 ? due(record, which, waited) : say("since {s}", { s: seconds(Math.max(0, waited)) })}</span></span>
         <small class="soft">{by || (last >= 0 ? columns.text(last) : "")}{wakes && ` · ${say("wakes on")}: ${wakes}`}</small>
       </button>
     </div>

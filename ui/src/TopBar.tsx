@@ -1,8 +1,9 @@
 // The top bar: which record, the time, the transport, the search, theme and language.
 import { useRef, useState } from "preact/hooks";
 import { clock } from "./TimePanel";
+import { isEditing } from "./EditPanel";
 import { find } from "./MapView";
-import { cursor, follows, goTo, growth, isGuided, isPlaying, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
+import { cursor, follows, goTo, growth, isGuided, isOurs, isPlaying, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
 import { language, LANGUAGES, say } from "./words";
 
 export const SPEEDS = [1, 10, 100, 1000];
@@ -13,7 +14,7 @@ export function TopBar() {
   void cursor.value;
   return (
     <header class="top">
-      <span class="brand"><img src="icon.svg" alt="" width="22" height="22" /> mooring</span>
+      <span class="brand"><Logo /> mooring</span>
       <span class="title" title={now.meta.title}>{now.meta.title}</span>
       <span class="soft version">Kubernetes {now.meta.kubernetesVersion} · {now.meta.profiles.map((each) => each.schedulerName).join(", ")}</span>
       <output class="clock">{clock(timeAt())}</output>
@@ -29,6 +30,7 @@ export function TopBar() {
       </div>
       {now.columns.isLive && <span class={follows.value ? "live on" : "live"}>● {say("live")}</span>}
       <button type="button" class="guide" aria-pressed={isGuided.value} onClick={() => (isGuided.value = !isGuided.value)}>{say("step by step")}</button>
+      {isOurs.value && <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>{say("edit objects")}</button>}
       <Search />
       <select class="theme" aria-label={say("theme")} value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as "dark")}>
         <option value="">◐</option><option value="dark">☾</option><option value="light">☀</option>
@@ -45,6 +47,15 @@ export function togglePlay(): void {
   const now = shown.value;
   if (now && !isPlaying.value && cursor.value >= now.columns.length) goTo(0);
   isPlaying.value = !isPlaying.value;
+}
+
+function Logo() {
+  return (
+    <svg viewBox="0 0 64 64" width="22" height="22" aria-hidden="true" fill="none" stroke-width="6" stroke-linecap="round" stroke-linejoin="round">
+      <path d="M14 57h36M18 20a14 9 0 0 1 28 0zM27 22v32h10V22z" fill="var(--accent)" stroke="var(--accent)" />
+      <path d="M43 31H25c-9 0-9 8-1 9 12 5 26 3 36-7" stroke="#ff9800" />
+    </svg>
+  );
 }
 
 /** Drawn rather than written: few fonts have these signs. */

@@ -1,5 +1,4 @@
 // Why: the funnel of filters, the best nodes with every plugin's share, what would help.
-import { Kind } from "./columns";
 import { REFUSALS } from "./paint";
 import { attempt, isAsking, node, pod, shown, step, why, Why } from "./view";
 import { count, say } from "./words";
@@ -37,8 +36,7 @@ export function Outcome({ code }: { code: number }) {
   return <span class={`outcome o${code}`}>{mark} {say(name)}</span>;
 }
 
-export function Told({ why: told }: { why: Why }) {
-  const names = shown.value!.columns.nodes;
+export function Told({ why: told, names = shown.value!.columns.nodes }: { why: Why; names?: string[] }) {
   return (
     <>
       {told.again && <p class="warning">{say("decided again today, the answer is")}: {told.again}</p>}
@@ -51,7 +49,7 @@ export function Told({ why: told }: { why: Why }) {
           <ul>{told.victims.map((each) => <li key={each.pod}>{each.pod} <span class="soft">{say("priority {n}", { n: each.priority })}{each.breaks.length ? ` · ${each.breaks.join(", ")}` : ""}</span></li>)}</ul>
         </>
       )}
-      {told.best.length > 0 && <Best why={told} />}
+      {told.best.length > 0 && <Best why={told} names={names} />}
       {told.suggestions.length > 0 && (
         <>
           <h3>{say("what would help")}</h3>
@@ -92,8 +90,7 @@ function FunnelSteps({ why: told }: { why: Why }) {
   );
 }
 
-function Best({ why: told }: { why: Why }) {
-  const names = shown.value!.columns.nodes;
+function Best({ why: told, names }: { why: Why; names: string[] }) {
   const highest = Math.max(...told.best.map((each) => each.total), 1);
   const used = told.plugins.map((_, i) => told.best.some((each) => each.shares[i] !== 0));
   return (
@@ -116,8 +113,4 @@ function Best({ why: told }: { why: Why }) {
       {told.ties > 1 && <p class="soft">{say("{n} nodes share the highest score; one of them was picked at random", { n: count(told.ties) })}</p>}
     </>
   );
-}
-
-export function isAttempt(event: number): boolean {
-  return shown.value!.columns.events.kind.data[event] === Kind.ATTEMPT;
 }

@@ -9,8 +9,12 @@ import { NodePanel } from "./NodePanel";
 import { QueuePanel, waiting } from "./QueuePanel";
 import { TimePanel } from "./TimePanel";
 import { togglePlay, TopBar } from "./TopBar";
+import { askSecond, ComparePanel, SecondMap } from "./ComparePanel";
+import { EditPanel } from "./EditPanel";
+import { Guide, guideOn } from "./Guide";
+import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
-import { attempt, cursor, goTo, isPlaying, keepAddress, narrowView, node, pod, problem, readAddress, shown, speed, stepDecision, timeAt } from "./view";
+import { attempt, cursor, goTo, isPlaying, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, shown, speed, stepDecision, timeAt } from "./view";
 import { language, say } from "./words";
 
 function Page() {
@@ -25,11 +29,18 @@ function Page() {
         ))}
       </nav>
       <main class="views" data-view={narrowView.value} data-node={node.value >= 0 ? "" : undefined}>
-        <MapPanel />
+        <div class="maps">
+          <MapPanel />
+          {records.value.length > 1 && <SecondMap />}
+          <Guide />
+        </div>
         <div class="side">
+          <EditPanel />
+          <WhatIfPanel />
           <WhyPanel />
+          <ComparePanel />
           <NodePanel />
-          <QueuePanel />
+          {records.value.length < 2 && <QueuePanel />}
         </div>
         <TimePanel />
       </main>
@@ -55,8 +66,8 @@ function onKey(event: KeyboardEvent): void {
     j: () => walk(1),
     k: () => walk(-1),
     " ": togglePlay,
-    ArrowRight: () => stepDecision(1),
-    ArrowLeft: () => stepDecision(-1),
+    ArrowRight: () => (isGuided.value ? guideOn(1) : stepDecision(1)),
+    ArrowLeft: () => (isGuided.value ? guideOn(-1) : stepDecision(-1)),
     Home: () => goTo(0),
     End: () => goTo(shown.value?.columns.length ?? 0),
   };
@@ -105,5 +116,6 @@ begin().then(() => {
   effect(() => {
     void attempt.value;
     void askWhy();
+    void askSecond();
   });
 }, (error: Error) => (problem.value = error.message));

@@ -1,11 +1,21 @@
 // Talking to the server: columns as they grow, explanations, and changes.
 import { batch } from "@preact/signals";
 import { Columns, Meta } from "./columns";
-import { attempt, cursor, follows, growth, isAsking, isOurs, problem, readAddress, records, Shown, shown, Why, why } from "./view";
+import type { Answer } from "./WhatIf";
+import { say } from "./words";
+import { attempt, cursor, follows, growth, isAsking, isFile, isOurs, problem, readAddress, records, Shown, shown, Why, why } from "./view";
 
 const RETRY_MS = 1500;
 
+/** What a page without a server carries with it: the answers to the questions that it will ask. */
+const carried: Record<string, string> | null = JSON.parse(document.getElementById("carried")?.textContent || "null");
+
 async function get(path: string): Promise<Response> {
+  if (carried) {
+    const found = carried[path];
+    if (found === undefined) throw new Refused(say("this page carries no answer to that; ask the record itself: mooring ui"));
+    return new Response(Uint8Array.from(atob(found), (each) => each.charCodeAt(0)));
+  }
   const answer = await fetch(path);
   if (!answer.ok) throw new Refused(((await answer.json().catch(() => null)) as { problem?: string } | null)?.problem ?? answer.statusText);
   return answer;
@@ -16,6 +26,7 @@ class Refused extends Error {}
 export async function begin(): Promise<void> {
   const meta = (await (await get("api/meta")).json()) as { records: Meta[]; isOurs: boolean };
   isOurs.value = meta.isOurs;
+  isFile.value = carried !== null;
   const found = meta.records.map((each, number) => new Shown(number, each, new Columns(each)));
   await Promise.all(found.map(async (each) => { do await fetchMore(each); while (!each.columns.isWhole); }));
   batch(() => {
@@ -28,7 +39,7 @@ export async function begin(): Promise<void> {
 }
 
 async function fetchMore(record: Shown): Promise<boolean> {
-  const answer = await get(`api/columns?record=${record.number}&have=${record.columns.have().join(",")}`);
+  const answer = await get(carried ? `api/columns?record=${record.number}` : `api/columns?record=${record.number}&have=${record.columns.have().join(",")}`);
   return record.columns.take(await answer.arrayBuffer());
 }
 
@@ -108,6 +119,10 @@ async function change(path: string, body = ""): Promise<Record<string, unknown>>
   const told = (await answer.json().catch(() => ({ problem: answer.statusText }))) as Record<string, unknown>;
   if (!answer.ok) throw new Error(String(told.problem));
   return told;
+}
+
+export async function whatIf(record: Shown, event: number, question: string): Promise<Answer> {
+  return (await (await get(`api/what-if?record=${record.number}&event=${event}&${question}`)).json()) as Answer;
 }
 
 export const applyManifest = (manifest: string) => change("api/apply", manifest);

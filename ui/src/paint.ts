@@ -21,12 +21,13 @@ export function heat(share: number): string {
   return `rgb(${a.map((value, channel) => Math.round(value + (b[channel] - value) * rest)).join(",")})`;
 }
 
-export interface Verdicts { colour: Map<number, string>; mark: Map<number, string>; chosen: number; faded: Set<number> | null }
+export interface Differs { lost: Set<number>; gets: Set<number> }
+export interface Verdicts { colour: Map<number, string>; mark: Map<number, string>; chosen: number }
 
 /** What each node was told, up to a step of the funnel. */
 export function verdicts(why: Why | null, step: number): Verdicts {
-  const found: Verdicts = { colour: new Map(), mark: new Map(), chosen: -1, faded: null };
-  if (!why || why.problem) return found;
+  const found: Verdicts = { colour: new Map(), mark: new Map(), chosen: -1 };
+  if (!why || why.problem || step === -2) return found;
   why.funnel.forEach((each, i) => {
     if (step >= 0 && i > step) return;
     for (const row of each.rows) {
@@ -44,7 +45,7 @@ export function verdicts(why: Why | null, step: number): Verdicts {
 
 export function paint(
   context: CanvasRenderingContext2D, state: State, layout: Layout, camera: Camera, size: { width: number; height: number; ratio: number },
-  look: { resource: number; told: Verdicts | null; selectedNode: number; selectedPod: number; hovered: number; fonts: string; differs?: Set<number> }, colours: Colours,
+  look: { resource: number; told: Verdicts | null; selectedNode: number; selectedPod: number; hovered: number; fonts: string; differs?: Differs }, colours: Colours,
 ): void {
   const { scale, x: dx, y: dy } = camera, cell = layout.cell * scale, gap = cell > 40 ? 4 : cell > 14 ? 2 : cell > 5 ? 1 : 0.4, side = cell - gap;
   const { told } = look;
@@ -129,7 +130,7 @@ function paintPods(
 
 function paintMarks(
   context: CanvasRenderingContext2D, state: State, seen: { node: number; x: number; y: number }[], side: number,
-  look: { selectedNode: number; hovered: number; fonts: string; differs?: Set<number> }, told: Verdicts | null, colours: Colours,
+  look: { selectedNode: number; hovered: number; fonts: string; differs?: Differs }, told: Verdicts | null, colours: Colours,
 ): void {
   const { columns } = state;
   for (const { node, x, y } of seen) {
@@ -159,7 +160,8 @@ function paintMarks(
       context.fillText(told.mark.get(node)!, at[0], at[1] + 0.5);
       context.textAlign = "left";
     }
-    if (look.differs?.has(node)) ring(context, x, y, side, colours.accent, 2, true);
+    if (look.differs?.gets.has(node)) ring(context, x, y, side, colours.accent, 2, true);
+    if (look.differs?.lost.has(node)) cross(context, x, y, side, colours);
     if (told?.chosen === node) {
       ring(context, x, y, side, colours.chosen, side > 14 ? 3 : 2, false);
       if (side >= LABELS_FROM) star(context, x + side / 2, y + (side > 40 ? 12 : side / 2), Math.min(9, side / 2.4), colours.chosen, colours.back);
@@ -175,6 +177,21 @@ function ring(context: CanvasRenderingContext2D, x: number, y: number, side: num
   context.setLineDash(isDashed ? [3, 2] : []);
   context.strokeRect(x - width / 2, y - width / 2, side + width, side + width);
   context.setLineDash([]);
+}
+
+function cross(context: CanvasRenderingContext2D, x: number, y: number, side: number, colours: Colours): void {
+  context.fillStyle = colours.back;
+  context.globalAlpha = 0.75;
+  context.fillRect(x, y, side, side);
+  context.globalAlpha = 1;
+  context.strokeStyle = colours.text;
+  context.lineWidth = side > 20 ? 2 : 1;
+  context.beginPath();
+  context.moveTo(x + 1, y + 1);
+  context.lineTo(x + side - 1, y + side - 1);
+  context.moveTo(x + side - 1, y + 1);
+  context.lineTo(x + 1, y + side - 1);
+  context.stroke();
 }
 
 function star(context: CanvasRenderingContext2D, x: number, y: number, radius: number, fill: string, line: string): void {

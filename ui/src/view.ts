@@ -29,6 +29,7 @@ export class Shown {
 
 export const records = signal<Shown[]>([]);
 export const isOurs = signal(false);
+export const isFile = signal(false); // one file without a server: nobody can be asked
 export const problem = signal(""); // what is wrong with the connection, if anything
 export const growth = signal(0); // another number when a record has grown
 export const cursor = signal(0); // so many events of the first record have happened

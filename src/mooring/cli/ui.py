@@ -25,8 +25,11 @@ STORIES = (".yaml", ".yml", ".py")
 @click.argument("records", nargs=-1, metavar="FILE|STORY...")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where to listen, on loopback.  [default: any]")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page as one HTML file."
+)
 @click.option("--open/--no-open", "opens", default=None, help="Open the browser.  [default: on a desktop]")
-def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], opens: bool | None) -> int:
+def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], output: Path | None, opens: bool | None) -> int:
     """Show clusters and decisions in the browser: one record, or two side by side.
 
     A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
@@ -38,6 +41,8 @@ def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], opens: boo
         raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
     page_files()  # before anything is played
     shown = [_shown(each, plugins) for each in records]
+    if output is not None:
+        return _write(output, shown)
 
     async def main() -> int:
         from mooring.ui.server import PageServer
@@ -53,6 +58,18 @@ def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], opens: boo
         return 0
 
     return asyncio.run(main())
+
+
+def _write(path: Path, shown: list[Shown]) -> int:
+    """Write the page as one file that opens without a server."""
+    from mooring.ui.one_file import one_file
+
+    try:
+        path.write_text(one_file(shown), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    print_line(f"Written: {path} ({path.stat().st_size / 1024:,.0f} KiB)")
+    return 0
 
 
 def announce(server: PageServer, opens: bool | None) -> None:

@@ -64,7 +64,9 @@ class Table:
 Tables = dict[str, Texts | Table]
 
 
-def encode(tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None) -> bytes:
+def encode(
+    tables: Tables, have: Sequence[int], *, last: str, more: dict[str, Any] | None = None, most: int = 0
+) -> bytes:
     """A message with what is new in each table. Rows of ``last`` refer to the others, and come when those are there."""
     ends = {last: len(tables[last])}  # before the others: they may grow meanwhile
     ends |= {name: len(table) for name, table in tables.items() if name != last}
@@ -72,7 +74,7 @@ def encode(tables: Tables, have: Sequence[int], *, last: str, more: dict[str, An
     buffers: list[bytes] = []
     is_whole = True
     for (name, table), begin in sorted(zip(tables.items(), have, strict=True), key=lambda each: each[0][0] == last):
-        end = min(ends[name], begin + MAX_ROWS)
+        end = min(ends[name], begin + (most or MAX_ROWS))
         if name == last and not is_whole:
             end = begin
         is_whole = is_whole and end == ends[name]

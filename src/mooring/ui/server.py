@@ -102,6 +102,7 @@ class PageServer:
             ("GET", "/api/meta"): self._meta,
             ("GET", "/api/columns"): self._columns,
             ("GET", "/api/why"): self._why,
+            ("GET", "/api/what-if"): self._what_if,
         }
         if self._editing is not None:
             found |= {
@@ -193,12 +194,14 @@ class PageServer:
         return web.Response(body=body, headers={"Content-Type": "application/octet-stream"})
 
     async def _why(self, request: web.Request) -> web.StreamResponse:
-        event = request.query.get("event", "")
-        if not event.isdecimal():
-            raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
-        shown = self._record(request)
+        event, shown = _event(request), self._record(request)
         moment = shown.moments()
-        return _json(await self._ask(lambda: shown.why(moment(int(event)))))
+        return _json(await self._ask(lambda: shown.why(moment(event))))
+
+    async def _what_if(self, request: web.Request) -> web.StreamResponse:
+        event, shown, question = _event(request), self._record(request), dict(request.query)
+        moment = shown.moments()
+        return _json(await self._ask(lambda: shown.what_if(moment(event), question)))
 
     async def _ask(self, question: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._asking, question)
@@ -217,6 +220,13 @@ class PageServer:
         assert self._editing is not None
         await self._editing.delete(request.query.get("ref", ""))
         return _json({})
+
+
+def _event(request: web.Request) -> int:
+    event = request.query.get("event", "")
+    if not event.isdecimal():
+        raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
+    return int(event)
 
 
 def _json(value: Any) -> web.Response:

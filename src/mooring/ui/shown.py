@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from mooring.surface.scheduler import Scheduler, registry_with
 from mooring.ui.moments import Moments
 from mooring.ui.source import Source
 from mooring.ui.timeline import OUTCOMES, PLACES, Kind, Timeline
+from mooring.ui.what_if import what_if
 from mooring.ui.why import why
 
 OWN_TIME = ("simulation", "scenario", "lesson")  # records whose time began when they began
@@ -50,6 +51,12 @@ class Shown:
         """Explain the attempt of a moment."""
         assert moment.attempt is not None
         return why(moment, self.filters(moment.attempt.profile), self.timeline.nodes.number)
+
+    def what_if(self, moment: Moment, question: Mapping[str, str]) -> dict[str, Any]:
+        """Answer a question about a moment; the record stays as it is."""
+        assert moment.attempt is not None
+        filters = self.filters(moment.attempt.profile)
+        return what_if(moment, question, self.source.plugins, filters, self.timeline.nodes.number)
 
     def filters(self, scheduler_name: str) -> list[str]:
         profile = self.scheduler.built.profiles.get(scheduler_name)

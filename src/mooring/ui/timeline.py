@@ -78,7 +78,7 @@ class Timeline:
             "requests": self.requests,
             "events": self.events,
         }
-        self._attempt_events: array[int] = array("q")
+        self.attempt_events: array[int] = array("q")  # the events that are attempts, in order
         self._attempt_numbers: array[int] = array("q")
         self._pods: dict[str, _KnownPod] = {}  # by uid
         self._node_keys: dict[str, tuple[Any, ...]] = {}  # what was last said of each node
@@ -93,8 +93,8 @@ class Timeline:
 
     def attempt_number(self, event: int) -> int:
         """The number in the record of the attempt at this event."""
-        at = bisect_left(self._attempt_events, event)
-        if at == len(self._attempt_events) or self._attempt_events[at] != event:
+        at = bisect_left(self.attempt_events, event)
+        if at == len(self.attempt_events) or self.attempt_events[at] != event:
             raise InputError(f"event {event} is no attempt")
         return self._attempt_numbers[at]
 
@@ -207,7 +207,7 @@ class Timeline:
             text=attempt.message,
             by=", ".join(attempt.plugins),
         )
-        self._attempt_events.append(event)
+        self.attempt_events.append(event)
         self._attempt_numbers.append(attempt.number)
         if attempt.is_scheduled:
             self._count(known, self.nodes.number(attempt.node))

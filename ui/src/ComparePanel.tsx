@@ -1,0 +1,100 @@
+// Compare: two records side by side with one cursor. Which pods went elsewhere, and which decision was the first to differ.
+import { computed, signal } from "@preact/signals";
+import { Columns, Kind } from "./columns";
+import { MapCanvas } from "./MapView";
+import { explain } from "./net";
+import { afterAttempt, attempt, cursor, findPod, goTo, growth, lastAttempt, pod, records, shown, timeAt, Why, why } from "./view";
+import { Told } from "./WhyPanel";
+import { count, say } from "./words";
+
+export const second = computed(() => records.value[1]);
+export const secondWhy = signal<Why | null>(null);
+interface Difference { name: string; first: string; second: string; event: number }
+
+/** The first node of each pod, by name, and the event of the attempt. */
+function firstNodes(columns: Columns): Map<string, [string, number]> {
+  const found = new Map<string, [string, number]>(), { kind, pod: pods, node, aux } = columns.events;
+  for (let event = 0; event < columns.length; event++) {
+    if (kind.data[event] !== Kind.ATTEMPT) continue;
+    const name = columns.podName(pods.data[event]), isPlaced = (aux.data[event] & 7) === 0;
+    if (isPlaced || !found.has(name)) {
+      const known = found.get(name);
+      if (!known || !known[0]) found.set(name, [isPlaced ? columns.nodes[node.data[event]] : "", event]);
+    }
+  }
+  return found;
+}
+
+export const differences = computed<Difference[]>(() => {
+  growth.value;
+  const [one, other] = records.value;
+  if (!other) return [];
+  const theirs = firstNodes(other.columns), found: Difference[] = [];
+  for (const [name, [at, event]] of firstNodes(one.columns)) {
+    const there = theirs.get(name);
+    if (there && there[0] !== at) found.push({ name, first: at, second: there[0], event });
+  }
+  return found.sort((a, b) => a.event - b.event);
+});
+
+/** So many events of the second record have happened at the cursor's time. */
+export function secondCursor(): number {
+  const other = second.value, now = shown.value;
+  void cursor.value;
+  if (!other || !now) return 0;
+  const time = timeAt() - now.columns.begin + other.columns.begin;
+  const after = other.columns.eventAfter(time + 1e-9);
+  const name = attempt.value >= 0 ? now.columns.podName(now.columns.events.pod.data[attempt.value]) : "";
+  const which = name ? findPod(other.columns, name) : -1;
+  const last = which >= 0 ? lastAttempt(other.columns, other.columns.length, which) : -1;
+  const first = last >= 0 && last < after ? last : -1;
+  return cursor.value >= now.columns.length ? other.columns.length : Math.max(after, first >= 0 ? afterAttempt(other.columns, first) : 0);
+}
+
+/** Ask why the same pod went where it went in the second record. */
+export async function askSecond(): Promise<void> {
+  const other = second.value, now = shown.value, event = attempt.value;
+  if (!other || !now || event < 0) return void (secondWhy.value = null);
+  const which = findPod(other.columns, now.columns.podName(now.columns.events.pod.data[event]));
+  const there = which < 0 ? -1 : lastAttempt(other.columns, other.columns.length, which);
+  secondWhy.value = null;
+  if (there < 0) return;
+  await new Promise((resolve) => setTimeout(resolve, 90));
+  if (attempt.value !== event) return;
+  const found = await explain(other, there).catch((error: Error) => ({ problem: error.message }) as Why);
+  if (attempt.value === event) secondWhy.value = found;
+}
+
+export function SecondMap() {
+  const other = second.value!;
+  return (
+    <section class="panel mapPanel" aria-label={other.meta.title}>
+      <header><h2>B</h2><strong>{other.meta.title}</strong></header>
+      <MapCanvas record={other} at={secondCursor} told={() => secondWhy.value} label={other.meta.title} />
+    </section>
+  );
+}
+
+export function ComparePanel() {
+  const found = differences.value, [one, other] = records.value;
+  if (!other) return null;
+  const select = (each: Difference) => {
+    pod.value = findPod(one.columns, each.name);
+    goTo(afterAttempt(one.columns, each.event));
+  };
+  const told = secondWhy.value;
+  return (
+    <section class="panel comparePanel" aria-label={say("Compare")}>
+      <header><h2>{say("Compare")}</h2><span>{found.length ? say("{n} pods went elsewhere", { n: count(found.length) }) : say("every pod went to the same node")}</span>
+        {found.length > 0 && <button type="button" class="push" onClick={() => select(found[0])}>{say("the first difference")}</button>}</header>
+      <div class="scroll" tabIndex={0}>
+        <table class="plain"><thead><tr><th>Pod</th><th>A · {one.meta.title}</th><th>B · {other.meta.title}</th></tr></thead>
+          <tbody>{found.slice(0, 200).map((each) => (
+            <tr key={each.name}><td><button type="button" class="name" aria-pressed={pod.value >= 0 && one.columns.podName(pod.value) === each.name} onClick={() => select(each)}>{each.name}</button></td><td>{each.first || "—"}</td><td>{each.second || "—"}</td></tr>
+          ))}</tbody></table>
+        {found.length > 200 && <p class="soft">{say("{n} more", { n: count(found.length - 200) })}</p>}
+        {told && !told.problem && why.value && <><h3>B · {other.meta.title}</h3><Told why={told} names={other.columns.nodes} /></>}
+      </div>
+    </section>
+  );
+}
