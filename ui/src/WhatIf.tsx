@@ -7,7 +7,7 @@ import { count, say } from "./words";
 
 export interface Answer {
   lost: number[]; added?: string[]; placed?: Record<string, number>; unplaced?: Record<string, string>; preempted?: Record<string, string>;
-  gone?: string[]; budgets?: string[]; use?: Record<string, number>; why?: Why;
+  bare?: string[]; budgets?: string[]; use?: Record<string, number>; why?: Why;
 }
 interface Asked { title: string; at: number; answer: Answer | null; problem: string }
 export const asked = signal<Asked | null>(null);
@@ -55,7 +55,7 @@ export function WhatIfPanel() {
         {now.problem ? <p>{now.problem}</p> : !found ? <p class="soft">{say("asking…")}</p> : found.why ? <Told why={found.why} /> : (
           <>
             <p><strong>{count(placed.length)}</strong> {say("pods find a place")} · <strong>{count(unplaced.length)}</strong> {say("find none")}
-              {found.gone && found.gone.length > 0 && <> · <strong>{count(found.gone.length)}</strong> {say("are lost: no controller makes them anew")}</>}
+              {found.bare && found.bare.length > 0 && <> · <strong>{count(found.bare.length)}</strong> {say("have no controller: somebody has to make them anew")}</>}
               {found.use && Object.entries(found.use).map(([name, share]) => <> · {name} {share} %</>)}</p>
             {unplaced.length > 0 && <ul>{unplaced.slice(0, 20).map(([name, why]) => <li key={name}><button type="button" class="name" onClick={() => (pod.value = findPod(columns, name))}>{name}</button> <span class="soft">{why}</span></li>)}</ul>}
             {found.budgets && found.budgets.length > 0 && <p>{say("budgets that break")}: {found.budgets.join(", ")}</p>}

@@ -49,7 +49,7 @@ def _lose(scheduler: Scheduler, what: str, row: Row) -> dict[str, Any]:
         "placed": {pod: row(node) for pod, node in loss.replaced.items()},
         "unplaced": loss.unplaced,
         "preempted": loss.preempted,
-        "gone": loss.lost_pods,
+        "bare": loss.bare_pods,
         "budgets": loss.broken_budgets,
         "use": loss.use,
     }
