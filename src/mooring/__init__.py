@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from mooring.sweeping.sweep import sweep
     from mooring.tuning.points import Tuning
     from mooring.tuning.tune import tune
+    from mooring.whatif.adding import Plan
     from mooring.whatif.capacity import Capacity, capacity
     from mooring.whatif.drill import Drill, drill
+    from mooring.whatif.plan import plan, plan_removal
+    from mooring.whatif.removing import Removal
 
 __all__ = [
     "Capacity",
@@ -44,6 +47,8 @@ __all__ = [
     "Explanation",
     "Findings",
     "MooringError",
+    "Plan",
+    "Removal",
     "Scheduler",
     "Simulation",
     "Tuning",
@@ -55,6 +60,8 @@ __all__ = [
     "explain",
     "lint",
     "load",
+    "plan",
+    "plan_removal",
     "simulate",
     "sweep",
     "tune",
@@ -69,6 +76,8 @@ _MODULES = {
     "Explanation": "mooring.explanation.why",
     "Findings": "mooring.linting.findings",
     "MooringError": "mooring.errors",
+    "Plan": "mooring.whatif.adding",
+    "Removal": "mooring.whatif.removing",
     "Scheduler": "mooring.surface.scheduler",
     "Simulation": "mooring.simulation.result",
     "Tuning": "mooring.tuning.points",
@@ -79,6 +88,8 @@ _MODULES = {
     "explain": "mooring.surface.scheduler",
     "lint": "mooring.linting.lint",
     "load": "mooring.surface.reading",
+    "plan": "mooring.whatif.plan",
+    "plan_removal": "mooring.whatif.plan",
     "simulate": "mooring.simulation.front_door",
     "sweep": "mooring.sweeping.sweep",
     "tune": "mooring.tuning.tune",

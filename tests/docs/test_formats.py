@@ -29,6 +29,7 @@ from .texts import REPOSITORY
 SCHEMAS = REPOSITORY / "docs" / "reference" / "schemas"
 EXAMPLES = REPOSITORY / "examples"
 EXPLAIN = f"mooring explain --cluster {EXAMPLES}/02-explain/cluster.yaml"
+PLAN = f"mooring plan --cluster {EXAMPLES}/what-if/cluster.yaml"
 CAPACITY = f"mooring capacity --cluster {EXAMPLES}/02-explain/cluster.yaml"
 GOLDEN = REPOSITORY / "tests" / "parity" / "golden"
 NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
@@ -42,6 +43,7 @@ COMMANDS = {
     "replay": "replay-v1",
     "capacity": "capacity-v1",
     "drill": "drill-v1",
+    "plan": "plan-v1",
     "diff": "diff-v1",
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",
@@ -145,6 +147,8 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
         pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
+        pytest.param("plan-v1", f"{PLAN} --pod {EXAMPLES}/what-if/more.yaml -o json", id="nodes to add"),
+        pytest.param("plan-v1", f"{PLAN} --remove -o json", id="nodes to remove"),
         pytest.param(
             "diff-v1",
             f"mooring diff --cluster {EXAMPLES}/02-explain/cluster.yaml --all -o json "

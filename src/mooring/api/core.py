@@ -212,6 +212,8 @@ class Volume(Struct):
     image: ImageVolume | None = None
     config_map: Present | None = None
     secret: Present | None = None
+    empty_dir: Present | None = None
+    host_path: Present | None = None
 
     def is_relevant(self) -> bool:
         """Report whether any plugin looks at this volume."""

@@ -80,7 +80,7 @@ def lose(base: Placing, lost: Sequence[str], nodes: Sequence[str]) -> Loss:
     placing = base.fork()
     gone = [pod for node in nodes for pod in placing.state.table.nodes[node].pods.values()]
     loss.pods = len(gone)
-    loss.lost_volumes = sorted(set(_lost_volumes(placing.state, gone, frozenset(nodes))))
+    loss.lost_volumes = sorted(set(lost_volumes(placing.state, gone, frozenset(nodes))))
     for pod in gone:
         placing.evict(pod)
     for node in nodes:
@@ -179,7 +179,7 @@ def _release_devices(cluster: Cluster, pod: Pod, new: Pod) -> None:
         cluster.objects.put(changed)
 
 
-def _lost_volumes(cluster: Cluster, gone: Iterable[PodInfo], nodes: frozenset[str]) -> Iterator[str]:
+def lost_volumes(cluster: Cluster, gone: Iterable[PodInfo], nodes: frozenset[str]) -> Iterator[str]:
     """Volumes of these pods that no other node can reach."""
     for pod in gone:
         for ref in claims_of(pod) if pod.shape.volumes else ():

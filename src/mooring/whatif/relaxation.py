@@ -1,0 +1,173 @@
+"""A lower bound for the price of new nodes: the same problem with most of its rules left out.
+
+Pods may be cut into pieces, and all free room on old nodes that are alike to the pods counts as one large node. What is
+left are the requests, how many copies of a pod fit on one node, which nodes a pod may be on at all, prices and limits.
+Numbers of new nodes stay whole. Every real plan is a plan of this problem, too, so none can be cheaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.framework.cycle_state import CycleState
+from mooring.framework.guarded import CycleError
+from mooring.state.pod_info import PodInfo
+from mooring.whatif.node_types import Variant
+from mooring.whatif.placing import Placing
+
+INSTALL = "pip install 'mooring[plan]'"
+TIME_LIMIT_S = 20.0
+_FIT = "NodeResourcesFit"
+Amounts = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """No plan costs less. ``nodes`` is the plan of the relaxed problem: a good start, if there is one."""
+
+    cost: float
+    nodes: list[int] | None
+    is_solved: bool  # by a solver; otherwise it is a rough bound
+    is_possible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Groups of equal pods, old room by what may use it, and new nodes. Resources include the number of pods."""
+
+    counts: NDArray[np.int64]  # [group]
+    wanted: Amounts  # [group, resource]
+    room: Amounts  # [class, resource]: free on old nodes that let the same groups in
+    room_for: NDArray[np.int64]  # [group, class]: how many copies fit if the group is alone
+    size: Amounts  # [variant, resource]: free on a new node
+    fits: NDArray[np.int64]  # [group, variant]: how many copies one new node takes
+
+
+def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequence[Variant]) -> Problem:
+    """Read it off a cluster to which one node of each variant has been added."""
+    rows = placing.state.nodes()
+    new = np.array([placing.state.table.nodes[variant.named(0).name].row for variant in variants], np.int64)
+    old = np.setdiff1d(np.arange(len(rows)), new)
+    asked = sorted({name for group in groups for name, amount in group[0].shape.requests.items() if amount})
+    names = [name for name in asked if rows.allocatable(name).any()]  # what no node counts comes from devices
+    free = np.stack(
+        [*(rows.allocatable(name) - rows.requested(name) for name in names), rows.allowed_pods - rows.pod_count], axis=1
+    ).clip(min=0)
+    wanted = np.array([[group[0].shape.requests.get(name, 0) for name in names] + [1] for group in groups], np.int64)
+    allowed = np.stack([_allowed(placing, group[0]) for group in groups])  # [group, node]
+    copies = _copies(free, wanted) * allowed
+    for i, group in enumerate(groups):
+        if group[0].shape.host_ports:
+            copies[i] = copies[i].clip(max=1)
+    _, classes = np.unique(allowed[:, old], axis=1, return_inverse=True)
+    classes = classes.reshape(-1)  # its shape differs from one NumPy to the next
+    kinds = [old[classes == kind] for kind in np.unique(classes)]
+    return Problem(
+        counts=np.array([len(group) for group in groups], np.int64),
+        wanted=wanted.astype(np.float64),
+        room=np.array([free[members].sum(axis=0) for members in kinds], np.float64).reshape(-1, len(names) + 1),
+        room_for=np.array([copies[:, members].sum(axis=1) for members in kinds], np.int64).reshape(-1, len(groups)).T,
+        size=free[new].astype(np.float64),
+        fits=copies[:, new],
+    )
+
+
+def _copies(free: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[group, node]: how many copies the free room takes."""
+    most = np.full((len(wanted), len(free)), np.iinfo(np.int64).max)
+    for i, asks in enumerate(wanted):
+        for k in np.flatnonzero(asks):
+            most[i] = np.minimum(most[i], free[:, k] // asks[k])
+    return most
+
+
+def _allowed(placing: Placing, pod: PodInfo) -> NDArray[np.bool_]:
+    """[node]: whether the filters that look at a node alone let the pod in, however full it is."""
+    rows, state = placing.state.nodes(), CycleState()
+    profile = placing.profile_of(pod.pod)
+    try:
+        pre = profile.run_pre_filter(state, pod, rows)
+        if not pre.status.is_success:
+            return np.ones(len(rows), np.bool_)  # other pods may change that: leave the rule out
+        kept = [plugin for plugin in profile.filter_plan(state).cached if plugin.name != _FIT]
+        found = profile.run_filters(state, pod, rows, kept).feasible
+    except CycleError:
+        return np.ones(len(rows), np.bool_)
+    if pre.node_names is not None:
+        found &= np.array([info.name in pre.node_names for info in rows.infos], np.bool_)
+    return found
+
+
+def lower_bound(given: Problem, variants: Sequence[Variant]) -> Bound:
+    """The bound of a solver, or a rough one where none is installed."""
+    try:
+        import highspy
+    except ImportError:
+        return Bound(_rough(given, variants), None, is_solved=False)
+    return _solve(highspy, given, variants)
+
+
+def _rough(given: Problem, variants: Sequence[Variant]) -> float:
+    """For each resource alone: what is missing, at the best price that there is for it."""
+    missing = given.counts @ given.wanted - given.room.sum(axis=0)
+    bounds = [0.0]
+    for k in np.flatnonzero(missing > 0):
+        offers = [v.price / given.size[j, k] for j, v in enumerate(variants) if given.size[j, k] and v.max != 0]
+        bounds.append(float(missing[k]) * min(offers, default=0.0))
+    return max(bounds)
+
+
+def _solve(highspy: Any, given: Problem, variants: Sequence[Variant]) -> Bound:
+    num_groups, num_new, num_old = len(given.counts), len(variants), len(given.room)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("time_limit", TIME_LIMIT_S)
+    for j, variant in enumerate(variants):  # the first columns: how many nodes of each variant
+        most = int(given.counts.sum()) if variant.max is None else variant.max
+        solver.addVar(0, most)
+        solver.changeColCost(j, variant.price)
+        solver.changeColIntegrality(j, highspy.HighsVarType.kInteger)
+    on_new = np.zeros((num_groups, num_new), np.int32)  # then: pods of a group on new nodes, and on old ones
+    on_old = np.zeros((num_groups, num_old), np.int32)
+    column = num_new
+    for i in range(num_groups):
+        for j in range(num_new):
+            on_new[i, j], column = column, column + 1
+            solver.addVar(0, float(given.counts[i]) if given.fits[i, j] else 0)
+        for c in range(num_old):
+            on_old[i, c], column = column, column + 1
+            solver.addVar(0, float(min(given.counts[i], given.room_for[i, c])))
+
+    def row(low: float, high: float, columns: Sequence[int], factors: Sequence[float]) -> None:
+        solver.addRow(low, high, len(columns), np.array(columns, np.int32), np.array(factors, np.float64))
+
+    for i, count in enumerate(given.counts.tolist()):
+        row(count, count, [*on_new[i], *on_old[i]], [1.0] * (num_new + num_old))
+    for k in range(given.wanted.shape[1]):
+        asks = given.wanted[:, k]
+        scale = max(1.0, float(given.size[:, k].max(initial=0)))  # bytes beside thousandths trouble a solver
+        for j in range(num_new):
+            row(-highspy.kHighsInf, 0, [j, *on_new[:, j]], [-given.size[j, k] / scale, *(asks / scale)])
+        for c in range(num_old):
+            row(-highspy.kHighsInf, float(given.room[c, k]) / scale, on_old[:, c].tolist(), (asks / scale).tolist())
+    for i in range(num_groups):
+        for j in range(num_new):
+            if given.fits[i, j]:
+                row(-highspy.kHighsInf, 0, [j, on_new[i, j]], [-float(min(given.fits[i, j], given.counts[i])), 1.0])
+    for name in {variant.type for variant in variants if variant.max is not None}:
+        mine = [j for j, variant in enumerate(variants) if variant.type == name]
+        row(-highspy.kHighsInf, float(variants[mine[0]].max or 0), mine, [1.0] * len(mine))
+    solver.run()
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        return Bound(0.0, None, is_solved=True, is_possible=False)
+    info = solver.getInfo()
+    cost = round(max(0.0, float(info.mip_dual_bound) - 1e-7), 6) if np.isfinite(info.mip_dual_bound) else 0.0
+    values = solver.getSolution().col_value
+    nodes = [round(values[j]) for j in range(num_new)] if info.primal_solution_status == 2 else None
+    return Bound(cost, nodes, is_solved=True)
