@@ -501,7 +501,7 @@ def record(data: bytes) -> object:
 
 def _record(entries: list[Any], header: Any = None, cut: int = 0) -> bytes:
     """A file whose blocks are whole, whatever is in them."""
-    about = header or {"format": 1, "mooring": "0", "kubernetes": "1.36"}
+    about = header or {"format": 1, "mooring": "0", "kubernetes": "1.36", "source": "watch"}
     packed = [
         blocks.head(),
         blocks.pack_block(blocks.HEADER, _encoded(about), 1, 0, 0, 0),
@@ -512,18 +512,14 @@ def _record(entries: list[Any], header: Any = None, cut: int = 0) -> bytes:
     return b"".join(packed)[: -cut or None]
 
 
-_POD = [0, [1, "Pod", "d/p", -2, {"metadata.uid": "u", "spec.schedulerName": "default-scheduler"}]]
-_NODE = [0, [1, "Node", "n", -2, {"status.allocatable": {"cpu": "4", "pods": "9"}}]]
-_ATTEMPT = [0, [10, 1, "d/p", "u", "default-scheduler", "scheduled", "n"]]
+_POD = [0, [1, "Pod", {"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"schedulerName": "s"}}]]
+_NODE = [0, [1, "Node", {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}]]
+_ATTEMPT = [0, [10, 1, "d/p", "u", "s", "scheduled", "n"]]
 _NAMES = st.sampled_from(["d/p", "u", "n", "Pod", "Node", "", "active"]) | st.text(max_size=3)
-_CHANGES = st.dictionaries(
-    st.sampled_from(["metadata.uid", "metadata.labels", "spec.nodeName", "spec.containers", "status.phase", "x"]),
-    _json("name", "resources", "requests", "cpu", leaves=WIRE_SCALARS, max_leaves=6),
-    max_size=3,
-)
+_OBJECTS = _json(*OBJECT_KEYS, "name", "uid", "nodeName", leaves=WIRE_SCALARS, max_leaves=8)
 _ENTRIES = st.one_of(
     st.sampled_from([_POD, _NODE, _ATTEMPT]),
-    st.tuples(st.integers(-5, 5), st.tuples(st.just(1), _NAMES, _NAMES, st.integers(-3, 2), _CHANGES)),
+    st.tuples(st.integers(-5, 5), st.tuples(st.just(1), _NAMES, _OBJECTS)),
     st.tuples(st.integers(-5, 5), st.tuples(st.integers(0, 32), _NAMES, _NAMES, _NAMES, _NAMES)),
     st.tuples(st.integers(-(2**63), 2**63), st.lists(WIRE_SCALARS, max_size=8)),
 )

@@ -75,7 +75,7 @@ def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("mooring.record.writer.BLOCK_ENTRIES", 64)
     path = tmp_path / "live.mrec"
     limits = files(path)
-    limits.max_bytes_each = 6_000
+    limits.max_bytes_each = 12_000
     play(story(3, 60), Recorder(AtOnce(limits), batch=16))
     assert sorted(os.listdir(tmp_path)) == ["live.mrec", "live.mrec.1", "live.mrec.2", "live.mrec.3"]
     numbers: list[int] = []

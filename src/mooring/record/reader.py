@@ -20,11 +20,11 @@ from mooring.record import entries
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
 from mooring.record.moment import Moment
-from mooring.record.packing import StoredPut, Unpacker
+from mooring.record.packing import PackedPut, Unpacker
 from mooring.surface.scheduler import PluginReference, registry_with
 
 Stored = (
-    StoredPut
+    PackedPut
     | entries.Deleted
     | entries.Configured
     | entries.Attempt
@@ -224,7 +224,7 @@ class Record:
     def _unpacked(self, block: Block, unpacker: Unpacker) -> Iterator[tuple[float, Happened]]:
         try:
             for time, entry in self._stored(block):
-                if isinstance(entry, StoredPut):
+                if isinstance(entry, PackedPut):
                     yield time, Put(unpacker.unpack(entry))
                 else:
                     if isinstance(entry, Deleted):
