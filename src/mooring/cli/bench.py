@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from mooring.cli.bench_growth import growth
+from mooring.cli.bench_gym import gym
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
 from mooring.cli.help import Group
@@ -33,6 +34,7 @@ def bench() -> None:
 
 
 bench.add_command(growth)
+bench.add_command(gym)
 bench.add_command(perf)
 bench.add_command(profile)
 bench.add_command(soak)

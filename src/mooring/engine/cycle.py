@@ -76,18 +76,10 @@ class Engine:
         Only the rows ``within`` are searched, though plugins see all nodes. Where no node fits, PostFilter is asked
         only if the pod ``makes_room`` for itself alone.
         """
-        nodes = self.cluster.nodes()
-        self.nominated.nominated.refresh()
-        state = CycleState()
-        state.budget = budget
-        if profile.observer is not None:
-            state.timer = profile.observer.plugin_timer()
-        uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
-        laps = Laps(profile.observer, self.clock)
-        attempt = Attempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
+        attempt = self._begin(pod, profile, detail, budget)
         attempt.within, attempt.makes_room = within, makes_room
-        num_nodes = len(nodes) if within is None else len(within)
-        decision = Decision(pod, Outcome.SCHEDULED, state=state, num_nodes=num_nodes)
+        num_nodes = len(attempt.nodes) if within is None else len(within)
+        decision = Decision(pod, Outcome.SCHEDULED, state=attempt.state, num_nodes=num_nodes)
         try:
             self._try(attempt, decision)
         except CycleError as error:
@@ -97,6 +89,25 @@ class Engine:
             decision.is_fit_error = False  # also when making room broke after a refusal: what broke is the news
             decision.unschedulable_plugins = decision.pending_plugins = frozenset()
         return decision
+
+    def look(self, pod: PodInfo, profile: Profile, *, detail: bool = False) -> tuple[Attempt, SearchResult]:
+        """Which nodes are feasible for the pod, for somebody else to choose one. Raises CycleError."""
+        self.batching.begin()
+        attempt = self._begin(pod, profile, detail, UNLIMITED)
+        if pod.shape.problem:
+            raise CycleError(Status.error(pod.shape.problem))
+        return attempt, self.search.run(attempt, lambda attempt: None)
+
+    def _begin(self, pod: PodInfo, profile: Profile, detail: bool, budget: Budget) -> Attempt:
+        nodes = self.cluster.nodes()
+        self.nominated.nominated.refresh()
+        state = CycleState()
+        state.budget = budget
+        if profile.observer is not None:
+            state.timer = profile.observer.plugin_timer()
+        uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
+        laps = Laps(profile.observer, self.clock)
+        return Attempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
 
     def _try(self, attempt: Attempt, decision: Decision) -> None:
         pod, nodes = attempt.pod, attempt.nodes

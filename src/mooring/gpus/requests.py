@@ -26,6 +26,7 @@ MILLI = "alibabacloud.com/gpu-milli"
 COUNT = "alibabacloud.com/gpu-count"
 MODEL = "alibabacloud.com/gpu-card-model"
 INDEX = "alibabacloud.com/gpu-index"
+GPU_ANNOTATIONS = (MILLI, COUNT, MODEL, INDEX)  # of pods
 NVIDIA = "nvidia.com/gpu"
 NVIDIA_MODEL = "nvidia.com/gpu.product"
 MAX_GPUS = 64  # of one node

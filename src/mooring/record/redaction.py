@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from mooring.gpus.requests import GPU_ANNOTATIONS
 from mooring.volumes.claims import BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from mooring.volumes.csi_migration import MIGRATED_PLUGINS
 
-READ_ANNOTATIONS = frozenset((BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS))
+READ_ANNOTATIONS = frozenset(
+    (BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, MIGRATED_PLUGINS, *GPU_ANNOTATIONS)
+)
 
 Redaction = Callable[[dict[str, str]], dict[str, str]]
 
