@@ -156,6 +156,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             id="a difference",
         ),
         pytest.param(
+            "diff-v1",
+            f"mooring diff --story {EXAMPLES}/05-sweep/day.yaml --config {EXAMPLES}/05-sweep/pack.yaml -o json",
+            id="two simulations",
+        ),
+        pytest.param(
             "lint-v1",
             f"mooring lint {EXAMPLES}/04-lint --cluster {EXAMPLES}/02-explain/cluster.yaml -o json",
             id="findings",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mooring.surface.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
+RECORD = ".mrec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,13 @@ class ClusterSource:
         """The objects; ``command`` is how the API server knows us."""
         import asyncio
 
-        from mooring.api.manifests import load_manifests
+        from mooring.api.manifests import Manifests, load_manifests
         from mooring.surface.reading import read_live
 
+        recorded = self._recorded()
+        if recorded is not None:
+            objects = [*recorded.nodes, *recorded.state.objects, *recorded.pods, *recorded.pending]
+            return Manifests(objects=objects, server_release=recorded.release)
         if self.dumps:
             return load_manifests(self.dumps)
         return asyncio.run(read_live(self.kubeconfig, self.context, command))
@@ -46,6 +51,9 @@ class ClusterSource:
         """The cluster to ask. What was passed over or has no effect is said on standard error."""
         from mooring.surface.cluster import Cluster
 
+        recorded = self._recorded()
+        if recorded is not None:
+            return recorded
         manifests = self.manifests(command)
         if manifests.ignored and not quiet:
             click.echo(f"mooring: {manifests.ignored_note}", err=True)
@@ -54,6 +62,19 @@ class ClusterSource:
         cluster = Cluster().take_over(manifests.objects)
         cluster.release = manifests.release
         return cluster
+
+    def _recorded(self) -> Cluster | None:
+        """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
+        from mooring.cli.record_times import record_time
+        from mooring.record.reader import Record
+
+        if not any(RECORD in dump for dump in self.dumps):
+            return None
+        if len(self.dumps) > 1:
+            raise UsageError("--cluster: expected one record and nothing beside it")
+        file, _, at = self.dumps[0].partition("@")
+        with Record.open(file) as record:
+            return record.moment(record_time(at, record) if at else record.last_time).cluster
 
 
 def cluster_options(command: F) -> F:
@@ -67,8 +88,9 @@ def cluster_options(command: F) -> F:
         "dumps",
         multiple=True,
         metavar="DUMP",
-        help="Objects of the cluster: a YAML or JSON file, a directory, or what kubectl get -o yaml|json prints. "
-        "May be given repeatedly. Without it, the cluster that kubectl would talk to is asked.",
+        help="Objects of the cluster: a YAML or JSON file, a directory, what kubectl get -o yaml|json prints, or "
+        "a record at a time (run.mrec@90s). May be given repeatedly. Without it, the cluster that kubectl would talk "
+        "to is asked.",
     )(command)
 
 

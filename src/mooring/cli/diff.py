@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
-from mooring.cli.configuration import plugin_option, version_option
+from mooring.cli.configuration import features_for, load_configuration, load_registry, plugin_option, version_option
 from mooring.cli.output import emit, output_option
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
+    from mooring.compare.diff import Difference
     from mooring.surface.cluster import Cluster
     from mooring.surface.scheduler import Scheduler
+
+DEFAULT = "the default"
 
 
 @click.command()
 @cluster_options
+@click.option("--story", metavar="FILE|NAME", help="Compare two simulations of this story instead of a cluster.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the story. May be repeated."
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="For both simulations.")
+@click.option(
+    "--record",
+    "records",
+    multiple=True,
+    metavar="FILE",
+    help="Compare two records; or the decisions of one record with those of --config in the same moments.",
+)
 @click.option(
     "--config",
     "configs",
@@ -43,6 +61,10 @@ def diff(
     dumps: tuple[str, ...],
     kubeconfig: str,
     context: str,
+    story: str | None,
+    settings: tuple[str, ...],
+    seed: int,
+    records: tuple[str, ...],
     configs: tuple[str, ...],
     versions: tuple[str, str] | None,
     plugins: tuple[str, ...],
@@ -54,60 +76,137 @@ def diff(
     """Compare where pods go under two configurations, two versions of Kubernetes, or with and without a plugin.
 
     The same pods are placed under both, in the same order: those that wait, or with --all every pod anew. With
-    --plugin alone, the default is compared with the default and the plugin. Exit code 0: no pod moves; 1: at least
-    one does; 2: the input cannot be used.
+    --story two simulations are compared, with --record what was recorded. With --plugin alone, the default is
+    compared with the default and the plugin. Exit code 0: no pod moves; 1: at least one does; 2: the input cannot be
+    used.
 
     \b
     Example:
       mooring diff --cluster dump.json --config today.yaml --config tomorrow.yaml
       mooring diff --cluster dump.json --version 1.36 1.37 --all
-      mooring diff --cluster dump.json --plugin my_plugin.py -o json
+      mooring diff --story day.yaml --set pods=monday.csv --plugin my_plugin.py -o json
+      mooring diff --record run.mrec --config tomorrow.yaml
     """
-    from mooring.compare.diff import diff as compare
     from mooring.compare.rendering import draw
 
-    _check(configs, versions, plugins, kubernetes_version)
-    cluster = ClusterSource(dumps, kubeconfig, context).cluster("diff", quiet=output != "table")
+    asked = _Asked(configs, versions, plugins, kubernetes_version)
+    source = ClusterSource(dumps, kubeconfig, context)
+    if sum((source != ClusterSource(), story is not None, bool(records))) > 1:
+        raise UsageError("expected one thing to compare: a cluster, --story or --record")
     with warnings_on_stderr():
-        (old_name, old), (new_name, new) = _sides(cluster, configs, versions, plugins, kubernetes_version)
-        found = compare(old, new, "all" if all_pods else "pending")
-    value = {"before": old_name, "after": new_name, **found.to_dict()}
-    emit(value, output, lambda to: draw(to, found, (old_name, new_name), top))
+        if records:
+            names, found = _of_records(records, asked, top)
+        elif story is not None:
+            names, found = _of_story(story, settings, seed, asked, top)
+        else:
+            asked.check()
+            names, found = _of_cluster(source.cluster("diff", quiet=output != "table"), asked, all_pods)
+    value = {"before": names[0], "after": names[1], **found.to_dict()}
+    emit(value, output, lambda to: draw(to, found, names, top))
     return 1 if found else 0
 
 
-def _check(
-    configs: tuple[str, ...], versions: tuple[str, str] | None, plugins: tuple[str, ...], version: str | None
-) -> None:
-    if versions and version:
-        raise UsageError("--version compares two versions, and --kubernetes-version is the one of both sides; give one")
-    if len(configs) > 2 or (versions and len(configs) == 2):
-        raise UsageError(
-            "expected one comparison: --config A --config B, or --version OLD NEW with at most one --config"
-        )
-    if not configs and not versions and not plugins:
-        raise UsageError("nothing to compare; expected --config A --config B, --version 1.36 1.37 or --plugin PLUGIN")
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the two sides are."""
 
+    configs: tuple[str, ...]
+    versions: tuple[str, str] | None
+    plugins: tuple[str, ...]
+    version: str | None
 
-def _sides(
-    cluster: Cluster,
-    configs: tuple[str, ...],
-    versions: tuple[str, str] | None,
-    plugins: tuple[str, ...],
-    version: str | None,
-) -> list[tuple[str, Scheduler]]:
-    """Both sides with their names."""
-    from mooring.surface.scheduler import Scheduler
+    def check(self) -> None:
+        if self.versions and self.version:
+            raise UsageError("--version compares two versions, --kubernetes-version is the one of both sides; give one")
+        if len(self.configs) > 2 or (self.versions and len(self.configs) == 2):
+            raise UsageError(
+                "expected one comparison: --config A --config B, or --version OLD NEW with at most one --config"
+            )
+        if not self.configs and not self.versions and not self.plugins:
+            raise UsageError(
+                "nothing to compare; expected --config A --config B, --version 1.36 1.37 or --plugin PLUGIN"
+            )
 
-    if versions:
-        config = configs[0] if configs else None
-        return [(each, Scheduler(cluster, config, plugins, kubernetes_version=each)) for each in versions]
-    if configs:
-        files = configs if len(configs) == 2 else (None, configs[0])
+    def sides(self) -> list[_Side]:
+        if self.versions:
+            config = self.configs[0] if self.configs else None
+            return [_Side(each, config, self.plugins, each) for each in self.versions]
+        if self.configs:
+            files = self.configs if len(self.configs) == 2 else (None, self.configs[0])
+            return [_Side(file or DEFAULT, file, self.plugins, self.version) for file in files]
         return [
-            (file or "the default", Scheduler(cluster, file, plugins, kubernetes_version=version)) for file in files
+            _Side(DEFAULT, None, (), self.version),
+            _Side(", ".join(self.plugins), None, self.plugins, self.version),
         ]
-    return [
-        ("the default", Scheduler(cluster, kubernetes_version=version)),
-        (", ".join(plugins), Scheduler(cluster, plugins=plugins, kubernetes_version=version)),
-    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side: its name, and how its scheduler is configured."""
+
+    name: str
+    config: str | None
+    plugins: tuple[str, ...]
+    version: str | None
+
+    def scheduler(self, cluster: Cluster) -> Scheduler:
+        from mooring.surface.scheduler import Scheduler
+
+        return Scheduler(cluster, self.config, self.plugins, kubernetes_version=self.version)
+
+
+Found = tuple[tuple[str, str], "Difference"]
+
+
+def _of_cluster(cluster: Cluster, asked: _Asked, all_pods: bool) -> Found:
+    from mooring.compare.diff import diff as compare
+
+    one, two = asked.sides()
+    return (one.name, two.name), compare(
+        one.scheduler(cluster), two.scheduler(cluster), "all" if all_pods else "pending"
+    )
+
+
+def _of_story(story: str, settings: tuple[str, ...], seed: int, asked: _Asked, top: int) -> Found:
+    """Both simulations are recorded, and the records compared."""
+    from mooring.compare.runs import diff_runs
+    from mooring.record.reader import Record
+    from mooring.sim.parameters import parse_settings
+    from mooring.simulation.front_door import simulate
+
+    asked.check()
+    one, two = asked.sides()
+    with tempfile.TemporaryDirectory(prefix="mooring-diff-") as folder:
+        files = [str(Path(folder) / name) for name in ("before.mrec", "after.mrec")]
+        for side, file in zip((one, two), files, strict=True):
+            simulate(
+                story,
+                parameters=parse_settings(settings),
+                seed=seed,
+                config=side.config,
+                plugins=side.plugins,
+                kubernetes_version=side.version,
+                record=file,
+            )
+        with Record.open(files[0], asked.plugins) as before, Record.open(files[1], asked.plugins) as after:
+            names = ["the story's own" if side.name == DEFAULT else side.name for side in (one, two)]
+            return (names[0], names[1]), diff_runs(before, after, causes=top)
+
+
+def _of_records(records: tuple[str, ...], asked: _Asked, top: int) -> Found:
+    from mooring.compare.runs import diff_record, diff_runs
+    from mooring.config.wire import to_wire
+    from mooring.record.reader import Record
+
+    if asked.versions or asked.version:
+        raise UsageError("--record: its version is the recorded one; expected --config or a second --record")
+    if len(records) == 2 and not asked.configs:
+        with Record.open(records[0], asked.plugins) as before, Record.open(records[1], asked.plugins) as after:
+            return (records[0], records[1]), diff_runs(before, after, causes=top)
+    if len(records) != 1 or len(asked.configs) != 1:
+        raise UsageError("--record: expected two records, or one record and one --config")
+    with Record.open(records[0], asked.plugins) as record:
+        _, own = load_registry(asked.plugins)
+        features = features_for(record.header.kubernetes)
+        config = to_wire(load_configuration(asked.configs[0], own, features))
+        return (records[0], asked.configs[0]), diff_record(record, config)

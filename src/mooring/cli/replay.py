@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from mooring.api.times import format_micro_time, human_duration, parse_time
+from mooring.api.times import format_micro_time, human_duration
 from mooring.cli.configuration import plugin_option
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
-from mooring.config.duration import parse_seconds
-from mooring.errors import ParseError, UsageError
+from mooring.cli.record_times import record_time
+from mooring.errors import UsageError
 from mooring.state.quantity_text import written
 
 if TYPE_CHECKING:
@@ -72,27 +72,11 @@ def replay(
         if number is not None:
             return _open(record, number, top, output)
         if at is not None:
-            _show_moment(record, record.moment(_time(at, record)), output)
+            _show_moment(record, record.moment(record_time(at, record)), output)
             return 0
-        span = _time(since, record), _time(until, record)
+        span = record_time(since, record), record_time(until, record)
         _list(record, pod, span, limit, output)
         return 0
-
-
-def _time(text: str | None, record: Record) -> Any:
-    """A timestamp, or a time from the record's beginning."""
-    if text is None:
-        return None
-    try:
-        return record.first_time + parse_seconds(text.removeprefix("+"))
-    except ParseError:
-        pass
-    try:
-        return parse_time(text)
-    except ParseError:
-        raise UsageError(
-            f"{text!r} is not a time; write 90s, from the beginning of the record, or 2026-01-31T12:00:00Z"
-        ) from None
 
 
 # ---- the list --------------------------------------------------------------------------------------------------------

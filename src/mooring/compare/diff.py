@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from mooring.api.core import Pod
@@ -22,6 +23,7 @@ from mooring.explanation.why import as_new
 from mooring.surface.scheduler import Scheduler
 
 Which = Literal["pending", "all"]
+Asked = Literal["pending", "all", "run", "record"]
 _MIRROR = "kubernetes.io/config.mirror"  # of a static pod, which no scheduler places
 
 
@@ -49,8 +51,8 @@ class Move:
 class Difference:
     """What differs between two schedulers. It is true if something does."""
 
-    asked: Which
-    pods: int  # how many were compared
+    asked: Asked
+    pods: int  # how many were compared; of a record, how many attempts
     moved: list[Move] = field(default_factory=list)
     equally_good: dict[str, tuple[str, str]] = field(
         default_factory=dict
@@ -82,13 +84,23 @@ class Difference:
         return text(self)
 
 
-def diff(before: Scheduler, after: Scheduler, pods: Which = "pending") -> Difference:
-    """Compare where two schedulers of one cluster send its pods. The cluster stays as it is.
+def diff(before: Scheduler | str | Path, after: Scheduler | str | Path, pods: Which = "pending") -> Difference:
+    """Compare where two schedulers of one cluster send its pods, or what became of pods in two records.
+
+    The cluster stays as it is. Records are files, such as ``mooring.simulate(…, record="run.mrec")`` writes.
 
     ``"pending"`` pods go one after another by priority, then by age; ``"all"`` pods are placed anew, in the order of
     their creation, into the empty cluster. Preemption is carried out. What does not fit is tried again as long as
     something changes.
     """
+    if isinstance(before, str | Path) and isinstance(after, str | Path):
+        from mooring.compare.runs import diff_runs  # which builds on differences
+        from mooring.record.reader import Record
+
+        with Record.open(before) as one, Record.open(after) as two:
+            return diff_runs(one, two)
+    if not isinstance(before, Scheduler) or not isinstance(after, Scheduler):
+        raise InputError("diff: expected two schedulers, or two records")
     if before.cluster is not after.cluster:
         raise InputError("diff: the two schedulers have different clusters; expected two schedulers of one cluster")
     if pods not in ("pending", "all"):

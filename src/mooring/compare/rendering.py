@@ -18,16 +18,18 @@ from mooring.text_tables import print_table
 
 _UNBOUNDED = 1_000_000  # text is not wrapped
 NOWHERE = "-"
+_SHOWN = ("wait", "pendingMean", "attempts", "preemptions", "allocated.")  # of the measures of a run
 
 
 def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "after"), top: int = 20) -> None:
     """Print who moved and why, the first difference with both score tables, and the sums."""
-    pods = (
-        count_of(found.pods, "pending pod")
-        if found.asked == "pending"
-        else f"{count_of(found.pods, 'pod')} placed anew"
-    )
-    asked = f"{pods}, under {names[0]} and under {names[1]}"
+    asked_about = {
+        "pending": count_of(found.pods, "pending pod"),
+        "all": f"{count_of(found.pods, 'pod')} placed anew",
+        "run": f"{count_of(found.pods, 'pod')} of two runs",
+        "record": f"{count_of(found.pods, 'recorded attempt')}, each in its moment",
+    }
+    asked = f"{asked_about[found.asked]}, under {names[0]} and under {names[1]}"
     if not found.moved:
         to.print(f"[green]No pod moves[/green]: {escape(asked)}.")
     else:
@@ -43,7 +45,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
     _draw_first(to, found, names)
     _draw_notes(to, found)
     to.print()
-    _draw_sums(to, found.sums, names)
+    _draw_sums(to, found.sums, names, "attempts" if found.asked == "record" else "pods")
 
 
 def text(found: Difference) -> str:
@@ -93,15 +95,20 @@ def _draw_notes(to: Console, found: Difference) -> None:
         to.print(f"Note: {escape(note)}")
 
 
-def _draw_sums(to: Console, sums: tuple[Sum, Sum], names: Sequence[str]) -> None:
+def _draw_sums(to: Console, sums: tuple[Sum, Sum], names: Sequence[str], what: str) -> None:
     rows: list[tuple[str, str, str]] = [
-        ("pods placed", str(sums[0].placed), str(sums[1].placed)),
-        ("pods waiting", str(sums[0].waiting), str(sums[1].waiting)),
-        ("pods evicted", str(sums[0].evicted), str(sums[1].evicted)),
-        ("nodes in use", str(sums[0].nodes_in_use), str(sums[1].nodes_in_use)),
+        (f"{what} placed", str(sums[0].placed), str(sums[1].placed)),
+        (f"{what} waiting", str(sums[0].waiting), str(sums[1].waiting)),
     ]
+    if sums[0].use:
+        rows.append(("pods evicted", str(sums[0].evicted), str(sums[1].evicted)))
+        rows.append(("nodes in use", str(sums[0].nodes_in_use), str(sums[1].nodes_in_use)))
     for title, tables in (("use of {}", [s.use for s in sums]), ("uneven use of {}", [s.spread for s in sums])):
         for name in dict.fromkeys([*tables[0], *tables[1]]):
             cells = [f"{table[name]:.1%}" if name in table else NOWHERE for table in tables]
             rows.append((title.format(name), cells[0], cells[1]))
+    for name in dict.fromkeys([*sums[0].measures, *sums[1].measures]):
+        if name.startswith(_SHOWN) and "." not in name.removeprefix("allocated."):
+            cells = [f"{each.measures[name]:.4g}" if name in each.measures else NOWHERE for each in sums]
+            rows.append((name, cells[0], cells[1]))
     print_table(to, ["SUM", *names], rows)

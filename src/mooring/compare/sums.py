@@ -22,6 +22,7 @@ class Sum:
     nodes_in_use: int
     use: dict[str, float] = field(default_factory=dict)  # requested / allocatable of all nodes, by resource
     spread: dict[str, float] = field(default_factory=dict)  # standard deviation of that share between nodes
+    measures: dict[str, float] = field(default_factory=dict)  # of a run: waiting times, attempts, use over time …
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -31,6 +32,7 @@ class Sum:
             "nodesInUse": self.nodes_in_use,
             "use": {name: round(share, 4) for name, share in self.use.items()},
             "spread": {name: round(share, 4) for name, share in self.spread.items()},
+            "measures": {name: round(value, 6) for name, value in self.measures.items()},
         }
 
 
