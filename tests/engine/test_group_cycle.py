@@ -188,3 +188,55 @@ def test_while_victims_are_going_no_others_are_looked_for():
     decision = decide(cluster, make_pod_group("g", gang=1, priority=10), pods)
     assert decision.message.endswith("pod group preemption: ongoing preemption on nominated nodes")
     assert decision.decisions[0].nominated_node == "a"
+
+
+# ---- placements --------------------------------------------------------------------------------------------------
+
+
+def racks(**sizes):
+    return [
+        make_node(f"{rack}{i}", cpu="2", labels={"rack": rack}) for rack, size in sizes.items() for i in range(size)
+    ]
+
+
+def test_a_group_goes_into_one_rack():
+    decision = decide(
+        make_cluster(*racks(x=1, y=2)),
+        make_pod_group("g", gang=4, topology="rack"),
+        members(4),
+        TopologyAwareWorkloadScheduling=True,
+    )
+    assert sorted(said(decision)) == ["y0", "y0", "y1", "y1"]
+
+
+@pytest.mark.parametrize(
+    ("topology", "want"),
+    [
+        pytest.param(
+            "rack",
+            "pod group is unschedulable, 0/2 placements are available, first placement status: "
+            f"minCount (5) cannot be satisfied: 2 scheduled, 2 remaining, {NO_VICTIMS}",
+            id="no rack is large enough",
+        ),
+        pytest.param("row", f"no feasible placements found, {NO_VICTIMS}", id="no node has the label"),
+    ],
+)
+def test_why_a_group_goes_into_no_rack(topology, want):
+    cluster = make_cluster(*racks(x=1, y=2))
+    group = make_pod_group("g", gang=5, topology=topology)
+    decision = decide(cluster, group, members(5), TopologyAwareWorkloadScheduling=True)
+    assert decision.message == want
+    assert not cluster.pods()
+
+
+def test_a_refusal_counts_the_nodes_of_the_placement():
+    cluster = make_cluster(*racks(x=1, y=2))
+    decision = decide(
+        cluster, make_pod_group("g", gang=5, topology="rack"), members(5), TopologyAwareWorkloadScheduling=True
+    )
+    assert said(decision)[2] == NO_CPU
+
+
+def test_the_gate_alone_places_groups_by_topology():
+    decision = decide(make_cluster(*racks(x=1, y=1)), make_pod_group("g", gang=4, topology="rack"), members(4))
+    assert decision.status.is_success

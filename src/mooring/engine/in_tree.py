@@ -26,10 +26,12 @@ from mooring.plugins.node_resources_balanced_allocation import NodeResourcesBala
 from mooring.plugins.node_resources_fit import NodeResourcesFit
 from mooring.plugins.node_unschedulable import NodeUnschedulable
 from mooring.plugins.node_volume_limits import NodeVolumeLimits
+from mooring.plugins.pod_group_pods_count import PodGroupPodsCount
 from mooring.plugins.pod_topology_spread import PodTopologySpread
 from mooring.plugins.priority_sort import PrioritySort
 from mooring.plugins.scheduling_gates import SchedulingGates
 from mooring.plugins.taint_toleration import TaintToleration
+from mooring.plugins.topology_placement_generator import TopologyPlacementGenerator
 from mooring.plugins.volume_binding import VolumeBinding
 from mooring.plugins.volume_restrictions import VolumeRestrictions
 from mooring.plugins.volume_zone import VolumeZone
@@ -56,6 +58,8 @@ IN_TREE: tuple[type, ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    TopologyPlacementGenerator,
+    PodGroupPodsCount,
 )
 
 # Not kube-scheduler's: a profile may name them.

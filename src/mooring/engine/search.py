@@ -81,7 +81,8 @@ class Search:
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
             outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
-        result = SearchResult(rows, NodeStatuses(table, outcome.verdicts, index, absent), "", pre.plugins, hint=hint)
+        statuses = NodeStatuses(table, outcome.verdicts, index, absent, attempt.within)
+        result = SearchResult(rows, statuses, "", pre.plugins, hint=hint)
         if self._extenders is not None:
             _ask_extenders(self._extenders, attempt, result, said)
         elif said and index is not None:  # the nominated node keeps its own reason though the search left it out

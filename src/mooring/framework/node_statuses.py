@@ -28,6 +28,7 @@ class NodeStatuses:
         verdicts: Sequence[tuple[str, Verdict]] = (),
         rows: NDArray[np.int64] | None = None,
         absent: Status = SUCCESS,
+        within: NDArray[np.int64] | None = None,
     ) -> None:
         self._table = table
         self._infos = table.infos
@@ -35,6 +36,7 @@ class NodeStatuses:
         self._rows = rows  # table rows that were looked at; None: all of them
         self._groups: list[tuple[Status, NDArray[np.int64]]] | None = None
         self.absent = absent  # what holds for the rows that were not looked at
+        self._within = within  # the rows that count at all; None: all of them
 
     @staticmethod
     def everywhere(table: NodeTable, status: Status) -> NodeStatuses:
@@ -112,7 +114,9 @@ class NodeStatuses:
             for number in _numbers(ids):
                 found.setdefault(verdict.status_of(number).by(name), []).append(looked_at[ids == number])
         if len(looked_at) < len(self._infos) and not self.absent.is_success:
-            mask = np.ones(len(self._infos), np.bool_)
+            mask = np.full(len(self._infos), self._within is None)
+            if self._within is not None:
+                mask[self._within] = True
             mask[looked_at] = False
             found.setdefault(self.absent, []).append(np.flatnonzero(mask))
         return [(status, np.concatenate(rows)) for status, rows in found.items()]

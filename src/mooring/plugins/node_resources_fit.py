@@ -20,12 +20,13 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
+from mooring.framework.pod_groups import PlacedGroup, PodGroupInfo
 from mooring.framework.remedies import Remedy
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
-from mooring.resources.usage import ResourceColumns, least_allocated, most_allocated, requested_to_capacity
+from mooring.resources.usage import ResourceColumns, Usage, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
@@ -142,6 +143,16 @@ class NodeResourcesFit:
                 return requested_to_capacity(usage, self._shape)
             case _:
                 return least_allocated(usage)
+
+    def score_placement(self, group: PodGroupInfo, placement: PlacedGroup) -> int:
+        """How full all nodes of a placement together would be with the group: the fuller the better."""
+        names = [resource.name for resource in self._strategy.resources]
+        wanted = [sum(each.pod.shape.scored_request(name) for each in placement.assignments) for name in names]
+        usage = self._columns.read(placement.placement.nodes, wanted)
+        extra = usage.after[:, :1] - usage.used[:, :1]  # the same on every node
+        used = usage.used.sum(axis=1, keepdims=True)
+        together = Usage(usage.allocatable.sum(axis=1, keepdims=True), used, used + extra, usage.weights)
+        return int(most_allocated(together)[0])
 
     # ---- what would help ---------------------------------------------------------------------------------------
 
