@@ -68,6 +68,19 @@ def test_a_node_that_goes_takes_its_capacity_and_a_pod_may_come_before_its_node(
     assert row["nodes"] == 0
 
 
+def test_a_node_that_changes_is_counted_anew_and_one_that_comes_back_too() -> None:
+    meter = Meter()
+    meter.put(0, make_node("a", cpu="4"))
+    meter.put(0, make_node("a", cpu="4"))  # a heartbeat
+    run(meter, 0, make_pod("web", cpu="2"))
+    meter.put(10, make_node("a", cpu="8"))
+    meter.deleted(20, "Node", "a")
+    meter.put(30, make_node("a", cpu="8"))
+    found = meter.finish(40)
+    assert found.row["allocated.cpu"] == pytest.approx(2 * 40 / (4 * 10 + 8 * 10 + 8 * 10))
+    assert found.row["nodes"] == 1
+
+
 def test_an_extended_resource_has_columns_of_its_own() -> None:
     meter = Meter()
     meter.put(0, make_node("a", cpu="4", allocatable={"example.com/gpu": "8"}))

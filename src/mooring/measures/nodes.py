@@ -39,6 +39,7 @@ class NodeUse:
     price: float = 0.0
     is_there: bool = False  # false for one that only pods have named so far
     pods: int = 0
+    seen: object = None  # what the figures here were taken from
 
 
 class Nodes:
@@ -61,14 +62,19 @@ class Nodes:
     # ---- nodes come, change and go -------------------------------------------------------------------------------
 
     def put(self, node: Node, at_s: float) -> None:
-        name, zone = node.name, self._zone(_zone_of(node))
+        name = node.name
         use = self._nodes.get(name)
+        seen = (node.labels, node.metadata.annotations, node.status.allocatable)
+        if use is not None and use.seen == seen:
+            return  # a heartbeat, or what does not count here
+        zone = self._zone(_zone_of(node))
         if use is None:
             use = self._new(name, zone)
         elif use.zone is not zone:
             self._leave_zone(use, at_s)
             use.zone = zone
             self._enter_zone(use, at_s)
+        use.seen = seen
         self._resize(use, self._amounts(node), at_s)
         if not use.is_there:
             use.is_there = True
@@ -90,7 +96,7 @@ class Nodes:
         if use.pods:
             self.counts.add(1, -1, at_s)
         self.counts.add(2, -use.price, at_s)
-        use.is_there, use.price = False, 0.0
+        use.is_there, use.price, use.seen = False, 0.0, None
         self._changed.add(use)
         if not use.pods:
             self._forget(name, use)

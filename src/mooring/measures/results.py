@@ -8,9 +8,13 @@ share of what the nodes have; so both together are at most 1, and the rest is fr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.measures.gauge import Moment, integral
 from mooring.measures.timeline import Sample
@@ -98,6 +102,11 @@ class _Assembly:
         self._names = meter.resources.names
         self._seconds = samples[-1].at_s
         last = samples[-1].state
+        self._times = np.array([sample.at_s for sample in samples])
+        self._zone_means = {
+            name: (self._means(partial(_zone_part, zone=i, part=1)), self._means(partial(_zone_part, zone=i, part=2)))
+            for i, (name, _, _) in enumerate(last.zones)
+        }
         # A resource counts if a node has had it, a cause if a pod has waited for it.
         self.resources = [
             name
@@ -114,21 +123,18 @@ class _Assembly:
 
     def columns(self) -> dict[str, list[float]]:
         columns: dict[str, list[float]] = {"seconds": [sample.at_s for sample in self._samples]}
-        columns["nodes"] = self._each(lambda state: state.nodes, 0)
-        columns["nodesInUse"] = self._each(lambda state: state.nodes, 1)
+        nodes, pending = self._means(lambda state: state.nodes), self._means(lambda state: state.pending)
+        columns["nodes"], columns["nodesInUse"] = self._column(nodes, 0), self._column(nodes, 1)
         for name in self.resources:
             columns[f"allocated.{name}"] = self._shares(name, None)
         for name in self.resources:
             if len(self.zones) > 1:
                 for zone in self.zones:
                     columns[f"allocated.{name}.{zone_name(zone)}"] = self._shares(name, zone)
-        columns["pending"] = [
-            sum(values)
-            for values in zip(*(self._each(_pending, i) for i in range(len(self._meter.causes))), strict=True)
-        ]
+        columns["pending"] = pending.sum(axis=1).tolist()
         columns["pendingMost"] = [sample.peak for sample in self._samples]
         for cause in self.causes:
-            columns[f"pending.{cause}"] = self._each(_pending, self._meter.causes.index(cause))
+            columns[f"pending.{cause}"] = self._column(pending, self._meter.causes.index(cause))
         for name in self.resources:
             if name != "pods":
                 columns[f"fragmentation.{name}"] = [self._fragmentation(sample.state, name) for sample in self._samples]
@@ -138,33 +144,27 @@ class _Assembly:
             columns["cost"] = [integral(sample.state.nodes, 2, sample.at_s) / 3600 for sample in self._samples]
         return columns
 
-    def _each(self, of: Any, index: int) -> list[float]:
-        """A gauge at each sample: its mean since the one before; at the first one its value then."""
-        means: list[float] = []
-        before_s, before = 0.0, 0.0
-        for sample in self._samples:
-            moment: Moment = of(sample.state)
-            now = integral(moment, index, sample.at_s)
-            length_s = sample.at_s - before_s
-            value = moment[0][index] if index < len(moment[0]) else 0.0
-            means.append((now - before) / length_s if length_s > 0 else value)
-            before_s, before = sample.at_s, now
-        return means
+    def _means(self, of: Callable[[State], Moment]) -> NDArray[np.float64]:
+        """Some gauges at each sample, [sample, gauge]: means since the sample before; at the first, their values."""
+        moments = [of(sample.state) for sample in self._samples]
+        values, sums = (_filled([moment[part] for moment in moments]) for part in (0, 1))
+        integrals = values * self._times[:, None] - sums
+        spans = np.diff(self._times, prepend=0.0)[:, None]
+        means = np.diff(integrals, axis=0, prepend=0.0) / np.where(spans > 0, spans, 1.0)
+        return np.where(spans > 0, means, values)
+
+    def _column(self, means: NDArray[np.float64], index: int) -> list[float]:
+        found: list[float] = means[:, index].tolist() if index < means.shape[1] else [0.0] * len(self._samples)
+        return found
 
     def _shares(self, resource: str, zone: str | None) -> list[float]:
-        used, has = self._amounts(resource, zone, 1), self._amounts(resource, zone, 2)
-        return [_share(*pair) for pair in zip(used, has, strict=True)]
-
-    def _amounts(self, resource: str, zone: str | None, part: int) -> list[float]:
         index = self._names.index(resource)
-        names = self.zones if zone is None else [zone]
-        if zone is None:
-            names = sorted({name for name, _, _ in self._samples[-1].state.zones})
-        total = [0.0] * len(self._samples)
-        for name in names:
-            values = self._each(lambda state, name=name: _zone_part(state, name, part), index)
-            total = [a + b for a, b in zip(total, values, strict=True)]
-        return total
+        used, has = np.zeros(len(self._samples)), np.zeros(len(self._samples))
+        for name, (used_means, has_means) in self._zone_means.items():
+            if zone is None or name == zone:
+                used += self._column(used_means, index)
+                has += self._column(has_means, index)
+        return [_share(*pair) for pair in zip(used.tolist(), has.tolist(), strict=True)]
 
     def _fragmentation(self, state: State, resource: str) -> float:
         """What is free and a typical pod cannot use, as a share of what the nodes have."""
@@ -252,15 +252,20 @@ def zone_name(zone: str) -> str:
     return zone or "no zone"
 
 
-def _pending(state: State) -> Moment:
-    return state.pending
+def _zone_part(state: State, zone: int, part: int) -> Moment:
+    """What is used (1) or allocatable (2) in a zone; zones only ever come, so each keeps its place."""
+    if zone >= len(state.zones):
+        return [], []
+    _, used, allocatable = state.zones[zone]
+    return used if part == 1 else allocatable
 
 
-def _zone_part(state: State, name: str, part: int) -> Moment:
-    for zone in state.zones:
-        if zone[0] == name:
-            return zone[1] if part == 1 else zone[2]
-    return [], []
+def _filled(rows: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    """Rows of different lengths as one array; what is missing is 0."""
+    filled = np.zeros((len(rows), max(map(len, rows), default=0)))
+    for i, row in enumerate(rows):
+        filled[i, : len(row)] = row
+    return filled
 
 
 def _value(moment: Moment, index: int) -> float:

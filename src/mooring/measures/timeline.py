@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-SAMPLES = 240
-FIRST_STEP_S = 1 / 4
+SAMPLES = 128
+FIRST_STEP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
