@@ -44,9 +44,13 @@ def serve() -> Serve:
 
     @asynccontextmanager
     async def served(
-        *shown: Shown, editing: Editing | None = None, files: dict[str, File] | None = NO_PAGE, port: int = 0
+        *shown: Shown,
+        editing: Editing | None = None,
+        files: dict[str, File] | None = NO_PAGE,
+        port: int = 0,
+        token: str = "",
     ) -> AsyncIterator[PageServer]:
-        server = PageServer(shown, editing=editing, files=files, port=port)
+        server = PageServer(shown, editing=editing, files=files, port=port, token=token)
         await server.start()
         try:
             yield server

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
+from mooring.config.load import config_from_dict
+from mooring.config.wire import to_wire
+from mooring.record import entries
+from mooring.record.blocks import FORMAT
+from mooring.record.writer import Writer
+from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.testing import make_node, make_pod
 from mooring.ui.bundle import page_files
+from mooring.ui.editing import ClusterEditing
+from mooring.ui.one_file import one_file
+from mooring.ui.shown import Shown
+from mooring.ui.source import RecordFile
+from mooring.ui.story import played, source_for
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright comes with the extra [dev]")
 
@@ -23,34 +39,40 @@ FLAGS = [
 ]
 PATIENT_MS = 60_000  # a busy machine is slow; nothing here measures how slow
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def launched(chromium, built_page) -> AsyncIterator[Any]:
+    """One browser for all tests here."""
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        await browser.close()
 
 
 @pytest.fixture
-def browser(chromium, built_page):
+def browser(launched):
     """Opens pages; whatever they print as an error, request in vain or fetch from elsewhere fails the test."""
 
     @asynccontextmanager
     async def opened(link: str, *, width: int = 1280, height: int = 800, **options: Any) -> AsyncIterator[Any]:
         wrong: list[str] = []
-        async with playwright.async_playwright() as driver:
-            launched = await driver.chromium.launch(executable_path=chromium, args=FLAGS)
-            page = await launched.new_page(viewport={"width": width, "height": height}, **options)
-            page.set_default_timeout(PATIENT_MS)
-            origin = "/".join(link.split("/")[:3]) + "/"
-            page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.on(
-                "request",
-                lambda sent: None if sent.url.startswith((origin, "data:", "blob:")) else wrong.append(sent.url),
-            )
-            page.wrong = wrong
-            await page.goto(link)
-            await page.wait_for_selector(".top")
-            try:
-                yield page
-            finally:
-                await launched.close()
+        context = await launched.new_context(viewport={"width": width, "height": height}, **options)
+        page = await context.new_page()
+        page.set_default_timeout(PATIENT_MS)
+        origin = "/".join(link.split("/")[:3]) + "/"
+        own = (origin, "data:", "blob:")
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda sent: None if sent.url.startswith(own) else wrong.append(sent.url))
+        page.wrong = wrong
+        await page.goto(link)
+        await page.wait_for_selector(".top")
+        try:
+            yield page
+        finally:
+            await context.close()
         assert wrong == []
 
     return opened
@@ -83,3 +105,158 @@ async def test_the_first_placement_from_the_last_key_to_the_first(story, serve, 
         await sees(page, ".nodePanel", "default/pod1")
         await page.keyboard.press("Escape")
         assert await page.locator(".nodePanel").count() == 0
+
+
+AXE = """async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"] });
+  return found.violations.filter((each) => ["serious", "critical"].includes(each.impact))
+    .map((each) => `${each.id}: ${each.nodes.map((node) => node.target + " " + node.failureSummary).join("; ")}`);
+}"""
+
+
+async def violations(page: Any, folder: Path) -> list[str]:
+    """What axe-core calls serious or critical."""
+    source = (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+    await page.evaluate(source)
+    found: list[str] = await page.evaluate(AXE)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "language", "words"),
+    [
+        pytest.param("dark", 1280, "en", "what would help", id="dark, wide, English"),
+        pytest.param("light", 1280, "ja", "解決につながる変更", id="light, wide, Japanese"),
+        pytest.param("light", 390, "zh", "怎样改变才有帮助", id="light, narrow, Chinese"),
+    ],
+)
+async def test_everybody_can_use_it(story, serve, browser, built_page, scheme, width, language, words):
+    shown = story("preemption")
+    async with serve(shown, files=page_files()) as server:
+        link = f"{server.link}#lang={language}&pod=default/important&node=node1"
+        async with browser(link, width=width, color_scheme=scheme) as page:
+            if width < 900:
+                await page.locator(".tabs button").nth(1).click()
+            await page.keyboard.press("Home")
+            await page.keyboard.press("ArrowRight")
+            await sees(page, ".whyPanel", words)
+            assert await page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+            assert await page.get_attribute("html", "lang") == language
+            assert await violations(page, built_page) == []
+
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """A record in which everything is named as an attacker would."""
+    target = make_node(
+        EVIL,
+        labels={"topology.kubernetes.io/zone": EVIL},
+        taints=[{"key": EVIL, "value": EVIL, "effect": "NoSchedule"}],
+    )
+    evil = make_pod(EVIL, namespace=EVIL, cpu="100")
+    header = entries.Header(
+        format=FORMAT, mooring=EVIL, kubernetes="1.36", configuration=to_wire(config_from_dict(None))
+    )
+    path = tmp_path / f"{EVIL.replace('/', '')}.mooring"
+    with path.open("wb") as file:
+        writer = Writer(file, header)
+        writer.write_state(1.0, [])
+        attempt = entries.Attempt(
+            1, evil.key, evil.uid, "default-scheduler", "unschedulable", message=EVIL, plugins=(EVIL,)
+        )
+        items = [target, evil, entries.Moved(evil.key, evil.uid, "active", EVIL), attempt]
+        writer.write([2.0] * 5, [*items, entries.Moved(evil.key, evil.uid, "unschedulable", EVIL, EVIL)])
+        writer.close(3.0)
+    return path
+
+
+async def test_hostile_names_are_text(serve, browser, hostile):
+    shown = Shown(hostile.name, RecordFile(hostile))
+    shown.refresh()
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await sees(page, ".queuePanel .row", f"{EVIL}/{EVIL}")
+        await sees(page, ".whyPanel", "untolerated taint")
+        await page.keyboard.press("/")
+        await page.keyboard.type("<img")
+        await page.keyboard.press("Enter")
+        await page.locator(".map").press("Shift+ArrowRight")  # to the first node
+        await sees(page, ".nodePanel", f"{EVIL}={EVIL}:NoSchedule")
+        assert await page.locator("img").count() == 0
+
+
+async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serve, browser, built_page):
+    source = source_for(None)
+    settings = Settings(level=0, write=lambda line: None, observers=(source.recorder,))
+    shown = Shown("live", source)
+    async with EmbeddedWorld(settings) as world:
+        options = {"editing": ClusterEditing(world.cluster), "files": page_files(), "token": "a-token-that-stays"}
+        async with serve(shown, **options) as server:
+            link, port = server.link + "#lang=en", int(server.link.split(":")[2].split("/")[0])
+            opened = browser(link)
+            page = await opened.__aenter__()
+            other = await page.context.new_page()
+            await other.goto(link)
+            await page.get_by_role("button", name="edit objects").click()
+            await page.get_by_role("button", name="Pod", exact=True).click()
+            await page.get_by_role("button", name="apply").click()
+            await sees(page, ".editPanel [role=status]", "applied: pod/web-1")
+            for each in (page, other):  # both are told
+                await sees(each, ".queuePanel .row", "default/web-1")
+            text = await page.locator("textarea").input_value()
+            await page.locator("textarea").fill(text.replace("cpu: 500m", "cpu: -1"))
+            await page.get_by_role("button", name="apply").click()
+            await sees(page, ".editPanel [role=status]", "must be greater than or equal to 0")
+            await page.get_by_role("button", name="Node", exact=True).click()
+            await page.get_by_role("button", name="apply").click()
+            await sees(page, ".mapPanel header", "1 nodes")
+        await sees(page, "[role=alert]", "the server does not answer; trying again")
+        page.wrong.clear()  # that requests failed is what this is about
+        async with serve(shown, port=port, **options):
+            await playwright.expect(page.locator("[role=alert]")).to_have_count(0, timeout=PATIENT_MS)
+            await sees(other, ".mapPanel header", "1 nodes")
+            page.wrong.clear()
+            await opened.__aexit__(None, None, None)
+
+
+async def test_two_records_and_where_they_part(browser, serve, built_page):
+    strategy = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}]}],
+    }
+
+    async def play(cluster: ScenarioCluster) -> None:
+        for name in ("a", "b"):
+            await cluster.create(node(name))
+        for i in range(3):
+            await cluster.create(pod(f"web-{i}", cpu="500m", memory="2Gi"))
+            await cluster.expect_pod(f"web-{i}", phase="Running")
+
+    with ThreadPoolExecutor(1) as thread:
+        records = [
+            thread.submit(played, Scenario(name, name, play, given)).result()
+            for name, given in (("spread", None), ("packed", config))
+        ]
+    async with serve(*records, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await sees(page, ".comparePanel header", "pods went elsewhere")
+        await page.get_by_role("button", name="the first difference").click()
+        await sees(page, ".comparePanel", "B · packed")
+        await sees(page, ".comparePanel .best", "★")
+        assert await page.locator(".map canvas").count() == 2
+
+
+async def test_one_file_needs_no_server(story, browser, tmp_path, built_page):
+    path = tmp_path / "page.html"
+    path.write_text(one_file([story("preemption")]), encoding="utf-8")
+    async with browser(f"file://{path}#lang=en&guide") as page:
+        await sees(page, ".whyPanel header", "scheduled")
+        await page.keyboard.press("Home")
+        await page.keyboard.press("ArrowRight")
+        await sees(page, ".guide-card", "is the next pod in the queue")
+        await page.keyboard.press("ArrowRight")
+        await page.keyboard.press("ArrowRight")
+        await sees(page, ".guide-card", "is bound to")

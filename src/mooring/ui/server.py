@@ -79,12 +79,13 @@ class PageServer:
         editing: Editing | None = None,
         port: int = 0,
         files: dict[str, File] | None = None,
+        token: str = "",
     ) -> None:
         self._records = list(records)
         self._editing = editing
         self._port = port
         self._files = page_files() if files is None else files
-        self._token = secrets.token_urlsafe(24)
+        self._token = token or secrets.token_urlsafe(24)
         self._runner: web.AppRunner | None = None
         self._loop = asyncio.get_running_loop()
         self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
@@ -184,6 +185,8 @@ class PageServer:
         have = have or [0] * len(timeline.tables)
         if len(have) != len(timeline.tables):
             raise UsageError(f"have: found {len(have)} numbers; expected {len(timeline.tables)}, one per table")
+        if any(known > len(table) for known, table in zip(have, timeline.tables.values(), strict=True)):
+            raise UsageError("another record is shown here now; reload the page")
         deadline = self._loop.time() + WAIT_S
         while record.source.is_live:
             record.refresh()
