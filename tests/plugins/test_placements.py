@@ -96,7 +96,7 @@ def test_placements_without_a_pod_cannot_be_compared():
 )
 def test_the_fuller_place_is_better(names, count, want):
     cluster = make_cluster(*NODES, bound(make_pod("old", cpu="1", memory="1Gi"), "b"))
-    args = NodeResourcesFitArgs(scoring_strategy=ScoringStrategy(resources=[ResourceSpec("cpu", 1)]))
+    args = NodeResourcesFitArgs(scoring_strategy=ScoringStrategy("LeastAllocated", [ResourceSpec("cpu", 1)]))
     plugin = NodeResourcesFit(args, make_handle(cluster))
     info = PodGroupInfo(make_pod_group("g"), ())
     assert plugin.score_placement(info, placed(cluster, names, count, cpu="1", memory="1Gi")) == want
