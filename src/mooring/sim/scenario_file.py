@@ -29,12 +29,13 @@ from mooring.importing.read import import_files
 from mooring.loading.source_file import load_module
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
+from mooring.sim.generator import Generated
 from mooring.sim.imported_story import ImportStep
 from mooring.sim.node_table import nodes_of_table
 from mooring.sim.parameters import parameter_values, substituted
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
-from mooring.sim.workload import read_workload
+from mooring.sim.workload import TRACE_FIELDS, Trace, Workload
 
 MAX_NODES = 10_000
 TO_THE_END = "end"
@@ -174,12 +175,21 @@ class _Steps:
         return self._writes(made, "create")
 
     def read_workload(self, value: Any) -> Step:
-        workload = read_workload(value, lambda text: _found(self._folder, text), self._function)
+        workload = self._workload(value)
 
         async def step(cluster: ScenarioCluster) -> None:
             await cluster.begin(workload)
 
         return step
+
+    def _workload(self, value: Any) -> Workload:
+        """A trace, or pods that are drawn by lot."""
+        if not isinstance(value, Mapping) or "csv" not in value:
+            return Generated(value)
+        fields = fields_of(value, TRACE_FIELDS)
+        arrange = fields.pop("arrange", None)
+        function = None if arrange is None else self._function(str(arrange))
+        return Trace(fields, _found(self._folder, str(fields.pop("csv"))), function)
 
     def _function(self, text: str) -> Callable[..., Any]:
         """A function of a Python file beside the scenario, written ``file.py:function``."""

@@ -9,7 +9,8 @@ from typing import Any
 from mooring.config.duration import parse_seconds
 from mooring.errors import InputError, ParseError
 
-MAX_SECONDS = 10.0 * 365 * 24 * 3600
+DAY_S = 24 * 3600.0
+MAX_SECONDS = 10 * 365 * DAY_S
 
 
 def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -26,15 +27,21 @@ def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> di
 
 
 def seconds(value: Any) -> float:
-    """A duration: ``30s``, ``5m``, or a number of seconds."""
+    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
-        found = float(value) if is_number else parse_seconds(str(value).strip())
+        found = float(value) if is_number else _parsed(str(value).strip())
     except (ParseError, OverflowError):
         found = -1.0
     if not (math.isfinite(found) and 0 <= found <= MAX_SECONDS):
         raise InputError(f"expected a duration such as 30s or 5m, found {value!r}")
     return found
+
+
+def _parsed(text: str) -> float:
+    """As Kubernetes writes durations, and whole days."""
+    days = text.removesuffix("d")
+    return int(days) * DAY_S if days != text and days.isdecimal() and len(days) < 6 else parse_seconds(text)
 
 
 def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000) -> int:

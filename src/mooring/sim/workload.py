@@ -11,9 +11,10 @@ from mooring.api.core import Node, Pod
 from mooring.errors import InputError, MooringError
 from mooring.sim.pod_shape import FIELDS, SIMPLE, Admit, PodShape
 from mooring.sim.rows import Fill, Row, Table, columns_in, filler
-from mooring.sim.step_fields import fields_of, mapping, seconds
+from mooring.sim.step_fields import mapping, seconds
 
 TIMES = {"at", "every", "run"}
+TRACE_FIELDS = FIELDS | TIMES | {"csv", "arrange"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,3 @@ class Trace:
         if not 0 <= found < float("inf"):
             raise InputError(f"{name}: expected seconds from 0 on, found {text}")
         return found
-
-
-def read_workload(value: Any, find: Callable[[str], Path], function: Callable[[str], Callable[..., Any]]) -> Workload:
-    """The workload that a step describes. ``find`` looks up a file, ``function`` a ``file.py:function``."""
-    fields = fields_of(value, FIELDS | TIMES | {"csv", "arrange"}, required=("csv",))
-    arrange = fields.pop("arrange", None)
-    return Trace(fields, find(str(fields.pop("csv"))), None if arrange is None else function(str(arrange)))
