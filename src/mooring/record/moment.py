@@ -6,10 +6,11 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from mooring.api.codec import KINDS
 from mooring.api.core import Pod
@@ -38,8 +39,7 @@ from mooring.surface.cluster import Cluster
 FOREIGN = ("watch", "lesson")  # sources whose scheduler is not mooring's
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPod:
+class WaitingPod(msgspec.Struct):
     """A pod in the queue."""
 
     key: str
@@ -86,7 +86,8 @@ class Moment:
         fork = Moment.__new__(Moment)
         fork.__dict__.update(self.__dict__)
         fork.state = self.state.fork()
-        fork.pods, fork.queue, fork.waiting = dict(self.pods), dict(self.queue), set(self.waiting)
+        fork.pods, fork.waiting = dict(self.pods), set(self.waiting)
+        fork.queue = {uid: copy(waiting) for uid, waiting in self.queue.items()}
         fork.nominated = dict(self.nominated)
         fork._handlers = fork._make_handlers()
         return fork
@@ -96,74 +97,85 @@ class Moment:
     def apply(self, time: float, entry: entries.Happened) -> None:
         """Let the next thing happen."""
         self.time = time
-        match entry:
-            case entries.Put(object=obj):
-                self._handlers.put(obj)
-            case entries.Deleted(kind=kind, key=key, uid=uid):
-                self._delete(kind, key, uid)
-            case entries.Moved(uid=uid):
-                self._move(time, entry)
-            case entries.Attempt(uid=uid):
-                self._attempted(time, entry)
-            case entries.Bound(uid=uid):
-                self.queue.pop(uid, None)
-                self.waiting.discard(uid)
-            case entries.Failed(uid=uid, message=message):
-                self.waiting.discard(uid)
-                self.state.forget(uid)
-                if uid in self.queue:
-                    self.queue[uid] = replace(self.queue[uid], message=message)
-            case entries.Nominated(node=node, uids=uids):
-                self.nominated.pop(node, None)
-                if uids:
-                    self.nominated[node] = uids
-            case entries.Waiting(uid=uid):
-                self.waiting.add(uid)
-            case entries.Waited(uid=uid):
-                self.waiting.discard(uid)
-            case entries.Configured(configuration=configuration):
-                self._configuration = configuration
-            case entries.Queued():
-                self.queue[entry.uid] = WaitingPod(
-                    entry.key,
-                    entry.uid,
-                    entry.place,
-                    entry.since,
-                    entry.added,
-                    entry.tries,
-                    entry.event,
-                    entry.cause,
-                    entry.message,
-                    entry.plugins,
-                )
-            case entries.Assumed(uid=uid, node=node, is_waiting=is_waiting):
-                self._assume(uid, node)
-                if is_waiting:
-                    self.waiting.add(uid)
-            case entries.Gap():
-                self.queue.clear()
-                self.nominated.clear()
-                self.waiting.clear()
-                for info in self.state.pods():
-                    self.state.forget(info.uid)
+        act = _ACTS.get(type(entry))  # a table is quicker than asking for one kind after another
+        if act is not None:
+            act(self, time, entry)
 
-    def _delete(self, kind: str, key: str, uid: str) -> None:
-        obj: Any = _stub(kind, key, uid)
-        known = self.pods.get(key) if kind == "Pod" else None
-        self._handlers.delete(known if known is not None and known.uid == uid else obj)
+    def _put(self, time: float, entry: entries.Put) -> None:
+        self._handlers.put(entry.object)
+
+    def _bound(self, time: float, entry: entries.Bound) -> None:
+        self.queue.pop(entry.uid, None)
+        self.waiting.discard(entry.uid)
+
+    def _failed(self, time: float, entry: entries.Failed) -> None:
+        self.waiting.discard(entry.uid)
+        self.state.forget(entry.uid)
+        if entry.uid in self.queue:
+            self.queue[entry.uid].message = entry.message
+
+    def _nominate(self, time: float, entry: entries.Nominated) -> None:
+        self.nominated.pop(entry.node, None)
+        if entry.uids:
+            self.nominated[entry.node] = entry.uids
+
+    def _configure(self, time: float, entry: entries.Configured) -> None:
+        self._configuration = entry.configuration
+
+    def _queued(self, time: float, entry: entries.Queued) -> None:
+        self.queue[entry.uid] = WaitingPod(
+            entry.key,
+            entry.uid,
+            entry.place,
+            entry.since,
+            entry.added,
+            entry.tries,
+            entry.event,
+            entry.cause,
+            entry.message,
+            entry.plugins,
+        )
+
+    def _assumed(self, time: float, entry: entries.Assumed) -> None:
+        self._assume(entry.uid, entry.node)
+        if entry.is_waiting:
+            self.waiting.add(entry.uid)
+
+    def _wait(self, time: float, entry: entries.Waiting) -> None:
+        self.waiting.add(entry.uid)
+
+    def _waited(self, time: float, entry: entries.Waited) -> None:
+        self.waiting.discard(entry.uid)
+
+    def _gap(self, time: float, entry: entries.Gap) -> None:
+        """The whole state follows; what it says nothing about is forgotten."""
+        self.queue.clear()
+        self.nominated.clear()
+        self.waiting.clear()
+        for info in self.state.pods():
+            self.state.forget(info.uid)
+
+    def _delete(self, time: float, entry: entries.Deleted) -> None:
+        known = self.pods.get(entry.key) if entry.kind == "Pod" else None
+        is_known = known is not None and known.uid == entry.uid
+        self._handlers.delete(known if known is not None and is_known else _stub(entry))
 
     def _move(self, time: float, entry: entries.Moved) -> None:
         known = self.queue.get(entry.uid)
         if known is None:
-            known = WaitingPod(entry.key, entry.uid, entry.place, time, time)
-        self.queue[entry.uid] = replace(known, place=entry.place, since=time, event=entry.event, cause=entry.cause)
+            self.queue[entry.uid] = WaitingPod(
+                entry.key, entry.uid, entry.place, time, time, 0, entry.event, entry.cause
+            )
+        else:
+            known.place, known.since, known.event, known.cause = entry.place, time, entry.event, entry.cause
 
     def _attempted(self, time: float, entry: entries.Attempt) -> None:
-        known = self.queue.get(entry.uid) or WaitingPod(entry.key, entry.uid, entries.IN_FLIGHT, time, time)
-        self.queue[entry.uid] = replace(
-            known, place=entries.IN_FLIGHT, since=time, tries=entry.tries, plugins=entry.plugins
-        )
-        if entry.is_scheduled:
+        known = self.queue.get(entry.uid)
+        if known is None:
+            known = self.queue[entry.uid] = WaitingPod(entry.key, entry.uid, entries.IN_FLIGHT, time, time)
+        known.place, known.since = entries.IN_FLIGHT, time
+        known.tries, known.plugins = entry.tries, entry.plugins
+        if entry.node:
             self._assume(entry.uid, entry.node, entry.key)
 
     def _assume(self, uid: str, node: str, key: str | None = None) -> None:
@@ -306,9 +318,26 @@ def _features(header: entries.Header) -> Features:
     return Features(version, **{name: on for name, on in header.gates.items() if name in version.gates})
 
 
-def _stub(kind: str, key: str, uid: str) -> Any:
+def _stub(entry: entries.Deleted) -> Any:
     """An object of which only the name is known."""
-    obj = KINDS[kind]()
-    obj.metadata.namespace, _, obj.metadata.name = key.rpartition("/")
-    obj.metadata.uid = uid
+    obj = KINDS[entry.kind]()
+    obj.metadata.namespace, _, obj.metadata.name = entry.key.rpartition("/")
+    obj.metadata.uid = entry.uid
     return obj
+
+
+_ACTS: dict[type, Callable[[Moment, float, Any], None]] = {
+    entries.Put: Moment._put,
+    entries.Deleted: Moment._delete,
+    entries.Configured: Moment._configure,
+    entries.Attempt: Moment._attempted,
+    entries.Bound: Moment._bound,
+    entries.Failed: Moment._failed,
+    entries.Moved: Moment._move,
+    entries.Waiting: Moment._wait,
+    entries.Waited: Moment._waited,
+    entries.Nominated: Moment._nominate,
+    entries.Gap: Moment._gap,
+    entries.Queued: Moment._queued,
+    entries.Assumed: Moment._assumed,
+}

@@ -16,6 +16,7 @@ from mooring.api.codec import KINDS
 from mooring.api.meta import Object
 from mooring.errors import InputError, UsageError
 from mooring.framework.registry import Registry
+from mooring.memory import without_collecting
 from mooring.record import entries
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
@@ -138,10 +139,11 @@ class Record:
             raise InputError(f"{self.name}: nothing is recorded at that time")
         found = self._moment()
         start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
-        for at, entry in self._read(start, yields_state=True):
-            if at > time:
-                break
-            found.apply(at, entry)
+        with without_collecting():
+            for at, entry in self._read(start, yields_state=True):
+                if at > time:
+                    break
+                found.apply(at, entry)
         found.time = time
         return found
 
@@ -156,11 +158,12 @@ class Record:
             found = self._moment()
             start = self._keyframe_before(lambda block: block.attempts < number)
             happened = self._read(start, yields_state=True)
-            for at, entry in happened:
-                if isinstance(entry, Attempt) and entry.number == number:
-                    found.time, found.attempt = at, entry
-                    return found, chain([(at, entry)], happened)
-                found.apply(at, entry)
+            with without_collecting():
+                for at, entry in happened:
+                    if isinstance(entry, Attempt) and entry.number == number:
+                        found.time, found.attempt = at, entry
+                        return found, chain([(at, entry)], happened)
+                    found.apply(at, entry)
         raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
 
     @cached_property
@@ -190,14 +193,17 @@ class Record:
                 found = i
         return found
 
-    def _stored(self, block: Block) -> Iterator[tuple[float, Stored]]:
+    def _decoded(self, block: Block) -> list[tuple[int, Stored]]:
+        """The entries of a block, each with the microseconds since the one before."""
         payload = payload_of(self._file, block, self.name)
         try:
-            decoded = _decoder.decode(payload)
+            return _decoder.decode(payload)
         except msgspec.DecodeError as error:
             raise InputError(f"{self.name}: damaged at byte {block.offset}: {error}") from None
+
+    def _stored(self, block: Block) -> Iterator[tuple[float, Stored]]:
         now = block.first_us
-        for passed, entry in decoded:
+        for passed, entry in self._decoded(block):
             now += passed
             yield now / 1e6, entry
 
@@ -222,17 +228,18 @@ class Record:
                     yield time, entry
 
     def _unpacked(self, block: Block, unpacker: Unpacker) -> Iterator[tuple[float, Happened]]:
-        try:
-            for time, entry in self._stored(block):
+        unpack, now = unpacker.unpack, block.first_us
+        for passed, entry in self._decoded(block):
+            now += passed
+            try:
                 if isinstance(entry, PackedPut):
-                    yield time, Put(unpacker.unpack(entry))
-                else:
-                    if isinstance(entry, Deleted):
-                        unpacker.forget(entry.kind, entry.key)
-                    yield time, entry
-        except InputError as error:
-            where = "" if str(error).startswith(self.name) else f"{self.name}: "
-            raise InputError(f"{where}{error}") from None
+                    yield now / 1e6, Put(unpack(entry))
+                    continue
+                if isinstance(entry, Deleted):
+                    unpacker.forget(entry.kind, entry.key)
+            except InputError as error:
+                raise InputError(f"{self.name}: {error}") from None
+            yield now / 1e6, entry
 
 
 def _hidden_by_gap(
