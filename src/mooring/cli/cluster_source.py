@@ -65,11 +65,11 @@ class ClusterSource:
 
     def _recorded(self) -> Cluster | None:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
+        if not any(RECORD in dump for dump in self.dumps):
+            return None  # before the imports: they take longer than most questions
         from mooring.cli.record_times import record_time
         from mooring.record.reader import Record
 
-        if not any(RECORD in dump for dump in self.dumps):
-            return None
         if len(self.dumps) > 1:
             raise UsageError("--cluster: expected one record and nothing beside it")
         file, _, at = self.dumps[0].partition("@")

@@ -1,0 +1,115 @@
+"""``mooring capacity``, ``drill`` and ``plan``: exit codes, formats, mistakes, records, live clusters."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.api.manifests import Manifests, load_manifests
+from mooring.cli.main import run
+from mooring.surface import reading
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHOP = f"--cluster {EXAMPLES}/what-if/cluster.yaml"
+WEB = f"{EXAMPLES}/what-if/more.yaml"
+
+
+def said(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = run(command.split())
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "headline"),
+    [
+        pytest.param(f"capacity {SHOP} --pod shop/batch-b", 0, "4 more shop/batch-b fit, on 3 nodes", id="some fit"),
+        pytest.param(f"capacity {SHOP} --pod {WEB}", 0, "1 more shop/web-xxxxx fits, on 1 node", id="one fits"),
+        pytest.param(
+            f"capacity {SHOP} --pod {WEB} --copies 2", 1, "1 of 2 shop/web-xxxxx fits, on 1 node", id="too few fit"
+        ),
+        pytest.param(f"capacity {SHOP} --pod shop/batch-a", 1, "0 more shop/batch-a fit", id="none fits"),
+        pytest.param(f"drill {SHOP}", 1, "Not safe: losing 2 of 4 nodes does harm", id="not safe"),
+        pytest.param(f"drill {SHOP} --lose north-1", 0, "Losing north-1 does no harm", id="safe"),
+        pytest.param(f"plan {SHOP}", 0, "No pods need a place", id="nothing waits"),
+        pytest.param(
+            f"plan {SHOP} --pod shop/web-a=2", 0, "Add 1 node for 1: then there is room for 2 pods", id="a plan"
+        ),
+        pytest.param(
+            f"plan {SHOP} --remove", 0, "1 node can be removed with 1 move. No plan removes more.", id="a removal"
+        ),
+    ],
+)
+def test_exit_codes_and_first_lines(command: str, code: int, headline: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found, out, err = said(command, capsys)
+    assert (found, out.splitlines()[0], err) == (code, headline, "")
+
+
+@pytest.mark.parametrize("command", ["capacity --pod shop/web-a", "drill", "plan", "plan --remove"])
+def test_yaml_and_json_say_the_same(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from mooring.api import yaml
+
+    _, as_json, _ = said(f"{command} {SHOP} -o json", capsys)
+    _, as_yaml, _ = said(f"{command} {SHOP} -o yaml", capsys)
+    assert json.loads(as_json) == yaml.load(as_yaml)
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        pytest.param(f"capacity {SHOP}", "Missing option '--pod'; see mooring capacity --help", id="no pod"),
+        pytest.param(
+            f"capacity {SHOP} --pod shop/web-a=x", "--pod shop/web-a=x: the share 'x' is no number", id="a share"
+        ),
+        pytest.param(f"capacity {SHOP} --pod shop/wb-a", "did you mean shop/web-a?", id="a pod that is not there"),
+        pytest.param(f"capacity {SHOP} --kubeconfig x --pod a", "--cluster means a dump", id="two clusters"),
+        pytest.param(f"drill {SHOP} --lose nort-1", "did you mean north-1?", id="a node that is not there"),
+        pytest.param(f"drill {SHOP} --plugin nope.py", "there is no file nope.py", id="a plugin that is not there"),
+        pytest.param(f"plan {SHOP} --types nope.yaml", "nope.yaml: no such file", id="types that are not there"),
+        pytest.param(f"plan {SHOP} --remove --pod x", "--types and --pod are about nodes to add", id="add and remove"),
+        pytest.param(
+            f"plan {SHOP} --delete-emptydir-data", "belongs to --remove", id="data to delete and nothing to remove"
+        ),
+        pytest.param(f"plan {SHOP} --pod shop/web-a=0", "'0' is no number of copies", id="no copies"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(command: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(command, capsys)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert line in err
+
+
+def test_an_empty_cluster_can_be_planned_from_types_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    types = f"{EXAMPLES}/what-if/types.yaml"
+    code, out, _ = said(f"plan --cluster {WEB} --types {types} --pod {WEB}=2 -o json", capsys)
+    assert code == 0 and [(each["type"], each["count"]) for each in json.loads(out)["nodes"]] == [("small", 1)]
+
+
+def test_a_records_moment_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = tmp_path / "run.mrec"
+    assert run(["scenario", "run", "preemption", "--virtual-time", "--record", str(record)]) == 0
+    capsys.readouterr()
+    code, out, _ = said(f"plan --cluster {record}@1s", capsys)
+    assert code == 0 and out.startswith("Add 1 node for 1: then there is room for 1 pod")
+    code, out, _ = said(f"plan --cluster {record}", capsys)
+    assert code == 0 and out == "No pods need a place\n"
+    code, out, _ = said(f"drill --cluster {record} -o json", capsys)
+    assert code == 1 and {tuple(loss["lost"]) for loss in json.loads(out)} == {("node1",), ("node2",)}
+
+
+def test_a_live_cluster_is_read_under_the_name_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
+        asked.append((kubeconfig, context, command))
+        return load_manifests([f"{EXAMPLES}/what-if/cluster.yaml"])
+
+    monkeypatch.setattr(reading, "read_live", read_live)
+    for command in ("capacity --pod shop/web-a", "drill", "plan"):
+        assert said(f"{command} --kubeconfig config --context prod", capsys)[2] == ""
+    assert asked == [("config", "prod", name) for name in ("capacity", "drill", "plan")]
