@@ -48,6 +48,7 @@ def test_a_record_has_the_same_measures(both: tuple[Measures, Measures]) -> None
     assert recorded.row.keys() == live.row.keys() and recorded.columns.keys() == live.columns.keys()
     whole = {name for name, value in live.row.items() if isinstance(value, int)}
     assert {name: recorded.row[name] for name in whole} == {name: live.row[name] for name in whole}
+    assert recorded.started_at == pytest.approx(live.started_at, abs=0.01)
     # The record ends with its last entry, the simulation a moment later; its times are in microseconds.
     assert recorded.seconds == pytest.approx(live.seconds, abs=0.5)
     for name in live.row.keys() - whole:

@@ -28,11 +28,17 @@ MOST_CAUSES = 32
 class _PodState:
     """A pod that is there."""
 
-    pod: Pod
+    pod: Pod  # as it came, or as it was bound
     shape: Shape
     came_s: float
     cause: int  # why it has no node; -1 if it has one
-    use: NodeUse | None = None
+    use: NodeUse | None
+
+
+@dataclass(eq=False, slots=True)
+class _Refused:
+    """What is known about the attempts of a pod that waits."""
+
     failures: int = 0
     message: str = ""
 
@@ -55,10 +61,12 @@ class Meter:
         self.shapes = Shapes(self.resources)
         self.nodes = Nodes(self.resources, self.shapes)
         self.preemptions = Preemptions()
-        self._started_at: float | None = None
+        self._started_at, self._has_started = 0.0, False
         self._now_s = 0.0
+        self._due_s = -1.0  # when the next sample is due; before the start nothing is in time
         self._pods: dict[str, _PodState] = {}  # by uid
-        self._uids: dict[str, str] = {}  # by namespace/name
+        self._uids: dict[tuple[str, str], str] = {}  # by namespace and name
+        self._refused: dict[str, _Refused] = {}  # by uid
         self.causes = [QUEUED, GATED, NOMINATED, OTHER]
         self._cause_of: dict[Collection[str], int] = {}
         self._pending = Gauges([0.0] * 4, [0.0] * 4)
@@ -73,9 +81,16 @@ class Meter:
 
     def put(self, at: float, obj: Object) -> None:
         """An object came or changed."""
-        at_s = self._pass_to(at)
+        at_s = at - self._started_at
+        if not self._now_s <= at_s <= self._due_s:
+            at_s = self._pass_to(at)
+        self._now_s = at_s
         if type(obj) is Pod:
-            self._put_pod(at_s, obj)
+            known = self._pods.get(obj.metadata.uid)
+            if known is None:
+                self._come(at_s, obj)
+            else:
+                self._change(at_s, known, obj)
         elif isinstance(obj, Node):
             self.nodes.put(obj, at_s)
         elif isinstance(obj, PodDisruptionBudget):
@@ -85,66 +100,72 @@ class Meter:
         """An object is gone."""
         at_s = self._pass_to(at)
         if kind == "Pod":
-            self._remove_pod(at_s, uid or self._uids.get(key, ""))
+            self._remove_pod(at_s, uid or self._uid_of(key))
         elif kind == "Node":
             self.nodes.remove(key, at_s)
         elif kind == "PodDisruptionBudget":
             self.preemptions.remove_budget(key)
 
-    def _put_pod(self, at_s: float, pod: Pod) -> None:
-        uid, node_name = pod.metadata.uid, pod.spec.node_name
-        known = self._pods.get(uid)
-        if known is None:
-            self._come(at_s, pod)
-        elif pod.is_finished:
-            self._remove_pod(at_s, uid)
-        else:
-            known.pod = pod
-            if not node_name:
-                if known.cause == 1 and not pod.spec.scheduling_gates:
-                    self._set_cause(known, 0, at_s)
-            elif known.use is None:
-                self._waited(known, at_s)
-                known.use = self.nodes.place(node_name, known.shape.amounts, at_s)
-
     def _come(self, at_s: float, pod: Pod) -> None:
         if pod.is_finished:
             return
-        uid, node_name = pod.metadata.uid, pod.spec.node_name
-        before = self._uids.get(key := pod.key)
+        meta, spec = pod.metadata, pod.spec
+        key = (meta.namespace, meta.name)
+        before = self._uids.get(key)
         if before is not None:
             self._remove_pod(at_s, before)  # its deletion was not seen
-        self._uids[key] = uid
+        uid = self._uids[key] = meta.uid
         self.arrived += 1
         shape = self.shapes.of(pod)
-        if node_name:
-            use = self.nodes.place(node_name, shape.amounts, at_s)
+        if spec.node_name:
+            use = self.nodes.place(spec.node_name, shape.amounts, at_s)
             self._pods[uid] = _PodState(pod, shape, at_s, -1, use)
             return
-        cause = 1 if pod.spec.scheduling_gates else 0
-        self._pods[uid] = _PodState(pod, shape, at_s, cause)
-        self._pending.add(cause, 1, at_s)
+        cause = 1 if spec.scheduling_gates else 0
+        self._pods[uid] = _PodState(pod, shape, at_s, cause, None)
+        pending = self._pending
+        pending.values[cause] += 1
+        pending.moments[cause] += at_s
         self._num_pending += 1
         if self._num_pending > self._peak:
             self._peak = self._num_pending
+
+    def _change(self, at_s: float, known: _PodState, pod: Pod) -> None:
+        if known.use is None:
+            if pod.spec.node_name:
+                known.pod = pod
+                self._waited(at_s, known)
+                known.use = self.nodes.place(pod.spec.node_name, known.shape.amounts, at_s)
+            elif known.cause == 1 and not pod.spec.scheduling_gates:
+                self._set_cause(known, 0, at_s)
+        if pod.is_finished:
+            self._remove_pod(at_s, pod.metadata.uid)
 
     def _remove_pod(self, at_s: float, uid: str) -> None:
         known = self._pods.pop(uid, None)
         if known is None:
             return
-        if self._uids.get(key := known.pod.key) == uid:
+        pod = known.pod
+        meta = pod.metadata
+        key = (meta.namespace, meta.name)
+        if self._uids.get(key) == uid:
             del self._uids[key]
         if known.use is not None:
-            self.nodes.release(known.pod.spec.node_name, known.use, known.shape.amounts, at_s)
+            self.nodes.release(pod.spec.node_name, known.use, known.shape.amounts, at_s)
             self.ended += 1
         else:
             self._pending.add(known.cause, -1, at_s)
             self._num_pending -= 1
+            self._refused.pop(uid, None)
 
-    def _waited(self, known: _PodState, at_s: float) -> None:
-        self._pending.add(known.cause, -1, at_s)
+    def _waited(self, at_s: float, known: _PodState) -> None:
+        pending, cause = self._pending, known.cause
+        pending.values[cause] -= 1
+        pending.moments[cause] -= at_s
+        if cause:
+            self._refused.pop(known.pod.metadata.uid, None)
+        known.cause = -1
         self._num_pending -= 1
-        known.cause, known.message = -1, ""
         self.placed += 1
         priority = known.pod.spec.priority or 0
         waits = self.waits.get(priority)
@@ -174,17 +195,20 @@ class Meter:
             self.preemptions.preempted(None if known is None else known.pod)
         if known is None or known.use is not None:
             return
-        known.failures += 1
-        self.most_attempts = max(self.most_attempts, known.failures)
+        refused = self._refused.get(uid)
+        if refused is None:
+            refused = self._refused[uid] = _Refused()
+        refused.failures += 1
+        self.most_attempts = max(self.most_attempts, refused.failures)
         cause = 2 if makes_room else self._cause(plugins)
         if cause != known.cause:
             self._set_cause(known, cause, at_s)
 
     def explained(self, uid: str, message: str) -> None:
         """Why the last attempt of a pod failed, in words."""
-        known = self._pods.get(uid)
-        if known is not None:
-            known.message = message
+        refused = self._refused.get(uid)
+        if refused is not None:
+            refused.message = message
 
     def binding_failed(self, at: float) -> None:
         self._pass_to(at)
@@ -194,8 +218,12 @@ class Meter:
         """A victim goes to make room for the preemptor."""
         self._pass_to(at)
         victim = self._pods.get(victim_uid)
-        preemptor = self._pods.get(self._uids.get(preemptor_key, ""))
+        preemptor = self._pods.get(self._uid_of(preemptor_key))
         self.preemptions.evicted(None if preemptor is None else preemptor.pod, None if victim is None else victim.pod)
+
+    def _uid_of(self, key: str) -> str:
+        namespace, _, name = key.rpartition("/")
+        return self._uids.get((namespace, name), "")
 
     def _cause(self, plugins: Collection[str]) -> int:
         found = self._cause_of.get(plugins)
@@ -221,14 +249,15 @@ class Meter:
 
     def _pass_to(self, at: float) -> float:
         """Seconds from the start; samples that are due are taken. Time never goes back: a late line counts as now."""
-        if self._started_at is None:
-            self._started_at = at
+        if not self._has_started:
+            self._started_at, self._has_started = at, True
+            self._due_s = self._timeline.due_s
         at_s = at - self._started_at
+        if at_s > self._due_s:
+            self._timeline.pass_to(at_s)
+            self._due_s = self._timeline.due_s
         if at_s > self._now_s:
-            if self._timeline.due_s < at_s:
-                self._timeline.pass_to(at_s)
             self._now_s = at_s
-            return at_s
         return self._now_s
 
     def _state(self) -> State:
@@ -250,5 +279,14 @@ class Meter:
         self._is_last = True
         samples = self._timeline.finish(end_s)
         waiting = [known for known in self._pods.values() if known.use is None]
-        still = [(self.causes[known.cause], known.pod.key, known.message, end_s - known.came_s) for known in waiting]
-        return assemble(self, samples, still, self._started_at or 0.0)
+        nothing = _Refused()
+        still = [
+            (
+                self.causes[known.cause],
+                known.pod.key,
+                self._refused.get(known.pod.metadata.uid, nothing).message,
+                end_s - known.came_s,
+            )
+            for known in waiting
+        ]
+        return assemble(self, samples, still, self._started_at)

@@ -15,6 +15,7 @@ from mooring.measures.shapes import Resources, Shapes
 from mooring.state.requests import is_tracked, parse_amounts, rounded
 
 NO_ZONE = ""
+SOME = 8  # fragmentation is counted anew when one node in so many has changed
 PRICE = "mooring/price-per-hour"
 """A label or an annotation of a node: what it costs in an hour."""
 
@@ -30,16 +31,22 @@ class Zone:
 
 @dataclass(eq=False, slots=True)
 class NodeUse:
-    """A node: what it has, and what the pods on it ask for, by resource."""
+    """A node: what it has, and what the pods on it leave, by resource. Both lists have the same length."""
 
     row: int  # in the table of what is stranded
     zone: Zone
     allocatable: list[int]
-    used: list[int]
+    free: list[int]  # what the pods on it leave; below 0 if they ask for more than there is
     price: float = 0.0
     is_there: bool = False  # false for one that only pods have named so far
     pods: int = 0
     seen: object = None  # what the figures here were taken from
+
+    def widen(self, size: int) -> None:
+        """Make room for so many resources."""
+        more = [0] * (size - len(self.free))
+        self.free += more
+        self.allocatable += more
 
 
 class Nodes:
@@ -71,9 +78,9 @@ class Nodes:
         if use is None:
             use = self._new(name, zone)
         elif use.zone is not zone:
-            self._leave_zone(use, at_s)
+            self._count_in_zone(use, -1, at_s)
             use.zone = zone
-            self._enter_zone(use, at_s)
+            self._count_in_zone(use, 1, at_s)
         use.seen = seen
         self._resize(use, self._amounts(node), at_s)
         if not use.is_there:
@@ -118,13 +125,14 @@ class Nodes:
 
     def _resize(self, use: NodeUse, amounts: list[int], at_s: float) -> None:
         size = len(self._resources.names)
-        use.allocatable += [0] * (size - len(use.allocatable))
-        amounts = amounts + [0] * (size - len(amounts))
+        use.widen(size)
         gauges = use.zone.allocatable
         gauges.grow(size)
+        amounts = amounts + [0] * (size - len(amounts))
         for i, (old, new) in enumerate(zip(use.allocatable, amounts, strict=True)):
             if new != old:
                 gauges.add(i, new - old, at_s)
+                use.free[i] += new - old
         use.allocatable = amounts
 
     def _amounts(self, node: Node) -> list[int]:
@@ -146,18 +154,14 @@ class Nodes:
             found = self.zones[name] = Zone(name)
         return found
 
-    def _leave_zone(self, use: NodeUse, at_s: float) -> None:
-        for gauges, amounts in ((use.zone.used, use.used), (use.zone.allocatable, use.allocatable)):
-            for i, amount in enumerate(amounts):
-                if amount:
-                    gauges.add(i, -amount, at_s)
-
-    def _enter_zone(self, use: NodeUse, at_s: float) -> None:
-        for gauges, amounts in ((use.zone.used, use.used), (use.zone.allocatable, use.allocatable)):
+    @staticmethod
+    def _count_in_zone(use: NodeUse, sign: int, at_s: float) -> None:
+        used = [has - left for has, left in zip(use.allocatable, use.free, strict=True)]
+        for gauges, amounts in ((use.zone.used, used), (use.zone.allocatable, use.allocatable)):
             gauges.grow(len(amounts))
             for i, amount in enumerate(amounts):
                 if amount:
-                    gauges.add(i, amount, at_s)
+                    gauges.add(i, sign * amount, at_s)
 
     # ---- pods come and go ----------------------------------------------------------------------------------------
 
@@ -183,16 +187,16 @@ class Nodes:
                 self._forget(name, use)
 
     def _use(self, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float, sign: int) -> None:
-        used, zone = use.used, use.zone.used
+        free, zone = use.free, use.zone.used
         last = amounts[-1][0] + 1
-        if len(used) < last:
-            used += [0] * (last - len(used))
+        if len(free) < last:
+            use.widen(last)
         if len(zone.values) < last:
             zone.grow(last)
         values, moments = zone.values, zone.moments
         for i, amount in amounts:
             amount *= sign
-            used[i] += amount
+            free[i] -= amount
             values[i] += amount
             moments[i] += amount * at_s
         self._changed.add(use)
@@ -203,13 +207,13 @@ class Nodes:
         """Of each resource: the free amount that a typical pod cannot use, on average over the typical pods.
 
         On a node on which a typical pod does not fit, nothing that is free is of use to it. Only requests count, not
-        taints or affinity. Only nodes that have changed are looked at, unless there are other typical pods: they are
-        taken anew when twice as many pods have come.
+        taints or affinity. Only nodes that have changed are looked at, when there are enough of them. The typical pods
+        are taken anew when twice as many pods have come.
         """
         if self._shapes.seen >= 2 * self._typical_of or (is_last and self._shapes.seen != self._typical_of):
             self._take_typical()
-        changed, self._changed = self._changed, set()
-        if changed and len(self._shares):
+        if len(self._shares) and self._changed and (is_last or SOME * len(self._changed) >= len(self._nodes)):
+            changed, self._changed = self._changed, set()
             self._count(changed)
         total: list[float] = self._stranded.sum(axis=0).tolist()
         return total
@@ -233,14 +237,9 @@ class Nodes:
             more = max(highest + 1 - rows, rows, 16) if highest >= rows else 0
             self._stranded = np.pad(self._stranded, ((0, more), (0, size - columns)))
         for use in uses:
-            lacking = size - len(use.allocatable)
-            if lacking:
-                use.allocatable += [0] * lacking
-            lacking = size - len(use.used)
-            if lacking:
-                use.used += [0] * lacking
-        free = np.array([use.allocatable for use in uses], np.float64)
-        free -= np.array([use.used for use in uses], np.float64)
+            if len(use.free) < size:
+                use.widen(size)
+        free = np.array([use.free for use in uses], np.float64)
         wanted = self._wanted
         if wanted.shape[1] < size:  # a resource that came after the typical pods were taken: they do not ask for it
             wanted = self._wanted = np.pad(wanted, ((0, 0), (0, size - wanted.shape[1])))

@@ -20,12 +20,16 @@ class MeasuringObserver(SchedulerObserver):
     def __init__(self) -> None:
         self._meter = Meter()
         self._now: Callable[[], float] = lambda: 0.0
+        self._offset_s = 0.0  # from the clock's own zero to 1970
 
     def measures(self) -> Measures:
-        return self._meter.finish(self._now())
+        result = self._meter.finish(self._now())
+        result.started_at += self._offset_s
+        return result
 
     def configured(self, scheduler: Observed) -> None:
-        self._now = scheduler.clock.now
+        self._now = scheduler.clock.monotonic
+        self._offset_s = scheduler.clock.now() - self._now()
 
     def put(self, obj: Object) -> None:
         self._meter.put(self._now(), obj)

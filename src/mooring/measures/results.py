@@ -55,7 +55,7 @@ class StillPending:
 class Measures:
     """Everything that was measured. ``columns`` have one value per sample, ``row`` one for the whole run."""
 
-    started_at: float  # seconds since 1970, or 0 in virtual time
+    started_at: float  # seconds since 1970
     seconds: float
     row: dict[str, Number] = field(default_factory=dict)
     columns: dict[str, list[float]] = field(default_factory=dict)
