@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
+from mooring.cli.cluster_source import ClusterSource, cluster_options, namespace_option, warnings_on_stderr
 from mooring.cli.configuration import config_option, plugin_option, version_option
 from mooring.errors import PluginError, UsageError
 from mooring.memory import frozen_gc
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def scheduler_options(command: F) -> F:
     """Add all of these options; ``asked_scheduler`` takes their values."""
-    return cluster_options(config_option(plugin_option(version_option(command))))
+    return cluster_options(namespace_option(config_option(plugin_option(version_option(command)))))
 
 
 def asked_scheduler(
@@ -28,6 +28,7 @@ def asked_scheduler(
     dumps: tuple[str, ...],
     kubeconfig: str,
     context: str,
+    namespace: str,
     config_path: str | None,
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
@@ -36,7 +37,7 @@ def asked_scheduler(
     from mooring.surface.scheduler import Scheduler
 
     with frozen_gc():
-        cluster = ClusterSource(dumps, kubeconfig, context).cluster(command, quiet=output != "table")
+        cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
     with warnings_on_stderr():
         try:
             return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)

@@ -27,6 +27,7 @@ class ClusterSource:
     dumps: tuple[str, ...] = ()
     kubeconfig: str = ""
     context: str = ""
+    namespace: str = ""
 
     def __post_init__(self) -> None:
         if self.dumps and (self.kubeconfig or self.context):
@@ -61,7 +62,17 @@ class ClusterSource:
             click.echo(f"warning: {note}", err=True)
         cluster = Cluster().take_over(manifests.objects)
         cluster.release = manifests.release
+        cluster.namespace = self.names_in
         return cluster
+
+    @property
+    def names_in(self) -> str:
+        """Where a pod is looked for that is named without a namespace: as kubectl does, in that of the context."""
+        from mooring.client.kubeconfig import find_config
+
+        if self.namespace or self.dumps:
+            return self.namespace or "default"
+        return find_config(self.kubeconfig, context=self.context).namespace
 
     def _recorded(self) -> Cluster | None:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
@@ -92,6 +103,12 @@ def cluster_options(command: F) -> F:
         "a record at a time (run.mrec@90s). May be given repeatedly. Without it, the cluster that kubectl would talk "
         "to is asked.",
     )(command)
+
+
+def namespace_option(command: F) -> F:
+    """Add ``-n``, as kubectl has it."""
+    text = "Where a pod is looked for that is named without one.  [default: the context's, or default]"
+    return click.option("-n", "--namespace", metavar="NAME", default="", help=text)(command)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mooring.cli.cluster_source import ClusterSource, cluster_options
+from mooring.cli.cluster_source import ClusterSource, cluster_options, namespace_option
 from mooring.cli.configuration import (
     config_option,
     features_for,
@@ -20,6 +20,7 @@ from mooring.errors import UsageError
 @click.command()
 @click.argument("pod_argument", metavar="[POD]", required=False)
 @cluster_options
+@namespace_option
 @click.option(
     "--pod",
     "pod_option",
@@ -37,6 +38,7 @@ def explain(
     pod_option: str | None,
     kubeconfig: str,
     context: str,
+    namespace: str,
     config_path: str | None,
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
@@ -64,10 +66,12 @@ def explain(
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):
         raise UsageError("expected one POD: a manifest, or namespace/name of a pod of the cluster")
-    manifests = ClusterSource(dumps, kubeconfig, context).manifests("explain")
+    source = ClusterSource(dumps, kubeconfig, context, namespace)
+    manifests = source.manifests("explain")
     if manifests.ignored and output == "table":
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
     cluster = Cluster().take_over(manifests.objects)
+    cluster.namespace = source.names_in
     asked = find_pod(pod_name, cluster)
     pod = asked.pod
     for warning in (*manifests.unknown_notes, *asked.warnings):

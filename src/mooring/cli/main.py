@@ -200,9 +200,11 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def run(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return 0 (yes, done), 1 (the answer is no, or it failed), 2 (bad usage or input)."""
     settings = Settings()
+    # kubectl runs kubectl-mooring as one of its own commands.
+    name = "kubectl mooring" if os.path.basename(sys.argv[0]) == "kubectl-mooring" else "mooring"
     try:
         with watched_output():
-            result = cli.main(args=argv, prog_name="mooring", standalone_mode=False, obj=settings)
+            result = cli.main(args=argv, prog_name=name, standalone_mode=False, obj=settings)
     except OutputLost as e:
         if e.is_unread:
             return _BROKEN_PIPE

@@ -55,7 +55,7 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
 
 
 def _of_cluster(name: str, cluster: Cluster) -> Pod:
-    key = name if "/" in name else f"default/{name}"
+    key = name if "/" in name else f"{cluster.namespace}/{name}"
     pod = cluster.find_pod(key)
     if pod is not None:
         return pod

@@ -36,6 +36,7 @@ class Cluster:
         self.state = columns.Cluster()  # what the engine reads
         self.nominations = Nominations()
         self.release: Release = UNKNOWN  # of Kubernetes, if that is known
+        self.namespace = "default"  # where a pod is looked for that is named without one
         self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
         self.add(*objects)
 
@@ -201,6 +202,7 @@ class Cluster:
         fork.state = self.state.fork()
         fork.nominations = self.nominations.copy()
         fork.release = self.release
+        fork.namespace = self.namespace
         fork._pods = dict(self._pods)
         return fork
 

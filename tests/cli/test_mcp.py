@@ -1,0 +1,124 @@
+"""``mooring mcp``, asked by the protocol's own client: in this process, and as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client, StdioServerParameters
+
+from mooring.cli.main import run
+from mooring.cli.mcp_tools import MAX_ITEMS, make_server
+from mooring.surface.cluster import Cluster
+from mooring.surface.scheduler import Scheduler
+from mooring.testing import make_node, make_pod
+
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: new, namespace: shop}
+spec: {containers: [{name: main, image: "web:1", resources: {requests: {cpu: "1"}}}]}
+"""
+
+
+def a_cluster(nodes: int = 2) -> Cluster:
+    objects = [make_node(f"node{i}", cpu="4") for i in range(nodes)]
+    return Cluster(*objects, make_pod("web", node="node0", cpu="3"), make_pod("waits", cpu="8"))
+
+
+async def answer(cluster: Cluster, tool: str, **arguments: Any) -> dict[str, Any]:
+    async with Client(make_server(lambda: Scheduler(cluster))) as client:
+        result = await client.call_tool(tool, arguments)
+    text = "".join(getattr(part, "text", "") for part in result.content)
+    return {"error": text} if result.is_error else json.loads(text)
+
+
+async def test_every_question_only_reads() -> None:
+    async with Client(make_server(lambda: Scheduler(a_cluster()))) as client:
+        tools = (await client.list_tools()).tools
+    assert {tool.name for tool in tools} == {"pending", "explain", "capacity", "drill", "what_if"}
+    assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
+    assert all(tool.description for tool in tools)
+
+
+async def test_pending_pods_say_why() -> None:
+    found = await answer(a_cluster(), "pending")
+    assert [each["pod"] for each in found["pending"]] == ["default/waits"]
+    assert found["pending"][0]["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+@pytest.mark.parametrize("pod", ["default/web", "web", MANIFEST], ids=["a name", "a short name", "a manifest"])
+async def test_a_pod_is_explained(pod: str) -> None:
+    assert (await answer(a_cluster(), "explain", pod=pod))["outcome"] == "scheduled"
+
+
+async def test_how_many_more_fit() -> None:
+    assert (await answer(a_cluster(), "capacity", pod=MANIFEST))["fits"] == 5
+    assert (await answer(a_cluster(), "capacity", pod=MANIFEST, copies=2))["fits"] == 2
+
+
+async def test_a_drill() -> None:
+    found = await answer(a_cluster(), "drill")
+    assert found["isSafe"] and found["tried"] == 2
+
+
+async def test_what_if_changes_a_copy() -> None:
+    cluster = a_cluster()
+    alone = await answer(cluster, "what_if", pod=MANIFEST, cordon=["node1"])
+    assert alone["node"] == "node0"
+    gone = await answer(cluster, "what_if", pod=MANIFEST, remove=["node/node0", "node/node1"])
+    assert gone["outcome"] == "unschedulable"
+    more = await answer(cluster, "what_if", pod=MANIFEST, add_nodes_like="node1", copies=3)
+    assert more["nodes"]["all"] == 5
+    assert len(cluster.nodes) == 2
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "says"),
+    [
+        pytest.param("explain", {"pod": "shop/nobody"}, "shop/nobody: no such pod", id="an unknown pod"),
+        pytest.param("explain", {"pod": "/etc/passwd"}, "/etc/passwd: no such pod", id="a path is no pod"),
+        pytest.param("explain", {"pod": "{"}, "pod", id="no manifest"),
+        pytest.param("explain", {"pod": "a\n" * 100_000}, "expected at most 100000", id="too long a text"),
+        pytest.param("drill", {"lose": "rack"}, "rack", id="nothing of that name to lose"),
+        pytest.param("what_if", {"pod": MANIFEST, "copies": 10**9}, "from 1 to 1000", id="too many nodes"),
+    ],
+)
+async def test_a_bad_question_is_answered_in_one_line(tool: str, arguments: dict[str, Any], says: str) -> None:
+    error = (await answer(a_cluster(), tool, **arguments))["error"]
+    assert says in error and "Traceback" not in error
+
+
+async def test_a_path_of_a_real_file_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(MANIFEST)
+    assert "no such pod" in (await answer(a_cluster(), "explain", pod=str(file)))["error"]
+
+
+async def test_long_answers_are_cut() -> None:
+    found = await answer(a_cluster(nodes=200), "drill")
+    assert found["tried"] == 200
+    assert len(found["losses"]) == MAX_ITEMS
+
+
+async def test_it_is_served_on_standard_input_and_output(tmp_path: Path) -> None:
+    dump = tmp_path / "cluster.yaml"
+    dump.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: '4', pods: '9'}}}")
+    program = StdioServerParameters(
+        command=sys.executable, args=["-m", "mooring", "mcp", "--cluster", str(dump)], env=dict(os.environ)
+    )
+    async with Client(program) as client:
+        result = await client.call_tool("capacity", {"pod": MANIFEST})
+    assert '"fits": 4' in "".join(getattr(part, "text", "") for part in result.content)
+
+
+def test_a_wrong_option_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "--cluster", "missing.yaml"]) == 2
+    assert "missing.yaml" in capsys.readouterr().err
