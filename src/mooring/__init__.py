@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mooring.explanation.why import Explanation
     from mooring.linting.findings import Findings
     from mooring.linting.lint import lint
+    from mooring.record.reader import Record
     from mooring.simulation.front_door import simulate
     from mooring.simulation.result import Simulation
     from mooring.surface.cluster import Cluster
@@ -48,6 +49,7 @@ __all__ = [
     "Findings",
     "MooringError",
     "Plan",
+    "Record",
     "Removal",
     "Scheduler",
     "Simulation",
@@ -77,6 +79,7 @@ _MODULES = {
     "Findings": "mooring.linting.findings",
     "MooringError": "mooring.errors",
     "Plan": "mooring.whatif.adding",
+    "Record": "mooring.record.reader",
     "Removal": "mooring.whatif.removing",
     "Scheduler": "mooring.surface.scheduler",
     "Simulation": "mooring.simulation.result",
