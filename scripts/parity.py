@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "parity"))
 
+import group_corpus  # noqa: E402
 import parity_corpus as corpus  # noqa: E402
 
 from mooring.config.versions import VERSIONS  # noqa: E402
@@ -88,6 +89,16 @@ On a live cluster:
   had refused it, and no dry runs of preemption; kube-scheduler stops at the first refusal, and counts its dry runs.
 - **A plugin is timed by call**: an observation of `scheduler_plugin_execution_duration_seconds` at Filter or Score is
   one call for all nodes that the plugin had to look at; kube-scheduler makes one per node.
+"""
+
+
+GROUPS = """## Pod groups (1.37, gate GenericWorkload)
+
+A program around the scheduler package of v1.37.0-rc.1 ran cases of our own against an API in memory;
+[its README](../tests/parity/groups-1.37/README.md) says how. Each is replayed on the live scheduler in virtual time. A
+step is exact when everything agrees: each pod's node, nominated node, message and part of the queue, each group's
+condition, the evicted pods, the events, and how often something was tried. Trees of groups (CompositePodGroup), claims
+of groups (DRAWorkloadResourceClaims) and PodGroupPreemptionPolicy are refused as gates.
 """
 
 
@@ -193,6 +204,27 @@ class Result:
         return parts
 
 
+def groups() -> tuple[list[str], list[str]]:
+    """The part of the page about pod groups, and the differences that were found."""
+    rows: list[tuple[str, int, int, int]] = []
+    surprises: list[str] = []
+    for family in group_corpus.families():
+        n_cases = n_steps = n_exact = 0
+        for case in group_corpus.cases(family):
+            found = list(group_corpus.differences(case, group_corpus.replay(case)))
+            steps = sum("schedule" in step for step in case["steps"])
+            n_cases, n_steps = n_cases + 1, n_steps + steps
+            n_exact += steps - len({line.split()[2] for line in found})
+            surprises += found
+        rows.append((family, n_cases, n_steps, n_exact))
+        print(f"groups {family}: {n_exact}/{n_steps} steps exact", flush=True)
+    total = [sum(row[column] for row in rows) for column in (1, 2, 3)]
+    parts = [GROUPS, "| family | cases | steps | exact |", "|---|--:|--:|--:|"]
+    parts += [f"| {family} | {n_cases} | {steps} | {exact} |" for family, n_cases, steps, exact in rows]
+    parts.append("| **total** | {} | {} | {} |\n".format(*total))
+    return parts, surprises
+
+
 def differences() -> list[str]:
     """What one version has that the one before has not."""
     parts = ["## What differs between versions\n"]
@@ -218,9 +250,11 @@ def main() -> int:
     parts = [INTRODUCTION]
     for result in results:
         parts += result.page()
+    about_groups, group_surprises = groups()
+    parts += about_groups
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text("\n".join([*parts, *differences(), DELIBERATE]), encoding="utf-8")
-    surprises = [line for result in results for line in result.surprises]
+    surprises = [line for result in results for line in result.surprises] + group_surprises
     for line in surprises:
         print(line, file=sys.stderr)
     for result in results:

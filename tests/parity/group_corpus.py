@@ -6,9 +6,12 @@ A case is replayed on the live scheduler in virtual time. Its README says how it
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +120,21 @@ class Events:
     def record(self, regarding: ObjectReference, *, type: str, reason: str, note: str, **more: Any) -> None:
         about = f"{regarding.namespace}/{regarding.name}"
         self.noted.append({"about": about, "type": type, "reason": reason, "message": note})
+
+
+def families() -> list[str]:
+    return sorted(path.name.split(".")[0] for path in FOLDER.glob("*.jsonl.gz"))
+
+
+@cache
+def case_lines(family: str) -> tuple[str, ...]:
+    with gzip.open(FOLDER / f"{family}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return tuple(lines)
+
+
+def cases(family: str, chunk: slice = slice(None)) -> Iterator[Case]:
+    for line in case_lines(family)[chunk]:
+        yield json.loads(line)
 
 
 def replay(case: Case) -> list[dict[str, Any]]:
