@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mooring.api.core import Pod
+from mooring.api.core import Pod, Taint
 from mooring.api.defaults import SYSTEM_PRIORITIES, Admission
 from mooring.api.meta import Object
 from mooring.api.workloads import PriorityClass
@@ -69,6 +69,14 @@ class Context:
         """Every priority class by name."""
         return {**SYSTEM_PRIORITIES, **{each.name: each.value for each in self.all(PriorityClass)}}
 
+    @cached_property
+    def pods_in(self) -> Mapping[str, list[Pod]]:
+        """The pods of the cluster, by namespace."""
+        found: dict[str, list[Pod]] = {}
+        for pod in () if self.cluster is None else (*self.cluster.pods, *self.cluster.pending):
+            found.setdefault(pod.namespace, []).append(pod)
+        return found
+
     # ---- the cluster -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -87,6 +95,24 @@ class Context:
     @property
     def nodes(self) -> NodeRows:
         return self.empty.state.nodes()
+
+    @cached_property
+    def node_labels(self) -> list[dict[str, str]]:
+        """The labels of each node."""
+        return [node.labels for node in self.empty.nodes]
+
+    @cached_property
+    def label_keys(self) -> frozenset[str]:
+        """Every key that some node has."""
+        return frozenset(key for labels in self.node_labels for key in labels)
+
+    @cached_property
+    def taints(self) -> list[Taint]:
+        """Every taint that some node has, once."""
+        found = {
+            (taint.key, taint.value, taint.effect): taint for node in self.empty.nodes for taint in node.spec.taints
+        }
+        return list(found.values())
 
     def passes(self, name: str, pod: Pod) -> Mask:
         """Where this plugin of the scheduler lets the pod pass; everywhere if the profile does not have it."""

@@ -34,7 +34,7 @@ def no_matching_node(subject: Subject, context: Context) -> Iterator[Problem]:
     if pod is None or context.passes("NodeAffinity", pod).any():
         return
     keys = _wanted_keys(pod)
-    labels = [node.labels for node in context.empty.nodes]
+    labels = context.node_labels
     facts = "; ".join(label_fact(key, labels) for key in keys) or "no node has this name"
     yield Problem(
         _selector_path(subject, pod), f"no node meets the node selector and affinity: {facts}", _label_fix(keys, labels)
@@ -116,7 +116,7 @@ def unknown_toleration(subject: Subject, context: Context) -> Iterator[Problem]:
     """
     if subject.pod is None:
         return
-    taints = [taint for node in context.empty.nodes for taint in node.spec.taints]
+    taints = context.taints
     given = _written_tolerations(subject)
     for i, toleration in enumerate(given):
         if not toleration.key or toleration.key.startswith(_PASSING) or any(tolerates(toleration, t) for t in taints):

@@ -92,11 +92,10 @@ def _selected(budget: PodDisruptionBudget, context: Context) -> int:
         if pod is not None and pod.namespace == budget.namespace and selector.matches(pod.labels):
             count += subject.copies
             made.add(subject.name)
-    for pod in () if context.cluster is None else (*context.cluster.pods, *context.cluster.pending):
-        owner = pod.metadata.controller()
-        is_made = owner is not None and any(owner.name == name or owner.name.startswith(f"{name}-") for name in made)
-        if not is_made and pod.namespace == budget.namespace and selector.matches(pod.labels):
-            count += 1
+    for pod in context.pods_in.get(budget.namespace, ()):
+        if selector.matches(pod.labels):
+            owner = pod.metadata.controller()
+            count += owner is None or not any(owner.name == name or owner.name.startswith(f"{name}-") for name in made)
     return count
 
 
@@ -222,7 +221,7 @@ def _unreachable_class(found: StorageClass, path: FieldPath, context: Context) -
 def _unmet(what: str, selector: NodeSelector, path: FieldPath, context: Context) -> Iterator[Problem]:
     if not len(context.nodes) or compile_node_selector(selector).mask(context.nodes).any():
         return
-    labels = [node.labels for node in context.empty.nodes]
+    labels = context.node_labels
     keys = dict.fromkeys(each.key for term in selector.node_selector_terms for each in term.match_expressions)
     facts = "; ".join(label_fact(key, labels) for key in keys)
     yield Problem(path, f"no node is where {what} can be used: {facts}", "use a zone that has nodes")

@@ -32,7 +32,7 @@ def unknown_topology_key(subject: Subject, context: Context) -> Iterator[Problem
     """
     if subject.pod is None or not len(context.nodes):
         return
-    keys = {key for node in context.empty.nodes for key in node.labels}
+    keys = context.label_keys
     for path, key in _topology_keys(subject):
         if key and key not in keys:
             near = get_close_matches(key, keys, n=1)
