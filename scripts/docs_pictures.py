@@ -83,7 +83,7 @@ def way_of_a_pod() -> str:
     from mooring.engine.in_tree import IN_TREE
     from mooring.framework.extension_points import EXTENSION_POINTS, points_of
 
-    points = [point.name for point in EXTENSION_POINTS if point.methods]
+    points = [point.name for point in EXTENSION_POINTS if point.methods and not point.is_for_groups]
     assert points == [point for _, _, inside in PHASES.values() for point in inside], "a point has no phase here"
     users = {point: [plugin.__name__ for plugin in IN_TREE if point in points_of(plugin)] for point in points}
     canvas = Canvas(980, 510, "The way of a pod through the extension points")
