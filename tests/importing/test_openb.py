@@ -8,7 +8,9 @@ import pytest
 
 from mooring.api.core import Node
 from mooring.errors import InputError
-from mooring.importing.openb import GPU_COUNT, GPU_MILLI, GPU_MODEL
+from mooring.gpus.requests import COUNT as GPU_COUNT
+from mooring.gpus.requests import MILLI as GPU_MILLI
+from mooring.gpus.requests import MODEL as GPU_MODEL
 from mooring.importing.read import import_files
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n"

@@ -153,6 +153,15 @@ def test_a_pod_whose_gates_are_removed_is_in_the_queue() -> None:
     assert [each.cause for each in meter.finish(9).pending] == [QUEUED]
 
 
+def test_without_attempts_a_pod_s_condition_says_why_it_waits() -> None:
+    meter = Meter()
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes …"}
+    meter.put(0, make_pod("big"))
+    meter.put(5, make_pod("big", status={"conditions": [condition]}))
+    (found,) = meter.finish(9).pending
+    assert (found.cause, found.message) == ("Unschedulable", "0/3 nodes …")
+
+
 def test_so_many_causes_are_put_together_at_last() -> None:
     meter = Meter()
     pod = make_pod("fickle")
@@ -190,7 +199,7 @@ def test_attempts_are_counted_by_their_outcome() -> None:
     meter.put(0, pod)
     meter.refused(1, pod.uid, FIT)
     meter.refused(2, pod.uid, (), is_error=True)
-    meter.scheduled(3)
+    meter.scheduled()
     meter.binding_failed(3)
     row = meter.finish().row
     assert [row[name] for name in ("attempts", "attemptsUnschedulable", "attemptsFailed", "bindingFailures")] == [
@@ -318,6 +327,18 @@ def test_everything_in_one_instant_has_one_sample() -> None:
     found = meter.finish(5)
     assert found.columns["seconds"] == [0]
     assert found.row["allocated.cpu"] == 0.5 and found.columns["allocated.cpu"] == [0.5]
+
+
+def test_a_run_may_go_on_after_it_was_measured() -> None:
+    once, twice = Meter(), Meter()
+    for meter in (once, twice):
+        meter.put(0, make_node("a", cpu="4"))
+        for i in range(20):
+            meter.put(2 * i, make_pod(f"waits-{i}", cpu="8"))
+            run(meter, 2 * i, make_pod(f"runs-{i}", cpu="100m"))
+            if meter is twice:
+                meter.finish(2 * i + 1)
+    assert twice.finish(50) == once.finish(50)
 
 
 def test_nothing_at_all_is_measured_too() -> None:

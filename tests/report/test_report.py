@@ -33,7 +33,7 @@ def measured(name: str = "web", zones: tuple[str, ...] = ("east", "west"), wait_
     for i in range(4):
         pod = make_pod(f"{name}-{i}", cpu="1", priority=i % 2 * 100)
         meter.put(10 * i, pod)
-        meter.scheduled(10 * i + wait_s)
+        meter.scheduled()
         meter.put(10 * i + wait_s, bound(pod, "node-0"))
     big = make_pod(name, cpu="64")
     meter.put(50, big)

@@ -37,11 +37,12 @@ from mooring.api.defaults import Admission, set_defaults
 from mooring.api.meta import ObjectMeta
 from mooring.api.well_known import HOSTNAME
 from mooring.errors import InputError
+from mooring.gpus.requests import COUNT as GPU_COUNT
+from mooring.gpus.requests import MILLI as GPU_MILLI
+from mooring.gpus.requests import MODEL as GPU_MODEL
 from mooring.importing.imported import Arrival, Imported, Omissions
 from mooring.importing.table import Row, read_table
 
-GPU_COUNT, GPU_MILLI = "alibabacloud.com/gpu-count", "alibabacloud.com/gpu-milli"
-GPU_MODEL = "alibabacloud.com/gpu-card-model"
 PODS_PER_NODE = 1001  # the study's limit
 WHOLE_GPU = 1000
 
@@ -81,7 +82,7 @@ def import_pods(path: Path, text: str) -> Imported:
     arrivals = [Arrival(each.at_s - first_s, each.pod, each.run_s) for each in arrivals]
     arrivals.sort(key=lambda each: each.at_s)  # stable: pods of one second stay in the order of the table
     if any(each.pod.metadata.annotations for each in arrivals):
-        omissions.add("which GPU of its node a pod gets: without a GPU plugin a node's GPUs are one amount", 0)
+        omissions.add("which GPU of its node a pod gets: without the plugin GpuShare a node's GPUs are one amount", 0)
     return Imported("openb pods", arrivals=arrivals, not_simulated=omissions.lines())
 
 

@@ -136,10 +136,25 @@ class Meter:
                 known.pod = pod
                 self._waited(at_s, known)
                 known.use = self.nodes.place(pod.spec.node_name, known.shape.amounts, at_s)
-            elif known.cause == 1 and not pod.spec.scheduling_gates:
-                self._set_cause(known, 0, at_s)
+            else:
+                self._wait_on(at_s, known, pod)
         if pod.is_finished:
             self._remove_pod(at_s, pod.metadata.uid)
+
+    def _wait_on(self, at_s: float, known: _PodState, pod: Pod) -> None:
+        """A pod that waits has changed. Where no attempts are heard of, its condition says what a scheduler found."""
+        if known.cause == 1 and not pod.spec.scheduling_gates:
+            self._set_cause(known, 0, at_s)
+        if self.attempts:
+            return
+        for condition in pod.status.conditions:
+            if (
+                condition.type == "PodScheduled"
+                and condition.status == "False"
+                and condition.reason != "SchedulingGated"
+            ):
+                self._refused.setdefault(pod.metadata.uid, _Refused()).message = condition.message
+                self._set_cause(known, self._cause((condition.reason or "Unschedulable",)), at_s)
 
     def _remove_pod(self, at_s: float, uid: str) -> None:
         known = self._pods.pop(uid, None)
@@ -175,9 +190,8 @@ class Meter:
 
     # ---- outcomes ------------------------------------------------------------------------------------------------
 
-    def scheduled(self, at: float) -> None:
-        """An attempt has found a node."""
-        self._pass_to(at)
+    def scheduled(self) -> None:
+        """An attempt has found a node; that the pod is placed is heard with the pod."""
         self.attempts += 1
 
     def refused(
@@ -274,10 +288,11 @@ class Meter:
         return float(peak)
 
     def finish(self, at: float | None = None) -> Measures:
-        """The measures up to ``at``, or up to the last thing that happened."""
+        """The measures up to ``at``, or up to the last thing that happened. May be asked for again later."""
         end_s = self._now_s if at is None else self._pass_to(at)
         self._is_last = True
         samples = self._timeline.finish(end_s)
+        self._is_last, self._peak = False, int(samples[-1].peak)  # the run may go on
         waiting = [known for known in self._pods.values() if known.use is None]
         nothing = _Refused()
         still = [

@@ -15,7 +15,7 @@ from mooring.queue.queued_pod import QueuedPodInfo
 
 
 class MeasuringObserver(SchedulerObserver):
-    """Give it to one scheduler; ``measures`` may be asked for once, when that has ended."""
+    """Give it to one scheduler; ``measures`` are those up to now."""
 
     def __init__(self) -> None:
         self._meter = Meter()
@@ -35,11 +35,11 @@ class MeasuringObserver(SchedulerObserver):
         self._meter.put(self._now(), obj)
 
     def delete(self, obj: Object) -> None:
-        self._meter.deleted(self._now(), type(obj).__name__, obj.key, obj.metadata.uid)
+        self._meter.deleted(self._now(), type(obj).__name__, "" if type(obj) is Pod else obj.key, obj.metadata.uid)
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         if decision.outcome is Outcome.SCHEDULED:
-            self._meter.scheduled(self._now())
+            self._meter.scheduled()
             return
         self._meter.refused(
             self._now(),

@@ -20,7 +20,7 @@ def measure_entries(entries: Iterable[tuple[float, Entry]]) -> Measures:
             case Deleted():
                 meter.deleted(at, entry.kind, entry.key, entry.uid)
             case Attempt(is_scheduled=True):
-                meter.scheduled(at)
+                meter.scheduled()
             case Attempt():
                 meter.refused(
                     at,
