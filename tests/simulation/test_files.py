@@ -205,7 +205,7 @@ def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> N
     [
         pytest.param("{measure: pods.pending, is: 0}", "", id="as wanted"),
         pytest.param("{measure: waitingSeconds.max, atMost: 1m, atLeast: 30}", "", id="between two"),
-        pytest.param("{measure: allocated.cpu, atLeast: 50%}", "", id="a share"),
+        pytest.param("{measure: allocatedAtEnd.cpu, atLeast: 50%}", "", id="a share"),
         pytest.param("{measure: pods.evicted, is: 0}", "pods.evicted is 0: it is 1", id="not as wanted"),
         pytest.param("{measure: waitingSeconds.max, atMost: 5s}", "is at most 5: it is 30", id="too long"),
         pytest.param("{measure: waiting, is: 0}", "no measure 'waiting'; there are seed, ", id="no measure"),
@@ -275,7 +275,7 @@ def test_the_command_prints_json(write: Write, capsys: pytest.CaptureFixture[str
     value: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert value["pods"] == {"arrived": 3, "placed": 3, "ended": 1, "running": 1, "pending": 0, "evicted": 1}
     assert value["seed"] == 5 and value["placements"]["default/urgent"]["node"] == "b1"
-    assert value["allocated"]["cpu"] == 0.5
+    assert value["measures"]["allocatedAtEnd.cpu"] == 0.5 and value["measures"]["placed"] == 3
 
 
 def test_an_expectation_that_does_not_hold_is_exit_code_1(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

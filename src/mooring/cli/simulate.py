@@ -106,7 +106,6 @@ def simulate(
 def _draw(out: Console, result: Simulation) -> None:
     out.print(f"{result.name}: {result.title}" if result.title else result.name)
     waits = ", ".join(f"{name} {_duration(each)}" for name, each in result.waiting_s.items())
-    shares = ", ".join(f"{name} {share:.1%}" for name, share in result.allocated.items() if share)
     pods = f"{result.arrived:,} arrived, {result.placed:,} placed, {len(result.pending):,} pending"
     print_facts(
         out,
@@ -114,8 +113,8 @@ def _draw(out: Console, result: Simulation) -> None:
             "pods": pods + (f", {result.ended:,} ended" if result.ended else ""),
             "attempts": f"{result.attempts:,}" + (f", {result.evicted:,} pods evicted" if result.evicted else ""),
             "waiting": waits,
-            "allocated": f"{shares} of {result.nodes:,} nodes" if shares else f"nothing of {result.nodes:,} nodes",
-            **_gpus(result),
+            "allocated": _allocated(result),
+            "cost": _cost(result),
             "time": f"{_duration(result.ended_at_s)}" + (" (interrupted)" if result.was_interrupted else ""),
             "expected": _expected(result),
         },
@@ -135,6 +134,22 @@ def _gpus(result: Simulation) -> dict[str, str]:
         return {}
     demand, allocated = list(result.gpu_allocation.items())[-1]
     return {"GPUs": f"{allocated:.2f} % allocated when pods had asked for {demand} %"}
+
+
+def _allocated(result: Simulation) -> str:
+    """The shares of resources that were requested, on average and at the end."""
+    row = {} if result.measures is None else result.measures.row
+    shares = [
+        f"{name} {row.get(f'allocated.{name}', 0):.1%} ({at_end:.1%} at the end)"
+        for name, at_end in result.allocated_at_end.items()
+        if at_end or row.get(f"allocated.{name}")
+    ]
+    return f"{', '.join(shares) or 'nothing'} of {result.nodes:,} nodes"
+
+
+def _cost(result: Simulation) -> str:
+    cost = 0.0 if result.measures is None else float(result.measures.row.get("cost", 0))
+    return f"{cost:,.2f}" if cost else ""
 
 
 def _expected(result: Simulation) -> str:

@@ -50,6 +50,8 @@ SLICE_S = 0.005
 """How long the loop decides before others get a turn."""
 MAX_REST_S = 1.0
 """How long the loop rests at most; the queue's timers are looked at every second, as upstream does."""
+EMPTY_REST_S = 60.0
+"""How long it rests when nothing waits and nothing is being bound: only a new pod can change that, and it wakes."""
 
 
 class SchedulingLoop:
@@ -137,10 +139,11 @@ class SchedulingLoop:
         self._wake.clear()
         if self._queue.has_ready:
             return
-        rest_s = MAX_REST_S
         due = self._queue.next_wakeup()
         if due is not None:
-            rest_s = min(rest_s, max(0.0, due - self._clock.monotonic()))
+            rest_s = min(MAX_REST_S, max(0.0, due - self._clock.monotonic()))
+        else:
+            rest_s = MAX_REST_S if len(self._tasks) else EMPTY_REST_S
         alarm = asyncio.get_running_loop().call_later(rest_s, self._wake.set)
         try:
             await self._wake.wait()

@@ -130,6 +130,8 @@ def _expect_measure(fields: dict[str, Any]) -> Step:
     async def step(cluster: ScenarioCluster) -> None:
         measures = cluster.backend.measures()
         found = value_at(measures, path)
+        if found is None:
+            found = value_at(measures.get("measures"), path)
         if not isinstance(found, int | float):
             raise InputError(f"no measure {path!r}; there are {', '.join(_paths(measures))}")
 

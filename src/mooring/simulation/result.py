@@ -12,6 +12,7 @@ from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.engine.decision import Decision
 from mooring.framework.runtime import Profile
+from mooring.measures.results import Measures
 from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 
@@ -47,7 +48,8 @@ class Simulation:
     evicted: int = 0  # by preemption
     attempts: int = 0
     waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
-    allocated: dict[str, float] = field(default_factory=dict)  # share of all nodes' resources, at the end
+    allocated_at_end: dict[str, float] = field(default_factory=dict)  # shares of all nodes' resources
+    measures: Measures | None = None  # over time, and as one row
     gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
     expectations: int = 0  # that held
@@ -83,7 +85,7 @@ class Simulation:
             },
             "attempts": self.attempts,
             "waitingSeconds": {name: round(each, 6) for name, each in self.waiting_s.items()},
-            "allocated": {name: round(each, 6) for name, each in self.allocated.items()},
+            "measures": {} if self.measures is None else self.measures.to_dict()["row"],
             "pending": [{"message": text, "pods": count} for text, count in self.pending_reasons().items()],
             "expectations": {"held": self.expectations, "failed": self.failure},
         }

@@ -17,6 +17,7 @@ from mooring.controlplane.storage import selectors
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.kind import Kind
 from mooring.framework.handle import NOTHING
+from mooring.measures.observer import MeasuringObserver
 from mooring.observe.events import EventRecorder, ObjectReference, Recorder
 from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options, Scheduler, Writer
@@ -46,11 +47,13 @@ class SimulatedWorld(EmbeddedWorld):
         *,
         observers: Sequence[SchedulerObserver] = (),
         keeps_placements: bool = False,
+        is_measured: bool = True,
     ) -> None:
         super().__init__(settings, scenario, kubelets=NO_LEASES)
         self._more_observers = tuple(observers)
         self.witness = Witness(self.clock, keeps_placements=keeps_placements)
         self.gpus = GpuAllocation()
+        self._measuring = MeasuringObserver() if is_measured else None
         self.streamed = StreamedPods(self.clock)
 
     async def _bring_up(self) -> RestClient:
@@ -69,7 +72,8 @@ class SimulatedWorld(EmbeddedWorld):
     # ---- what the scheduler is given -----------------------------------------------------------------------------
 
     def _observers(self) -> tuple[SchedulerObserver, ...]:
-        return (self.witness, self.gpus, *self._more_observers)
+        measuring = () if self._measuring is None else (self._measuring,)
+        return (self.witness, self.gpus, *measuring, *self._more_observers)
 
     def _adjusted(self, options: Options) -> Options:
         # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
@@ -90,6 +94,8 @@ class SimulatedWorld(EmbeddedWorld):
         """What has become of everything so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
         self.witness.fill(found)
+        if self._measuring is not None:
+            found.measures = self._measuring.measures()
         found.gpu_allocation, found.gpu_fragmentation = self.gpus.allocation(), self.gpus.fragmentation()
         queue, table = self.scheduler.queue, self.scheduler.cluster.nodes()
         found.pending = {f"{each.namespace}/{each.name}": each.message for each in queue.pending_pods()}
@@ -97,7 +103,7 @@ class SimulatedWorld(EmbeddedWorld):
         for resource in self.scheduler.cluster.table.resources:
             total = int(table.allocatable(resource).sum())
             if total:
-                found.allocated[resource] = int(table.requested(resource).sum()) / total
+                found.allocated_at_end[resource] = int(table.requested(resource).sum()) / total
         return found
 
     def is_idle(self) -> bool:
