@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mooring.errors import InputError, UsageError
-from mooring.sweeping.specification import TableShape
+from mooring.sweeping.page import write_page
+from mooring.sweeping.specification import TableShape, load_sweep
 from mooring.sweeping.tables import flat, pivot, tidy, to_csv, write_table
 
 
@@ -51,3 +52,46 @@ def test_a_table_for_people_has_means_and_deviations() -> None:
     ]
     with pytest.raises(InputError, match="no result has a number 'plaecd'; there are seed, placed"):
         pivot(records, TableShape("trace", "policy", "plaecd"))
+
+
+def test_the_numbers_of_somebody_else_stand_beside_ours(tmp_path: Path) -> None:
+    beside = tmp_path / "published.csv"
+    beside.write_text("trace,a,b\nday,2.5,\nnight,9,9\n")
+    records = [{"trace": "day", "policy": policy, "x": x} for policy, x in (("a", 1.0), ("a", 3.0), ("b", 5.0))]
+    table = pivot(records, TableShape("trace", "policy", "x", str(beside)))
+    assert table.rows == [("day", "2 ± 1.414 (2.5)", "5")]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param(None, "no such file", id="no file"),
+        pytest.param("pods,a\nx,1\n", "no column trace", id="other rows"),
+    ],
+)
+def test_numbers_to_compare_with_that_cannot_be_read_are_one_line(tmp_path: Path, text: str | None, want: str) -> None:
+    beside = tmp_path / "published.csv"
+    if text is not None:
+        beside.write_text(text)
+    with pytest.raises(InputError, match=f"table.beside: .*{want}"):
+        pivot([{"trace": "day", "policy": "a", "x": 1}], TableShape("trace", "policy", "x", str(beside)))
+
+
+def test_a_page_has_the_table_and_says_how_it_was_made(tmp_path: Path) -> None:
+    sweep = load_sweep(STUDY, {"data": str(_traces(tmp_path))})
+    assert sweep.table is not None and len(sweep.rows) == 2 * 8 * 10
+    records = [
+        {"pods": row.values["pods"], "policy": row.values["policy"], sweep.table.value: 95.0} for row in sweep.rows
+    ]
+    page = write_page(sweep, pivot(records, sweep.table), tmp_path).read_text()
+    assert "<td>95 ± 0 (95.39)</td>" in page and "openb_pod_list_default.csv" in page
+    assert "seeds 42, 43" in page and "160 runs" in page
+
+
+STUDY = Path(__file__).parents[2] / "examples" / "gpu-fragmentation" / "table.yaml"
+
+
+def _traces(folder: Path) -> Path:
+    for name in ("openb_pod_list_default.csv", "openb_pod_list_own.csv", "openb_node_list_gpu_node.csv"):
+        (folder / name).write_text("name\n")
+    return folder

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mooring.sweeping.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TASKS = 64  # rows that one process runs
 
 
 def _set_option(command: F) -> F:
@@ -81,6 +80,7 @@ def run(
     store = Store(results or results_of(file))
     part = parse_shard(shard) if shard is not None else Shard()
     done = _run(found, store, jobs or os.cpu_count() or 1, part, dask)
+    _write_page(found, store)
     value = {
         "file": file,
         "title": found.title,
@@ -105,8 +105,8 @@ def _run(found: Sweep, store: Store, jobs: int, part: Any, dask: str | None) -> 
             show(title, done, total)
 
         if dask is None:
-            # Processes that have imported everything once; a new one now and then, so that nothing can pile up.
-            with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=_TASKS) as pool:
+            # Processes that have imported everything once. Python 3.11 hangs where they are replaced after some tasks.
+            with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
                 return run_sweep(found, store, executor=pool, work=run_here, shard=part, on_progress=on_progress)
         with _dask(dask) as executor:
             return run_sweep(found, store, executor=executor, shard=part, on_progress=on_progress)
@@ -136,7 +136,19 @@ def _dask(address: str) -> Iterator[Executor]:
         yield executor
 
 
+def _write_page(found: Sweep, store: Store) -> None:
+    """Write the page that the sweep names, of the results that are there."""
+    from mooring.sweeping.page import write_page
+    from mooring.sweeping.tables import pivot, records_of
+
+    if found.table is not None and found.table.page:
+        records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
+        if records:
+            write_page(found, pivot(records, found.table), store.folder)
+
+
 def _draw(found: Sweep, store: Store, done: Done) -> None:
+    from mooring.sweeping.page import described
     from mooring.sweeping.tables import pivot, records_of
 
     to = console()
@@ -149,8 +161,10 @@ def _draw(found: Sweep, store: Store, done: Done) -> None:
     records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
     if found.table is not None and records:
         to.print()
-        to.print(f"{found.table.value}, mean ± standard deviation", markup=False)
+        to.print(described(found.table), markup=False)
         click.echo(pivot(records, found.table).text(limit=1000))
+        if found.table.page:
+            to.print(f"\nThe page is {store.folder / found.table.page}", markup=False, highlight=False)
 
 
 @sweep.command(

@@ -35,6 +35,7 @@ from mooring.version import __version__
 
 _FIELDS = ("title", "parameters", "command", "over", "seeds", "table")
 _TABLE_FIELDS = ("rows", "columns", "value")
+_MORE_TABLE_FIELDS = ("beside", "page")
 SEED, HERE = "seed", "here"
 MAX_ROWS = 1_000_000
 
@@ -66,11 +67,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """How the results are shown to people: one value, by two parameters, as the mean over the rest."""
+    """How the results are shown to people: one value, by two parameters, as the mean over the rest.
+
+    ``beside`` is a CSV file with the numbers of somebody else, which are shown beside ours. ``page`` is the name of a
+    page in the folder of the results.
+    """
 
     rows: str
     columns: str
     value: str
+    beside: str = ""
+    page: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,13 @@ def _sweep(source: str, document: Mapping[str, Any], given: Mapping[str, Any]) -
         raise InputError(f"over: {count:,} rows; expected at most {MAX_ROWS:,}")
     rows = [_row(template, fixed, dict(zip(axes, chosen, strict=True))) for chosen in itertools.product(*axes.values())]
     table = document.get("table")
-    return Sweep(source, str(document.get("title") or ""), tuple(axes), rows, _table(table, axes) if table else None)
+    return Sweep(
+        source,
+        str(document.get("title") or ""),
+        tuple(axes),
+        rows,
+        _table(substituted(table, fixed), axes) if table else None,
+    )
 
 
 def _template(command: Any) -> tuple[str, ...]:
@@ -179,12 +192,18 @@ def _row(template: tuple[str, ...], fixed: Mapping[str, Any], chosen: Mapping[st
 
 
 def _table(given: Any, axes: Mapping[str, Any]) -> TableShape:
-    if not isinstance(given, Mapping) or set(given) != set(_TABLE_FIELDS):
-        raise InputError(f"table: expected the fields {', '.join(_TABLE_FIELDS)}")
+    if not isinstance(given, Mapping) or not set(_TABLE_FIELDS) <= set(given) <= {*_TABLE_FIELDS, *_MORE_TABLE_FIELDS}:
+        more = ", ".join(_MORE_TABLE_FIELDS)
+        raise InputError(f"table: expected the fields {', '.join(_TABLE_FIELDS)}, and perhaps {more}")
     for name in ("rows", "columns"):
         if given[name] not in axes:
             raise InputError(f"table.{name}: found {given[name]!r}, expected one of {', '.join(axes)}")
-    return TableShape(str(given["rows"]), str(given["columns"]), str(given["value"]))
+    page = str(given.get("page", ""))
+    if page and (os.path.basename(page) != page or not page.endswith(".html")):
+        raise InputError(f"table.page: found {page!r}, expected the name of a page, such as table.html")
+    return TableShape(
+        str(given["rows"]), str(given["columns"]), str(given["value"]), str(given.get("beside", "")), page
+    )
 
 
 def _digest(path: str) -> str | None:

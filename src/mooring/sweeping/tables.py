@@ -89,7 +89,10 @@ def _write_parquet(records: Sequence[Record], path: str | Path) -> None:
 
 
 def pivot(records: Sequence[Record], shape: TableShape) -> Table:
-    """One value by two parameters: the mean over all other rows, with the standard deviation if there are several."""
+    """One value by two parameters: the mean over all other rows, with the standard deviation if there are several.
+
+    Where ``beside`` has a number, it follows in parentheses.
+    """
     cells: dict[tuple[Any, Any], list[float]] = {}
     for record in records:
         value = record.get(shape.value)
@@ -100,14 +103,33 @@ def pivot(records: Sequence[Record], shape: TableShape) -> Table:
         raise InputError(f"table.value: no result has a number {shape.value!r}; there are {', '.join(known)}")
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells))
+    others = _read_beside(shape) if shape.beside else {}
     return Table(
         (shape.rows, *map(str, columns)),
-        [(str(row), *(_cell(cells.get((row, column), [])) for column in columns)) for row in rows],
+        [
+            (
+                str(row),
+                *(_cell(cells.get((row, column), []), others.get((str(row), str(column)))) for column in columns),
+            )
+            for row in rows
+        ],
     )
 
 
-def _cell(values: list[float]) -> str:
+def _cell(values: list[float], other: str | None) -> str:
     if not values:
         return "-"
     spread = f" ± {stdev(values):.4g}" if len(values) > 1 else ""
-    return f"{mean(values):.4g}{spread}"
+    return f"{mean(values):.4g}{spread}" + (f" ({other})" if other else "")
+
+
+def _read_beside(shape: TableShape) -> dict[tuple[str, str], str]:
+    """The numbers of somebody else, by row and column: a CSV file whose first column has the name of the rows."""
+    try:
+        with open(shape.beside, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if shape.rows not in (reader.fieldnames or ()):
+                raise InputError(f"table.beside: {shape.beside}: no column {shape.rows}")
+            return {(line[shape.rows], name): value for line in reader for name, value in line.items() if value}
+    except OSError as error:
+        raise InputError(f"table.beside: {shape.beside}: {(error.strerror or str(error)).lower()}") from None

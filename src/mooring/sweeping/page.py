@@ -1,0 +1,43 @@
+"""The table of a sweep as a page that stands by itself."""
+
+from __future__ import annotations
+
+import platform
+from html import escape
+from pathlib import Path
+
+from mooring.explanation.tables import Table
+from mooring.sweeping.specification import SEED, Sweep, TableShape
+from mooring.version import __version__
+
+STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}th,td{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}"
+    "th:first-child,td:first-child{text-align:left}pre{overflow-x:auto}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
+)
+
+
+def described(shape: TableShape) -> str:
+    """What the numbers of the table are."""
+    beside = f" ({Path(shape.beside).stem} in parentheses)" if shape.beside else ""
+    return f"{shape.value}, mean ± standard deviation{beside}"
+
+
+def write_page(sweep: Sweep, table: Table, folder: Path) -> Path:
+    """Write the page into the folder of the results."""
+    assert sweep.table is not None
+    path = folder / sweep.table.page
+    title = escape(sweep.title or Path(sweep.source).stem)
+    seeds = sorted({row.values[SEED] for row in sweep.rows if SEED in row.values})
+    made = f"mooring {__version__}, Python {platform.python_version()}, {len(sweep.rows)} runs"
+    if seeds:
+        made += f", seeds {', '.join(map(str, seeds))}"
+    command = escape("mooring " + " ".join(sweep.rows[0].template))
+    path.write_text(
+        f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>\n"
+        f"<h1>{title}</h1>\n<p>{escape(described(sweep.table))}</p>\n{table.html(limit=len(table.rows))}\n"
+        f"<p>{escape(made)}. Each number is from runs of</p>\n<pre>{command}</pre>\n",
+        encoding="utf-8",
+    )
+    return path
