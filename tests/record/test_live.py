@@ -1,0 +1,135 @@
+"""Random stories on the embedded control plane: every attempt that is opened again decides as it did."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mooring.client.credentials import StaticCredentials
+from mooring.client.kubeconfig import ClientConfig
+from mooring.client.rest import RestClient
+from mooring.controlplane.server import ControlPlane
+from mooring.record.background import record_live, running
+from mooring.record.reader import Record
+from mooring.record.recorder import Recorder
+from mooring.scheduler.flags import parse_flags
+from mooring.scheduler.process import OK, SchedulerProcess
+from mooring.scheduler.settings import load_settings
+from mooring.sim.library import built_in
+from mooring.sim.runner import Settings, run_in_virtual_time
+from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+
+from .conftest import read
+from .test_reopening import check_all
+
+STORIES = [story for story in built_in() if story.name != "extender"]  # what extenders answered is not recorded
+
+
+def played(story: Scenario) -> Record:
+    sink = io.BytesIO()
+    recorder = Recorder.to_sink(sink, source="scenario")
+    run_in_virtual_time(story, Settings(write=lambda text: None, observers=(recorder,)))
+    recorder.close()
+    return Record(io.BytesIO(sink.getvalue()), story.name, [*story.plugins, *story.plugin_files])
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_the_stories_decide_again_as_they_did(story: Scenario) -> None:
+    assert check_all(played(story))
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("node"), st.sampled_from("abcd"), st.sampled_from(["1", "2", "4"])),
+        st.tuples(st.just("gone"), st.sampled_from("abcd"), st.just("")),
+        st.tuples(st.just("cordon"), st.sampled_from("abcd"), st.just("")),
+        st.tuples(st.just("pod"), st.sampled_from(["1", "2"]), st.sampled_from(["", "high", "spread"])),
+        st.tuples(st.just("delete"), st.integers(0, 9), st.just("")),
+        st.tuples(st.just("wait"), st.sampled_from([0.1, 1.0, 12.0]), st.just("")),
+    ),
+    min_size=3,
+    max_size=14,
+)
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "a"}},
+}
+
+
+def story_of(steps: list[tuple[Any, ...]]) -> Scenario:
+    async def play(cluster: ScenarioCluster) -> None:
+        nodes, pods = {"a"}, 0
+        await cluster.apply(node("a", cpu="2"))
+        for what, one, two in steps:
+            if what == "node":
+                nodes.add(one)
+                await cluster.apply(node(one, cpu=two))
+            elif what == "gone" and one in nodes:
+                nodes.discard(one)
+                await cluster.delete(f"node/{one}", grace_period_s=0)
+            elif what == "cordon" and one in nodes:
+                await cluster.cordon(one)
+            elif what == "pod":
+                more: dict[str, Any] = {"topologySpreadConstraints": [SPREAD]} if two == "spread" else {}
+                if two == "high":
+                    more["priorityClassName"] = "system-cluster-critical"
+                await cluster.create(pod(f"p{pods}", cpu=one, labels={"app": "a"}, **more))
+                pods += 1
+            elif what == "delete" and one < pods and await cluster.get(f"pod/p{one}"):
+                await cluster.delete(f"pod/p{one}")
+            elif what == "wait":
+                await cluster.advance(one)
+        await cluster.advance(40)
+
+    return Scenario("random", "", play)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(STEPS)
+def test_random_stories_decide_again_as_they_did(steps: list[tuple[Any, ...]]) -> None:
+    check_all(played(story_of(steps)))
+
+
+# ---- in real time, with a thread that writes -----------------------------------------------------------------------
+
+
+def config_of(plane: ControlPlane) -> ClientConfig:
+    return ClientConfig(plane.url, credentials=StaticCredentials(f"Bearer {plane.token}"))
+
+
+@pytest.mark.e2e
+async def test_a_live_scheduler_decides_again_as_it_did(tmp_path: Path) -> None:
+    path = tmp_path / "live.mrec"
+    async with ControlPlane(use_tls=False) as plane, RestClient(config_of(plane), qps=-1) as client:
+        from mooring.sim.backend import Backend
+
+        backend = Backend(client)
+        for i in range(4):
+            await backend.create(node(f"n{i}", cpu="2", zone=f"z{i % 2}"))
+        flags = load_settings(parse_flags(["--secure-port=0", "--leader-elect=false"]))
+        recorder = record_live(str(path), max_bytes=16 << 20, max_age_s=3600)
+        async with running(recorder):
+            process = SchedulerProcess(flags, lambda: config_of(plane), [recorder])
+            task = asyncio.create_task(process.run(signals=False))
+            async with asyncio.timeout(60):
+                await process.ready.wait()
+                for i in range(12):
+                    name = "system-cluster-critical" if i > 9 else ""
+                    await backend.create(pod(f"p{i}", cpu="1", **({"priorityClassName": name} if name else {})))
+                while recorder.attempts < 12:  # noqa: ASYNC110 – eight fit, two wait, two evict others
+                    await asyncio.sleep(0.01)
+            process.stop()
+            assert await task == OK
+    with Record.open(path) as record:
+        assert record.is_complete and record.header.source == "scheduler"
+        attempts = check_all(record)
+        assert any(entry.victims for entry in attempts)
+    assert read(path.read_bytes()).num_attempts == len(attempts)
