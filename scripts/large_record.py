@@ -1,4 +1,4 @@
-"""Writes a record of a large cluster: scripts/large_record.py FILE [NODES] [PODS] [DECISIONS]
+"""Writes a record of a large cluster: scripts/large_record.py FILE [NODES] [PODS] [DECISIONS] [CONFIG]
 
 Most pods are there from the beginning. Then pods come and go for an hour of the record's own time, and the engine
 decides about each of them, so that every attempt of the record can be opened. For the page's benchmark and pictures.
@@ -11,7 +11,7 @@ import sys
 from copy import copy
 
 from mooring.api.core import Pod
-from mooring.config.load import config_from_dict
+from mooring.config.load import config_from_dict, load_config_file
 from mooring.config.wire import to_wire
 from mooring.engine.decision import Outcome
 from mooring.record import entries
@@ -35,10 +35,11 @@ TEAMS = ("shop", "search", "payments", "reports")
 
 
 class LargeRecord:
-    def __init__(self, path: str, seed: int = 5) -> None:
+    def __init__(self, path: str, config_path: str | None = None, seed: int = 5) -> None:
         self.rng = random.Random(seed)
         self.file = open(path, "wb")  # noqa: SIM115
-        config = to_wire(config_from_dict(None))
+        self.config = config_from_dict(None) if config_path is None else load_config_file(config_path).config
+        config = to_wire(self.config)
         header = entries.Header(
             format=FORMAT,
             mooring=__version__,
@@ -108,7 +109,7 @@ class LargeRecord:
 
     def play(self, decisions: int) -> None:
         """An hour: pods come and go; every now and then one that fits nowhere."""
-        scheduler = Scheduler(self.cluster, kubernetes_version="1.36")
+        scheduler = Scheduler(self.cluster, self.config, kubernetes_version="1.36")
         rng, first = self.rng, len(self.running)
         large = make_pod("large", cpu="48", memory="64Gi")
         for i in range(decisions):
@@ -156,12 +157,14 @@ class LargeRecord:
         self.file.close()
 
 
-def main(path: str, nodes: int = 5_000, pods: int = 148_000, decisions: int = 4_000) -> None:
-    record = LargeRecord(path)
+def main(
+    path: str, nodes: int = 5_000, pods: int = 148_000, decisions: int = 4_000, config_path: str | None = None
+) -> None:
+    record = LargeRecord(path, config_path)
     record.fill(nodes, pods)
     record.play(decisions)
     record.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], *map(int, sys.argv[2:5]), *sys.argv[5:])

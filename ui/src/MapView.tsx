@@ -47,7 +47,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       state.goTo(at());
       const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value].join();
       if (key !== laidFor) {
-        layout.current = laidOut(grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others")), width, height);
+        layout.current = laidOut(grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others")), width, height - 36); // room for the buttons
         laidFor = key;
       }
       if (!looked || lookedFor !== theme.value + scheme.value) {
@@ -218,8 +218,9 @@ function nodesAt(record: Shown): number {
   return record.state.nodes;
 }
 
-function usable(record: Shown, index: number): boolean {
-  return record.state.capacity[index]?.some((value) => value > 0) ?? index < 3;
+/** The resources that any node has had. */
+function usable({ columns: { allocatable } }: Shown, index: number): boolean {
+  return allocatable.resource.data.subarray(0, allocatable.resource.length).includes(index);
 }
 
 function Grouping({ record }: { record: Shown }) {

@@ -10,12 +10,12 @@ export interface Colours {
 const BLOCKS_FROM = 26; // pixels of a cell, from which on pods are drawn
 const LABELS_FROM = 13, NAMES_FROM = 64;
 
-/** Colours that people with any kind of colour vision can tell apart (after Okabe and Ito); numbers say the same. */
-export const REFUSALS = ["#d55e00", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#a6761d", "#7570b3", "#666666"];
+/** Far from the greens of scores for every kind of colour vision (after Okabe and Ito); numbers say the same. */
+export const REFUSALS = ["#d55e00", "#7f5fc4", "#c8588f", "#b8860b", "#3b7dd8", "#8a5a2b", "#9c3d54", "#5d6b80"];
 
-/** Dark to light, readable for all kinds of colour vision (after cividis). */
+/** Dark to light in one hue: lightness alone tells it, whatever somebody's colour vision. */
 export function heat(share: number): string {
-  const stops = [[0, 52, 110], [62, 84, 124], [112, 121, 122], [167, 157, 108], [222, 198, 77]];
+  const stops = [[32, 74, 82], [28, 106, 105], [34, 142, 124], [84, 182, 142], [158, 219, 164]];
   const at = Math.max(0, Math.min(0.9999, share)) * (stops.length - 1), i = Math.floor(at), rest = at - i;
   const [a, b] = [stops[i], stops[i + 1]];
   return `rgb(${a.map((value, channel) => Math.round(value + (b[channel] - value) * rest)).join(",")})`;
@@ -118,7 +118,7 @@ function paintPods(
         context.fillStyle = before;
       } else context.fillRect(x + inset, top, width, drawn);
       if (height >= 13 && side >= 90) {
-        context.fillStyle = "#fff";
+        context.fillStyle = inkOn(String(context.fillStyle));
         context.font = `10px ${look.fonts}`;
         const name = columns.podName(pod);
         context.fillText(clip(name.slice(name.indexOf("/") + 1), Math.floor(width / 5.6)), x + inset + 3, top + height / 2);
@@ -206,6 +206,12 @@ function star(context: CanvasRenderingContext2D, x: number, y: number, radius: n
   context.lineWidth = 1.5;
   context.stroke();
   context.fill();
+}
+
+/** Black or white, whichever is easier to read on this colour (as a canvas writes it: #rrggbb). */
+function inkOn(colour: string): string {
+  const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+  return 0.3 * red + 0.59 * green + 0.11 * blue > 130 ? "#06231c" : "#ffffff";
 }
 
 export function clip(text: string, most: number): string {
