@@ -114,6 +114,7 @@ def _draw(out: Console, result: Simulation) -> None:
             "attempts": f"{result.attempts:,}" + (f", {result.evicted:,} pods evicted" if result.evicted else ""),
             "waiting": waits,
             "allocated": _allocated(result),
+            **_gpus(result),
             "cost": _cost(result),
             "time": f"{_duration(result.ended_at_s)}" + (" (interrupted)" if result.was_interrupted else ""),
             "expected": _expected(result),

@@ -69,14 +69,19 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
     """The run of this seed."""
     node_list = sorted(nodes, key=lambda node: node.name)
     by_name = sorted(pods, key=lambda pod: pod.name)
-    rng = GoRandom(seed)
-    order = _order([pod.kind.gpu for pod in by_name], rng, ratio * WHOLE * sum(node.gpus for node in node_list))
-    prefixes = rng.perm(len(node_list))
+    gpus = sum(node.gpus for node in node_list)
+    order, rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)
     prefixed = [
         TraceNode(f"{prefix:04d}-{node.name}", node.cpu_milli, node.memory_mib, node.gpus, node.model)
-        for prefix, node in zip(prefixes, node_list, strict=True)
+        for prefix, node in zip(rng.perm(len(node_list)), node_list, strict=True)
     ]
     return Run([by_name[i] for i in order], sorted(prefixed, key=lambda node: node.name))
+
+
+def node_prefixes(pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO) -> list[int]:
+    """The numbers that the study puts before the names of so many nodes, sorted by name; drawn after the pods."""
+    by_name = sorted(pods, key=lambda pod: pod.name)
+    return _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1].perm(nodes)
 
 
 def arrival_order(
@@ -85,11 +90,12 @@ def arrival_order(
     """The rows of a pod list in the order of the study, for a cluster with so many GPUs."""
     by_name = sorted(rows, key=lambda row: row["name"])
     requests = [_pod(row, row["name"]).kind.gpu for row in by_name]
-    return [by_name[i] for i in _order(requests, GoRandom(seed), ratio * WHOLE * gpus)]
+    return [by_name[i] for i in _order(requests, seed, gpus, ratio)[0]]
 
 
-def _order(pods: list[GpuRequest], rng: GoRandom, wanted: float) -> list[int]:
-    """The places in a list, sorted by name, of the pods that arrive, until they ask for so many milli of GPUs."""
+def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[list[int], GoRandom]:
+    """The places in a list, sorted by name, of the pods that arrive; and the generator, for what is drawn next."""
+    rng, wanted = GoRandom(seed), ratio * WHOLE * gpus
     rng.int63()  # the study's program draws one number for a message
     order = list(range(len(pods)))
     rng.shuffle(order)
@@ -101,10 +107,10 @@ def _order(pods: list[GpuRequest], rng: GoRandom, wanted: float) -> list[int]:
                 break
             order.append(i)
             total += pods[i].total
-        return order
+        return order, rng
     while total > wanted:
         total -= pods[order.pop(rng.intn(len(order)))].total
-    return order
+    return order, rng
 
 
 def _pod(row: dict[str, str], where: str) -> TracePod:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from mooring.errors import InputError, MooringError
 from mooring.sim.backend import Object
 from mooring.sim.objects import node
-from mooring.sim.rows import Table, columns_in, filler
+from mooring.sim.rows import Row, Table, columns_in, filler
 from mooring.sim.step_fields import fields_of, mapping, texts
 
-_FIELDS = {"csv", "name", "cpu", "memory", "pods", "zone", "zones", "labels", "taints", "capacity"}
+_FIELDS = {"csv", "arrange", "name", "cpu", "memory", "pods", "zone", "zones", "labels", "taints", "capacity"}
 _SIMPLE = ("name", "cpu", "memory", "pods", "zone")
 """Fields that are one text: a column of that name fills them in."""
 
 
-def nodes_of_table(value: Any, path: Path) -> list[Object]:
-    """The nodes of a CSV file, in the order of its rows."""
+def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterable[Row]] | None = None) -> list[Object]:
+    """The nodes of a CSV file, in the order of its rows, or in the one that ``arrange`` gives them."""
     fields = fields_of(value, _FIELDS)
     del fields["csv"]
+    fields.pop("arrange", None)
     table = Table.open(path)
     fields = {**{name: f"{{{name}}}" for name in _SIMPLE if name in table.columns}, **fields}
     zones = texts(fields.pop("zones", []), "zones")
@@ -32,7 +34,10 @@ def nodes_of_table(value: Any, path: Path) -> list[Object]:
     fill = filler(fields)
     made: list[Object] = []
     lines: dict[str, int] = {}
-    for number, (line, row) in enumerate(table.rows(), 1):
+    rows: Iterable[tuple[int, Row]] = table.rows()
+    if arrange is not None:
+        rows = enumerate(map(dict, arrange([row for _, row in rows])), 2)
+    for number, (line, row) in enumerate(rows, 1):
         row["i"] = str(number)
         try:
             made.append(_node(fill(row), zones[(number - 1) % len(zones)] if zones else ""))

@@ -19,7 +19,7 @@ Every mistake is one line with the step's number, what was expected and what was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from mooring.sim.generator import Generated
 from mooring.sim.imported_story import ImportStep
 from mooring.sim.node_table import nodes_of_table
 from mooring.sim.parameters import parameter_values, substituted
+from mooring.sim.rows import Row
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
 from mooring.sim.workload import TRACE_FIELDS, Trace, Workload
@@ -76,7 +77,7 @@ def scenario_of(
     for number, step in enumerate(value["steps"], 1):
         where = f"{Path(source).name}: steps[{number - 1}]"
         try:
-            steps.append((where, _Steps(folder).read(step)))
+            steps.append((where, _Steps(folder, values).read(step)))
         except MooringError as error:
             raise InputError(f"{where}: {error}") from None
 
@@ -127,8 +128,9 @@ def _read(path: Path) -> bytes:
 class _Steps:
     """Reads steps; each becomes a function of the cluster, checked before the first one runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, parameters: Mapping[str, Any]) -> None:
         self._folder = folder
+        self._parameters = parameters
 
     def read(self, step: Any) -> Step:
         if not isinstance(step, Mapping) or len(step) != 1:
@@ -153,7 +155,10 @@ class _Steps:
 
     def read_nodes(self, value: Any) -> Step:
         if isinstance(value, Mapping) and "csv" in value:
-            return self._writes(nodes_of_table(value, _found(self._folder, str(value["csv"]))), "create")
+            path, arrange = _found(self._folder, str(value["csv"])), value.get("arrange")
+            if arrange is None:
+                return self._writes(nodes_of_table(value, path), "create")
+            return self._arranged_nodes(value, path, self._function(str(arrange)))
         fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
                                  "unschedulable", "capacity"})  # fmt: skip
         count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
@@ -173,6 +178,18 @@ class _Steps:
             for i in range(first, first + count)
         ]
         return self._writes(made, "create")
+
+    def _arranged_nodes(self, value: Any, path: Path, arrange: Callable[..., Iterable[Row]]) -> Step:
+        """Nodes whose rows a function arranges when the story is played: only then the seed is known."""
+        parameters = dict(self._parameters)
+
+        async def step(cluster: ScenarioCluster) -> None:
+            def arranged(rows: list[Row]) -> Iterable[Row]:
+                return arrange(rows, seed=cluster.seed, parameters=parameters)
+
+            await cluster.create(*nodes_of_table(value, path, arranged))
+
+        return step
 
     def read_workload(self, value: Any) -> Step:
         workload = self._workload(value)

@@ -17,7 +17,7 @@ from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 
 QUANTILES = (0.5, 0.9, 0.99)
-_NUMBER = re.compile(r"(?<![\w.])\d+(/\d+ nodes are available:)? ")  # of nodes, in the messages of pending pods
+_NUMBER = re.compile(r"\d+/\d+ nodes are available: |(?:(?<=: )|(?<=, )|(?<=\. )|^)\d+ ")  # of nodes, in messages
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Simulation:
 
     def pending_reasons(self) -> dict[str, int]:
         """How many pods wait for each reason, the most frequent first; how many nodes have it is left out."""
-        return dict(Counter(_NUMBER.sub("", text) for text in self.pending.values()).most_common())
+        return dict(Counter(_without_numbers(text) for text in self.pending.values()).most_common())
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON has it: names in camelCase, pending pods by reason."""
@@ -134,6 +134,11 @@ class Witness(SchedulerObserver):
         if waits:
             result.waiting_s = {f"p{q * 100:g}": waits[_rank(q, len(waits))] for q in QUANTILES}
             result.waiting_s["max"] = waits[-1]
+
+
+def _without_numbers(text: str) -> str:
+    """The message of a pending pod without how many nodes have each reason."""
+    return _NUMBER.sub("", text)
 
 
 def _rank(quantile: float, count: int) -> int:
