@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mooring.explanation.decision import Decision
-from mooring.explanation.tables import Refusal
+from mooring.compare.sides import goal
+from mooring.engine.decision import Decision
+from mooring.framework.status import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ FOLLOWS = Cause("other pods went elsewhere before it; in the same cluster it wou
 
 
 def cause_of(before: Decision, after: Decision) -> Cause:
-    """Compare two decisions about one pod in the same cluster."""
-    here, there = goal_of(before), goal_of(after)
+    """Compare two decisions about one pod in the same cluster, before it changes: decisions read its columns."""
+    here, there = goal(before), goal(after)
     refusal = _refusal(after, here)
     if refusal is not None and _refusal(before, here) is None:
         return Cause(f"{refusal.plugin} refuses {here}: {', '.join(refusal.reasons)}", refusal.plugin)
@@ -36,35 +37,39 @@ def cause_of(before: Decision, after: Decision) -> Cause:
     return _by_scores(before, after, here, there)
 
 
-def goal_of(decision: Decision) -> str | None:
-    """The node that a pod goes to, at once or after its victims are gone."""
-    return decision.node or decision.nominated_node or None
-
-
-def _refusal(decision: Decision, node: str | None) -> Refusal | None:
-    return next((each for each in decision.refusals if node in each.nodes), None)
+def _refusal(decision: Decision, node: str | None) -> Status | None:
+    """Why a node was refused; None if it was not."""
+    if node is None or decision.statuses is None:
+        return None
+    status = decision.statuses.get(node)
+    if status.is_success:
+        return None
+    return status if status.plugin else status.by(", ".join(sorted(decision.unschedulable_plugins)))
 
 
 def _by_scores(before: Decision, after: Decision, here: str, there: str) -> Cause:
     """The plugin whose scores moved most in favour of the new node."""
-    old = {share.node: share.shares for share in before.scores}
-    new = {share.node: share.shares for share in after.scores}
-    plugins = list(dict.fromkeys([*_plugins(new), *_plugins(old)]))
-    if not plugins or not all(name in table for table in (old, new) for name in (here, there)):
+    old_here, old_there, new_here, new_there = (
+        _shares(decision, node) for decision in (before, after) for node in (here, there)
+    )
+    if old_here is None or old_there is None or new_here is None or new_there is None or not (new_here or old_here):
         return Cause("not every node was looked at (percentageOfNodesToScore)")
+    plugins = list(dict.fromkeys([*new_here, *old_here]))
 
-    def of(table: dict[str, dict[str, int]], plugin: str) -> tuple[int, int]:
-        return table[there].get(plugin, 0), table[here].get(plugin, 0)
+    def gains(plugin: str) -> int:
+        now = new_there.get(plugin, 0) - new_here.get(plugin, 0)
+        return now - (old_there.get(plugin, 0) - old_here.get(plugin, 0))
 
-    def shift(plugin: str) -> int:
-        (now_there, now_here), (was_there, was_here) = of(new, plugin), of(old, plugin)
-        return (now_there - now_here) - (was_there - was_here)
-
-    tipped = max(plugins, key=shift)
-    (now_there, now_here), (was_there, was_here) = of(new, tipped), of(old, tipped)
-    text = f"{tipped} gives {there} {now_there} and {here} {now_here}; before, {was_there} and {was_here}"
-    return Cause(text, tipped)
+    tipped = max(plugins, key=gains)
+    now = f"{there} {new_there.get(tipped, 0)} and {here} {new_here.get(tipped, 0)}"
+    was = f"{old_there.get(tipped, 0)} and {old_here.get(tipped, 0)}"
+    return Cause(f"{tipped} gives {now}; before, {was}", tipped)
 
 
-def _plugins(table: dict[str, dict[str, int]]) -> list[str]:
-    return list(next(iter(table.values()))) if table else []
+def _shares(decision: Decision, node: str) -> dict[str, int] | None:
+    """What each plugin gives a node; None if it was not scored."""
+    table = decision.scores
+    if table is None:
+        return None
+    position = next((i for i, info in enumerate(table.nodes.infos) if info.name == node), None)
+    return None if position is None else {name: int(column[position]) for name, column in table.by_plugin.items()}

@@ -166,7 +166,7 @@ class _Walk:
             self._equal[pod.key] = (here, node)
             node = here
         if old is not None and new is not None and here != (node or goal(new)) and pod.key not in self._causes:
-            self._causes[pod.key] = self._cause(pod, old, new)
+            self._causes[pod.key] = self._cause(pod, old)
         again: list[Pod] = []
         if old is not None:
             again += self._one.settle(pod, old, old.node)
@@ -174,18 +174,18 @@ class _Walk:
             again += self._two.settle(pod, new, node)
         return again
 
-    def _cause(self, pod: Pod, old: EngineDecision, new: EngineDecision) -> Cause:
+    def _cause(self, pod: Pod, old: EngineDecision) -> Cause:
         """Why: in the same cluster where there is a difference, otherwise because of the moves before."""
-        one = self._one.scheduler
         if not self._causes:
-            self._first = _explained(one, pod), _explained(self._two.scheduler, pod)
-            return cause_of(*self._first)
+            one, two = self._one.scheduler.built.decide(pod), self._two.scheduler.built.decide(pod)
+            self._first = _shown(self._one.scheduler, one), _shown(self._two.scheduler, two)
+            return cause_of(one, two)
         if self._crossed is None:
             self._crossed = unbatched(self._after.on(self._one.cluster))
-        crossed = self._crossed.built.decide(pod, detail=False)
+        crossed = self._crossed.built.decide(pod)
         if goal(crossed) == goal(old) or is_as_good(crossed, goal(old)):
             return FOLLOWS
-        return cause_of(_explained(one, pod), _explained(self._crossed, pod))
+        return cause_of(self._one.scheduler.built.decide(pod), crossed)
 
     # ---- what was found ----------------------------------------------------------------------------------------
 
@@ -225,9 +225,11 @@ class _Walk:
         return sum_of(side.cluster, placed=placed, waiting=len(side.waits), evicted=len(side.evicted))
 
 
-def _explained(scheduler: Scheduler, pod: Pod) -> Decision:
-    built = scheduler.built
-    return Decision(built.decide(pod), built.profile_of(pod).scheduler_name, scheduler.cluster.state)
+def _shown(scheduler: Scheduler, decided: EngineDecision) -> Decision:
+    profile = scheduler.built.profile_of(decided.pod.pod)
+    decision = Decision(decided, profile.scheduler_name, scheduler.cluster.state)
+    _ = decision.scores, decision.refusals  # now: the columns behind them change with the cluster
+    return decision
 
 
 def _by_priority(pods: Iterable[Pod]) -> list[Pod]:

@@ -71,29 +71,22 @@ def diff_record(record: Record, configuration: dict[str, Any]) -> Difference:
             counts[0][not entry.node] += 1
             counts[1][new.node is None] += 1
             if entry.key not in seen and (new.node or "") != entry.node:
-                _note(found, moment, entry, new, configuration, seen)
+                _note(found, moment, entry, new, seen)
         moment.apply(time, entry)
     old_sum, new_sum = (Sum(placed, waiting, 0, 0) for placed, waiting in counts)
     found.sums = old_sum, new_sum
     return found
 
 
-def _note(
-    found: Difference,
-    moment: Moment,
-    entry: Attempt,
-    new: EngineDecision,
-    configuration: dict[str, Any],
-    seen: set[str],
-) -> None:
+def _note(found: Difference, moment: Moment, entry: Attempt, new: EngineDecision, seen: set[str]) -> None:
     if is_as_good(new, entry.node or None):
         found.equally_good[entry.key] = (entry.node, new.node or "")
         return
     seen.add(entry.key)
-    pair = _explained(moment, entry, None), _explained(moment, entry, configuration)
-    found.moved.append(Move(entry.key, entry.node or None, new.node, cause_of(*pair)))
+    old = _asked(moment, entry, None)
+    found.moved.append(Move(entry.key, entry.node or None, new.node, cause_of(old, new)))
     if found.first is None:
-        found.first = pair
+        found.first = _shown(moment, entry, old), _shown(moment, entry, new)
 
 
 @dataclass(slots=True)
@@ -156,8 +149,8 @@ def _why(key: str, one: _Run, two: _Run) -> tuple[Cause | None, tuple[Decision, 
         return FOLLOWS, None
     if is_as_good(new, attempt.node or None):
         return None, None
-    pair = _explained(moment, attempt, None), _explained(moment, attempt, two.configuration)
-    return cause_of(*pair), pair
+    old = _asked(moment, attempt, None)
+    return cause_of(old, new), (_shown(moment, attempt, old), _shown(moment, attempt, new))
 
 
 def _asked(moment: Moment, attempt: Attempt, configuration: dict[str, Any] | None) -> EngineDecision:
@@ -171,5 +164,5 @@ def _asked(moment: Moment, attempt: Attempt, configuration: dict[str, Any] | Non
     return asked.decide()
 
 
-def _explained(moment: Moment, attempt: Attempt, configuration: dict[str, Any] | None) -> Decision:
-    return Decision(_asked(moment, attempt, configuration), attempt.profile, moment.state)
+def _shown(moment: Moment, attempt: Attempt, decided: EngineDecision) -> Decision:
+    return Decision(decided, attempt.profile, moment.state)
