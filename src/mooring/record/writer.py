@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from operator import sub
 from typing import Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ from mooring.record.redaction import Redaction, keeping
 BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
-_append = msgspec.msgpack.Encoder().encode_into
+_encode = msgspec.msgpack.Encoder().encode
 _ARRAY = struct.Struct(">BI")  # how MessagePack begins an array of any length
 
 
@@ -35,7 +36,7 @@ class Writer:
         self._sink = sink
         self._redact = redact or (keeping() if header.is_redacted else dict)
         self._packer = Packer(self._redact)
-        # The block that is being filled, encoded at once: what is kept as objects costs the garbage collector time.
+        # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
         self._count = 0
         self._first_us = self._last_us = round(header.started * 1e6)
@@ -46,11 +47,14 @@ class Writer:
         self._put(pack_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts))
 
     def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
-        """Take what happened, in order."""
+        """Take what happened, in order. Few long lists cost less than many short ones."""
+        pack = self._packer.pack
+        when: list[float] = []
+        found: list[Entry] = []
         for time, item in zip(times, items, strict=True):
             entry: Entry | None
             if isinstance(item, Object):
-                entry = self._packer.pack(item)
+                entry = pack(item)
                 if entry is None:
                     continue
             else:
@@ -59,9 +63,11 @@ class Writer:
                     self._attempts = entry.number
                 elif isinstance(entry, Deleted):
                     self._packer.forget(entry.kind, entry.key)
-            self._add(time, entry)
-            if self._count >= BLOCK_ENTRIES:
-                self._write_block(ENTRIES)
+            when.append(time)
+            found.append(entry)
+        self._add(when, found)
+        if self._count >= BLOCK_ENTRIES:
+            self._write_block(ENTRIES)
 
     def write_state(
         self, time: float, items: Sequence[Item], *, pause: Callable[[], None] | None = None, every: int = 64
@@ -72,11 +78,12 @@ class Writer:
         """
         self.flush()
         self._packer = Packer(self._redact)
-        for i, item in enumerate(items):
-            entry = self._packer.pack(item) if isinstance(item, Object) else item
-            if entry is not None:
-                self._add(time, entry)
-            if pause is not None and i % every == 0:
+        pack = self._packer.pack
+        for start in range(0, len(items), every):
+            packed = [pack(item) if isinstance(item, Object) else item for item in items[start : start + every]]
+            found = [entry for entry in packed if entry is not None]
+            self._add([time] * len(found), found)
+            if pause is not None:
                 pause()
         if not self._count:
             self._first_us = self._last_us = round(time * 1e6)
@@ -93,13 +100,19 @@ class Writer:
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
         self._put(pack_block(END, b"", 0, end, end, self._attempts))
 
-    def _add(self, time: float, entry: Entry) -> None:
-        now = round(time * 1e6)
+    def _add(self, times: Sequence[float], found: Sequence[Entry]) -> None:
+        """Put entries into the block, each with the time since the one before."""
+        if not found:
+            return
+        moments = [round(time * 1e6) for time in times]
         if not self._count:
-            self._first_us = self._last_us = now
-        _append((now - self._last_us, entry), self._block, -1)
-        self._count += 1
-        self._last_us = now
+            self._first_us = self._last_us = moments[0]
+        passed = map(sub, moments, [self._last_us, *moments])
+        encoded = _encode([*zip(passed, found, strict=False)])
+        # The block is one array: the beginning of this one goes.
+        self._block += memoryview(encoded)[1 if len(found) < 16 else 3 if len(found) < 1 << 16 else 5 :]
+        self._count += len(found)
+        self._last_us = moments[-1]
 
     def _write_block(self, kind: bytes) -> None:
         payload = _ARRAY.pack(0xDD, self._count) + self._block
