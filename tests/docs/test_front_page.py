@@ -62,7 +62,7 @@ def test_the_commands_work_in_the_order_of_the_page(tmp_path: Path, monkeypatch:
             elif command.startswith("mooring extender serve "):
                 terminal.type(f"{command} --port 0 &")
             else:
-                printed = terminal.type(command)
+                printed = terminal.type(command, exit_code=step.exit_code)
                 if step.expected:
                     assert follows(step.expected, printed.splitlines()), f"{command} printed:\n{printed}"
     finally:
