@@ -259,6 +259,44 @@ def test_a_plan_is_between_its_bound_and_what_brute_force_finds_and_it_works(
     assert set(outcome.placements) >= {pod.key for pod in pods} and not outcome.pending and not outcome.evicted
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    old=st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["north", "south", ""])), max_size=3),
+    running=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=3),
+    cpus=st.lists(st.sampled_from([500, 1000, 1500]), min_size=1, max_size=6),
+    prices=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    skew=st.integers(1, 2),
+    is_one_group=st.booleans(),
+)
+def test_the_bound_holds_where_pods_are_spread(
+    old: list[tuple[int, str]],
+    running: list[tuple[int, bool]],
+    cpus: list[int],
+    prices: tuple[int, int],
+    skew: int,
+    is_one_group: bool,
+) -> None:
+    selector = {"matchLabels": {"app": "web"}}
+    rule = {"maxSkew": skew, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    objects: list[Object] = [make_node(f"o{i}", cpu=cores, zone=zone) for i, (cores, zone) in enumerate(old)]
+    for i, (node, is_alike) in enumerate(running if old else ()):
+        labels = {"app": "web"} if is_alike else {}
+        objects.append(make_pod(f"r{i}", node=f"o{node % len(old)}", cpu="500m", labels=labels))
+    sizes = [cpus[0]] * len(cpus) if is_one_group else cpus
+    pods = pending(*(f"{cpu}m" for cpu in sizes), labels={"app": "web"}, spec={"topologySpreadConstraints": [rule]})
+    offers = {
+        "types": [
+            {"name": zone, "price": price, "max": MAX_EACH, "allocatable": {"cpu": "2"}, "zones": [zone]}
+            for zone, price in zip(("north", "south"), prices, strict=True)
+        ]
+    }
+    cluster = Cluster(*objects, *pods)
+    found, best = plan(cluster, offers), cheapest(cluster, offers)
+    if best is not None:
+        assert found.is_complete
+        assert found.lower_bound <= best + 1e-6 <= found.cost + 2e-6
+
+
 # ---- nodes to remove -----------------------------------------------------------------------------------------------
 
 A, B = make_node("a", cpu="4"), make_node("b", cpu="4")

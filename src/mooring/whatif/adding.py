@@ -17,7 +17,7 @@ from mooring.whatif.relaxation import INSTALL, Bound, lower_bound, problem
 from mooring.whatif.wanted import groups_of, in_queue_order
 
 MAX_MENDS = 20
-MAX_TRIES = 100  # of cheaper plans
+MAX_TRIES = 60  # of cheaper plans
 _NOTHING = 1e-9
 
 
@@ -94,6 +94,7 @@ class Adding:
         self._pods = in_queue_order(base, pods)
         self._variants = [variant for variant in variants if variant.max != 0]
         self._daemons = Daemons(base.state)
+        self._zone: str | None = None  # if set, nodes are added there alone
 
     def plan(self) -> Plan:
         found = Plan(len(self._pods))
@@ -105,6 +106,12 @@ class Adding:
             bound = self._bound()
             starts = [Counter[int]()] if bound.nodes is None else [Counter(dict(enumerate(bound.nodes))), Counter()]
             best = self._best(starts, bound)
+            zones = sorted({variant.zone for variant in self._variants})
+            for zone in zones if best[2].refused and len(zones) > 1 else ():
+                # A node in a zone that was empty can forbid pods elsewhere that spread over zones.
+                self._zone = zone
+                best = min(best, self._best([Counter()], bound), key=lambda found: (len(found[2].refused), found[0]))
+            self._zone = None
         found.cost, counts, proof = best
         found.lower_bound, found.is_solved = bound.cost, bound.is_solved
         found.nodes = [
@@ -270,6 +277,10 @@ class Adding:
     def _cheaper(self, counts: Counter[int]) -> Iterable[Counter[int]]:
         price: Callable[[int], float] = lambda i: self._variants[i].price  # noqa: E731
         for i in sorted((i for i, count in counts.items() if count), key=price, reverse=True):
+            step = counts[i] // 2
+            while step > 1:  # a start that is far too large shrinks quickly
+                yield counts - Counter({i: step})
+                step //= 2
             without = counts - Counter([i])
             yield without
             for j in sorted(range(len(self._variants)), key=price):
@@ -278,6 +289,8 @@ class Adding:
 
     def _may_add(self, counts: Counter[int], i: int) -> bool:
         """Report whether the type's limit allows one more."""
+        if self._zone not in (None, self._variants[i].zone):
+            return False
         most = self._variants[i].max
         same = (j for j, variant in enumerate(self._variants) if variant.type == self._variants[i].type)
         return most is None or sum(counts[j] for j in same) < most

@@ -77,7 +77,7 @@ def draw_removal(to: Console, found: Removal, top: int = TOP) -> None:
     colour = "green" if found.nodes else "yellow"
     to.print(f"[{colour}]{escape(removal_headline(found))}[/{colour}]")
     if found.nodes:
-        to.print(f"In this order, all of them cordoned first: {escape(', '.join(found.nodes))}")
+        to.print(f"In this order, all of them cordoned first: {escape(_names(found.nodes, top))}")
     if found.moves:
         to.print()
         rows = [(str(i), Text(move.pod), move.source, move.target) for i, move in enumerate(found.moves[:top], 1)]

@@ -1,13 +1,14 @@
 """A lower bound for the price of new nodes: the same problem with most of its rules left out.
 
 Pods may be cut into pieces, and all free room on old nodes that are alike to the pods counts as one large node. What is
-left are the requests, how many copies of a pod fit on one node, which nodes a pod may be on at all, prices and limits.
+left are the requests, how many copies of a pod fit on one node, which nodes a pod may be on at all, prices and limits,
+and of spreading what surely holds.
 Numbers of new nodes stay whole. Every real plan is a plan of this problem, too, so none can be cheaper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from mooring.framework.guarded import CycleError
 from mooring.state.pod_info import PodInfo
 from mooring.whatif.node_types import Variant
 from mooring.whatif.placing import Placing
+from mooring.whatif.spreading import Spread, spreads
 
 INSTALL = "pip install 'mooring[plan]'"
 TIME_LIMIT_S = 20.0
@@ -46,6 +48,9 @@ class Problem:
     room_for: NDArray[np.int64]  # [group, class]: how many copies fit if the group is alone
     size: Amounts  # [variant, resource]: free on a new node
     fits: NDArray[np.int64]  # [group, variant]: how many copies one new node takes
+    spreads: list[Spread]
+    classes: list[NDArray[np.int64]]  # the rows of each class of old nodes
+    new: NDArray[np.int64]  # the row of each variant
 
 
 def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequence[Variant]) -> Problem:
@@ -64,7 +69,9 @@ def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequenc
     for i, group in enumerate(groups):
         if group[0].shape.host_ports:
             copies[i] = copies[i].clip(max=1)
-    _, classes = np.unique(allowed[:, old], axis=1, return_inverse=True)
+    kept = list(spreads(placing, groups, allowed, old))
+    domains = [placing.state.table.label(spread.key).ids[old] for spread in kept]
+    _, classes = np.unique(np.stack([*allowed[:, old], *domains]), axis=1, return_inverse=True)
     classes = classes.reshape(-1)  # its shape differs from one NumPy to the next
     kinds = [old[classes == kind] for kind in np.unique(classes)]
     return Problem(
@@ -74,6 +81,9 @@ def problem(placing: Placing, groups: Sequence[list[PodInfo]], variants: Sequenc
         room_for=np.array([copies[:, members].sum(axis=1) for members in kinds], np.int64).reshape(-1, len(groups)).T,
         size=free[new].astype(np.float64),
         fits=copies[:, new],
+        spreads=kept,
+        classes=kinds,
+        new=new,
     )
 
 
@@ -145,7 +155,8 @@ def _solve(highspy: Any, given: Problem, variants: Sequence[Variant]) -> Bound:
             solver.addVar(0, float(min(given.counts[i], given.room_for[i, c])))
 
     def row(low: float, high: float, columns: Sequence[int], factors: Sequence[float]) -> None:
-        solver.addRow(low, high, len(columns), np.array(columns, np.int32), np.array(factors, np.float64))
+        if columns:
+            solver.addRow(low, high, len(columns), np.array(columns, np.int32), np.array(factors, np.float64))
 
     for i, count in enumerate(given.counts.tolist()):
         row(count, count, [*on_new[i], *on_old[i]], [1.0] * (num_new + num_old))
@@ -160,6 +171,8 @@ def _solve(highspy: Any, given: Problem, variants: Sequence[Variant]) -> Bound:
         for j in range(num_new):
             if given.fits[i, j]:
                 row(-highspy.kHighsInf, 0, [j, on_new[i, j]], [-float(min(given.fits[i, j], given.counts[i])), 1.0])
+    for spread in given.spreads:
+        _add_spread(solver, highspy, given, spread, on_new[spread.group], on_old[spread.group], row)
     for name in {variant.type for variant in variants if variant.max is not None}:
         mine = [j for j, variant in enumerate(variants) if variant.type == name]
         row(-highspy.kHighsInf, float(variants[mine[0]].max or 0), mine, [1.0] * len(mine))
@@ -171,3 +184,29 @@ def _solve(highspy: Any, given: Problem, variants: Sequence[Variant]) -> Bound:
     values = solver.getSolution().col_value
     nodes = [round(values[j]) for j in range(num_new)] if info.primal_solution_status == 2 else None
     return Bound(cost, nodes, is_solved=True)
+
+
+def _add_spread(
+    solver: Any,
+    highspy: Any,
+    given: Problem,
+    spread: Spread,
+    on_new: NDArray[np.int32],
+    on_old: NDArray[np.int32],
+    row: Callable[[float, float, Sequence[int], Sequence[float]], None],
+) -> None:
+    """No domain ends with more pods than the emptiest and the skew. A column stands for the emptiest one's number."""
+    counted = [domain for domain in spread.domains if domain.is_counted]
+    if not counted:
+        return
+    emptiest = solver.getNumCol()
+    solver.addVar(0, highspy.kHighsInf)
+    lowest = min(domain.at_least for domain in counted)
+    for domain in spread.domains:
+        columns = [int(on_new[j]) for j, at in enumerate(given.new) if domain.rows[at]]
+        columns += [int(on_old[c]) for c, members in enumerate(given.classes) if domain.rows[members[0]]]
+        ones = [1.0] * len(columns)
+        if domain.at_most <= lowest + spread.max_skew:  # otherwise it has too many already, and may keep them
+            row(-highspy.kHighsInf, spread.max_skew - domain.at_least, [*columns, emptiest], [*ones, -1.0])
+        if domain.is_counted:
+            row(-domain.at_most, highspy.kHighsInf, [*columns, emptiest], [*ones, -1.0])
