@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mooring.errors import InputError, MooringError
-from mooring.measures.observer import MeasuringObserver
 from mooring.sim.library import find
 from mooring.sim.scenario import Play
 from mooring.sim.workload import Arrival, Setting, Workload
@@ -55,8 +54,7 @@ def _row(task: Task, config: Mapping[str, Any] | None, seed: int) -> dict[str, f
         plugin_files=(*scenario.plugin_files, *task.plugins),
         kubernetes_version=task.kubernetes_version or scenario.kubernetes_version,
     )
-    observer = MeasuringObserver()
-    result = run_scenario(scenario, until_s=task.until_s, seed=seed, observers=(observer,))
+    result = run_scenario(scenario, until_s=task.until_s, seed=seed)
     if result.was_interrupted:
         raise KeyboardInterrupt
     if result.failure:
@@ -66,7 +64,19 @@ def _row(task: Task, config: Mapping[str, Any] | None, seed: int) -> dict[str, f
             f"{task.story}: nothing can be held out: no workload of it has pods in this part; "
             "give --hold-out NAME=VALUE with another trace, or --hold-out 0"
         )
-    return {name: float(value) for name, value in observer.measures().row.items()}
+    value = result.to_dict()
+    return {**_numbers(value.pop("measures", {})), **_numbers(value)}
+
+
+def _numbers(value: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """Every number in it, with dots between the names of nested fields."""
+    found: dict[str, float] = {}
+    for name, each in value.items():
+        if isinstance(each, Mapping):
+            found |= _numbers(each, f"{prefix}{name}.")
+        elif isinstance(each, int | float) and not isinstance(each, bool):
+            found[f"{prefix}{name}"] = float(each)
+    return found
 
 
 @dataclass(slots=True)
