@@ -118,7 +118,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mooring.api import yaml
 
     monkeypatch.chdir(tmp_path)
-    both(tmp_path, make_pod("web", cpu="1"))
+    least, _ = both(tmp_path, make_pod("web", cpu="1"))
+    Path("day.mooring").write_bytes(least.read_bytes())
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     Path("most.yaml").write_text(yaml.dump({**head, **MOST}))
     Path("day.yaml").write_text("steps:\n- nodes: {count: 2, cpu: '4'}\n- workload: {csv: pods.csv, every: 1s}\n")
@@ -158,6 +159,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             1,
             "1 pod moved: 2 pods placed anew, under the default and under most.yaml.",
             id="a record's moment",
+        ),
+        pytest.param(
+            ["--cluster", "day.mooring@0s", "--config", "most.yaml", "--all"],
+            1,
+            "1 pod moved: 2 pods placed anew, under the default and under most.yaml.",
+            id="a moment of a record of any name",
         ),
     ],
 )
