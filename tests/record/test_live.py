@@ -17,13 +17,14 @@ from mooring.client.rest import RestClient
 from mooring.controlplane.server import ControlPlane
 from mooring.record.background import record_live, running
 from mooring.record.reader import Record
-from mooring.record.recorder import Recorder
+from mooring.record.recorder import Immediately, Recorder
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import OK, SchedulerProcess
 from mooring.scheduler.settings import load_settings
 from mooring.sim.library import built_in
 from mooring.sim.runner import Settings, run_in_virtual_time
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.sim.scenarios import volumes
 
 from .conftest import read
 from .test_reopening import check_all
@@ -33,7 +34,7 @@ STORIES = [story for story in built_in() if story.name != "extender"]  # what ex
 
 def played(story: Scenario) -> Record:
     sink = io.BytesIO()
-    recorder = Recorder.to_sink(sink, source="scenario")
+    recorder = Recorder(Immediately(sink), source="scenario", keyframe_every=1, batch=1)  # many keyframes
     run_in_virtual_time(story, Settings(write=lambda text: None, observers=(recorder,)))
     recorder.close()
     return Record(io.BytesIO(sink.getvalue()), story.name, [*story.plugins, *story.plugin_files])
@@ -42,6 +43,21 @@ def played(story: Scenario) -> Record:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_stories_decide_again_as_they_did(story: Scenario) -> None:
     assert check_all(played(story))
+
+
+def test_promised_volumes_are_promised_again() -> None:
+    """One volume, two pods that want it: the second is refused before anything is written about the first."""
+
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.create(node("node1"), node("node2"))
+        await cluster.apply(volumes.STORAGE)
+        await cluster.create(volumes.claim("a", "local"), volumes.claim("b", "local"))
+        await cluster.create(*(pod(f"p-{name}", volumes=volumes.with_claim(name)) for name in "ab"))
+        await cluster.advance(30)
+
+    attempts = check_all(played(Scenario("volumes", "", play)))
+    assert [entry.node for entry in attempts[:2]] == ["node1", ""]
+    assert "didn't find available persistent volumes to bind" in attempts[1].message
 
 
 STEPS = st.lists(

@@ -6,7 +6,7 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable, Iterator
 from copy import copy
 from typing import Any
 
@@ -31,6 +31,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominations
 from mooring.framework.registry import Registry
 from mooring.record import entries
+from mooring.record.reservations import ALL, Reservations, may_reserve
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state import cluster as columns
 from mooring.state.pod_info import PodInfo
@@ -57,10 +58,18 @@ class WaitingPod(msgspec.Struct):
 class Moment:
     """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the one that comes next, if asked."""
 
-    def __init__(self, header: entries.Header, registry: Registry | None = None) -> None:
-        """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring."""
+    def __init__(
+        self, header: entries.Header, registry: Registry | None = None, to_reserve: Container[int] = ALL
+    ) -> None:
+        """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring.
+
+        Attempts of these numbers are made again as they come by if they promise volumes or devices.
+        """
         self.header = header
-        self._registry = registry
+        self._registry = registry or in_tree_registry()
+        self.to_reserve = to_reserve
+        self.unreserved: dict[str, int] = {}  # uid -> attempt whose promises are not held here; 0: of an unknown one
+        self._reservations: Reservations | None = None
         self.time = header.started
         self.attempt: entries.Attempt | None = None
         self.queue: dict[str, WaitingPod] = {}  # by uid
@@ -69,6 +78,7 @@ class Moment:
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
         self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
         self._configuration = header.configuration
+        self._picks: Iterator[int] = iter(())
         self.features = _features(header)
         self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
         self._handlers = self._make_handlers()
@@ -89,6 +99,9 @@ class Moment:
         fork.pods, fork.waiting = dict(self.pods), set(self.waiting)
         fork.queue = {uid: copy(waiting) for uid, waiting in self.queue.items()}
         fork.nominated = dict(self.nominated)
+        fork.unreserved, fork._reservations = dict(self.unreserved), None
+        if self._reservations is not None:
+            fork.unreserved |= dict.fromkeys(self._reservations.uids, 0)
         fork._handlers = fork._make_handlers()
         return fork
 
@@ -107,9 +120,11 @@ class Moment:
     def _bound(self, time: float, entry: entries.Bound) -> None:
         self.queue.pop(entry.uid, None)
         self.waiting.discard(entry.uid)
+        self._release(entry.uid)
 
     def _failed(self, time: float, entry: entries.Failed) -> None:
         self.waiting.discard(entry.uid)
+        self._release(entry.uid)
         self.state.forget(entry.uid)
         if entry.uid in self.queue:
             self.queue[entry.uid].message = entry.message
@@ -121,6 +136,7 @@ class Moment:
 
     def _configure(self, time: float, entry: entries.Configured) -> None:
         self._configuration = entry.configuration
+        self._reservations = None  # its plugins are of the former configuration
 
     def _queued(self, time: float, entry: entries.Queued) -> None:
         self.queue[entry.uid] = WaitingPod(
@@ -137,7 +153,9 @@ class Moment:
         )
 
     def _assumed(self, time: float, entry: entries.Assumed) -> None:
-        self._assume(entry.uid, entry.node)
+        pod = self._assume(entry.uid, entry.node)
+        if pod is not None and may_reserve(pod, self.state):
+            self.unreserved[entry.uid] = 0
         if entry.is_waiting:
             self.waiting.add(entry.uid)
 
@@ -176,15 +194,36 @@ class Moment:
         known.place, known.since = entries.IN_FLIGHT, time
         known.tries, known.plugins = entry.tries, entry.plugins
         if entry.node:
-            self._assume(entry.uid, entry.node, entry.key)
+            self._place(entry)
 
-    def _assume(self, uid: str, node: str, key: str | None = None) -> None:
+    def _place(self, entry: entries.Attempt) -> None:
+        pod = self.pods.get(entry.key)
+        if pod is None or pod.uid != entry.uid or not may_reserve(pod, self.state) or self.header.source in FOREIGN:
+            self._assume(entry.uid, entry.node, entry.key)
+        elif entry.number not in self.to_reserve:
+            self._assume(entry.uid, entry.node, entry.key)
+            self.unreserved[entry.uid] = entry.number
+        else:
+            held = self._reserving()
+            profile = self._set_up(held.built, entry).profile_of(pod)
+            decision = held.built.engine.decide(self.state.info(pod), profile)
+            self._assume(entry.uid, entry.node, entry.key)
+            held.hold(profile, decision, entry.node)
+
+    def _release(self, uid: str) -> None:
+        self.unreserved.pop(uid, None)
+        if self._reservations is not None:
+            self._reservations.release(uid)
+
+    def _assume(self, uid: str, node: str, key: str | None = None) -> Pod | None:
         if key is not None:
             pod = self.pods.get(key)
         else:
             pod = next((pod for pod in reversed(self.pods.values()) if pod.uid == uid), None)
-        if pod is not None and pod.uid == uid and self.state.pod(uid) is None:
-            self.state.assume(self.state.info(pod), node)
+        if pod is None or pod.uid != uid or self.state.pod(uid) is not None:
+            return None
+        self.state.assume(self.state.info(pod), node)
+        return pod
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -249,28 +288,58 @@ class Moment:
         pod = self.pods.get(attempt.key)
         if pod is None or pod.uid != attempt.uid:
             raise InputError(f"attempt {attempt.number}: pod {attempt.key} is not in the record at that time")
-        picks = iter(attempt.picks)
-
-        def prepare(handle: Handle) -> None:
-            handle.pods = self.pods
-            handle.pick = lambda n: min(next(picks, 0), n - 1)
-
-        built = build(
-            self.config,
-            self.state.fork(),
-            clock=VirtualClock(self.time),
-            nominator=self.nominations(),
-            registry=self._registry or in_tree_registry(),
-            features=self.features,
-            prepare=prepare,
-        )
+        held = self._reservations
+        built = self._build(self.state.fork(), self.nominations()) if held is None else self._reserving().built
         if self.header.source in FOREIGN and pod.spec.scheduler_name not in built.profiles:
             pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
             pod.spec = copy(pod.spec)
             pod.spec.scheduler_name = next(iter(built.profiles))
+        return self._set_up(built, attempt), pod
+
+    def _reserving(self) -> Reservations:
+        """The plugins that hold what was promised; the nominations are those of now."""
+        if self._reservations is None:
+            nominations = self.nominations()
+            self._reservations = Reservations(self._build(self.state, nominations), nominations)
+        else:
+            now = self.nominations()
+            self._reservations.nominate([(info, node) for node in self.nominated for info in now.nominated_pods(node)])
+        return self._reservations
+
+    def _build(self, cluster: columns.Cluster, nominations: Nominations) -> Built:
+        def prepare(handle: Handle) -> None:
+            handle.pods = self.pods
+            handle.pick = lambda n: min(next(self._picks, 0), n - 1)
+
+        return build(
+            self.config,
+            cluster,
+            clock=_ClockOf(self),
+            nominator=nominations,
+            registry=self._registry,
+            features=self.features,
+            prepare=prepare,
+        )
+
+    def _set_up(self, built: Built, attempt: entries.Attempt) -> Built:
+        """Let the engine begin as it began at this attempt."""
+        self._picks = iter(attempt.picks)
         built.engine.search.next_start = attempt.start
         built.engine.batching = _RecordedHint(attempt.hint)
-        return built, pod
+        return built
+
+
+class _ClockOf:
+    """It is always the time of the moment."""
+
+    def __init__(self, moment: Moment) -> None:
+        self._moment = moment
+
+    def now(self) -> float:
+        return self._moment.time
+
+    def monotonic(self) -> float:
+        return self._moment.time
 
 
 class _RecordedHint(Batching):

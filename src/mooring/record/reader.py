@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_h
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
 from mooring.record.moment import Moment
 from mooring.record.packing import PackedPut, Unpacker
+from mooring.record.reservations import ALL
 from mooring.surface.scheduler import PluginReference, registry_with
 
 Stored = (
@@ -137,7 +138,7 @@ class Record:
         """The cluster and the queue at that time."""
         if not self.first_time <= time <= self.last_time:
             raise InputError(f"{self.name}: nothing is recorded at that time")
-        found = self._moment()
+        found = Moment(self.header, self._registry, to_reserve=())
         start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
         with without_collecting():
             for at, entry in self._read(start, yields_state=True):
@@ -154,24 +155,39 @@ class Record:
     def from_attempt(self, number: int) -> tuple[Moment, Iterator[tuple[float, Happened]]]:
         """The moment of an attempt, and what happened from there on: the attempt itself comes first."""
         first = self._blocks[1].attempts + 1 if len(self._blocks) > 1 else 1
-        if first <= number:
-            found = self._moment()
-            start = self._keyframe_before(lambda block: block.attempts < number)
-            happened = self._read(start, yields_state=True)
-            with without_collecting():
-                for at, entry in happened:
-                    if isinstance(entry, Attempt) and entry.number == number:
-                        found.time, found.attempt = at, entry
-                        return found, chain([(at, entry)], happened)
-                    found.apply(at, entry)
+        latest = self._keyframe_before(lambda block: block.attempts < number)
+        starts = [i for i, block in enumerate(self._blocks) if block.kind == KEYFRAME and i <= latest]
+        for start in reversed(starts if first <= number else ()):
+            found, rest = self._play_to(number, start, ())
+            if rest is None:
+                break
+            missing = set(found.unreserved.values())
+            if 0 in missing and start != starts[0]:
+                continue  # a pod is being bound whose volumes or devices were promised before this keyframe
+            if missing:
+                found, rest = self._play_to(number, start, missing)
+                assert rest is not None, "it came a moment ago"
+            found.to_reserve = ALL
+            return found, rest
         raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
+
+    def _play_to(
+        self, number: int, start: int, to_reserve: Container[int]
+    ) -> tuple[Moment, Iterator[tuple[float, Happened]] | None]:
+        """Let everything happen from a keyframe to an attempt; also returns the attempt and what follows it."""
+        found = Moment(self.header, self._registry, to_reserve)
+        happened = self._read(start, yields_state=True)
+        with without_collecting():
+            for at, entry in happened:
+                if isinstance(entry, Attempt) and entry.number == number:
+                    found.time, found.attempt = at, entry
+                    return found, chain([(at, entry)], happened)
+                found.apply(at, entry)
+        return found, None
 
     @cached_property
     def _registry(self) -> Registry:
         return registry_with(self._plugins)[0]
-
-    def _moment(self) -> Moment:
-        return Moment(self.header, self._registry)
 
     # ---- blocks --------------------------------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Moments:
         moment.time, entry = self._past[place]
         assert isinstance(entry, Attempt)
         moment.attempt = entry
+        if moment.unreserved and self._record is not None:  # volumes or devices are promised, which forks do not hold
+            return self._record.attempt(number)
         return moment
 
     def _open(self, number: int) -> None:
