@@ -88,6 +88,13 @@ def test_an_extended_resource_has_columns_of_its_own() -> None:
     assert meter.finish(5).row["allocated.example.com/gpu"] == 0.25
 
 
+def test_a_resource_that_no_pod_asks_for_is_left_out() -> None:
+    meter = Meter()
+    meter.put(0, make_node("a", allocatable={"ephemeral-storage": "1Ti", "hugepages-2Mi": "4Mi"}))
+    run(meter, 0, make_pod("web", cpu="1"))
+    assert meter.finish(5).resources == ["cpu", "memory", "pods"]
+
+
 def test_cost_is_price_times_time() -> None:
     meter = Meter()
     meter.put(0, make_node("a", metadata={"annotations": {PRICE: "3.6"}}))

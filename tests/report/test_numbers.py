@@ -24,7 +24,9 @@ def test_shares_are_per_cent(value: float, want: str) -> None:
     assert share(value) == want
 
 
-@pytest.mark.parametrize(("value", "want"), [(0, "0"), (1234, "1,234"), (12.34, "12.3"), (0.0512, "0.0512")])
+@pytest.mark.parametrize(
+    ("value", "want"), [(0, "0"), (1234, "1,234"), (12.34, "12.3"), (0.0512, "0.0512"), (2e-5, "< 0.01")]
+)
 def test_counts_are_short(value: float, want: str) -> None:
     assert count(value) == want
 

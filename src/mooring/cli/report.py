@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,12 +35,14 @@ def report(records: tuple[str, ...], output: Path | None, one_row: bool) -> None
 
     Several records are shown side by side.
     """
+    from mooring.cli.progress import progress
     from mooring.report.run import runs_of_records
     from mooring.report.write import check_form, write_report
 
     if output is not None:
         check_form(output)
-    runs = runs_of_records(records)
+    with progress("attempts", eta=True) as show:
+        runs = runs_of_records(records, show if sys.stderr.isatty() else None)
     if output is None:
         _print(runs)
         return

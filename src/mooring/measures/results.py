@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mooring.measures.meter import Meter, State
 
 QUANTILES = (50, 90, 99)
+_ALWAYS = ("cpu", "memory", "pods")  # resources that are told even if no pod asks for them
 Number: TypeAlias = float | int
 Still: TypeAlias = tuple[str, str, str, float]
 """A pod that still waits: the cause, its key, the message of its last attempt, and for how long."""
@@ -60,7 +61,7 @@ class Measures:
     row: dict[str, Number] = field(default_factory=dict)
     columns: dict[str, list[float]] = field(default_factory=dict)
     zones: list[str] = field(default_factory=list)
-    resources: list[str] = field(default_factory=list)  # those that some node has
+    resources: list[str] = field(default_factory=list)  # those that some node has and some pod asked for
     causes: list[str] = field(default_factory=list)  # those for which a pod has waited, the longest waits first
     waiting: list[Waiting] = field(default_factory=list)  # all pods first, then by priority, the highest first
     waits: list[float] = field(default_factory=list)  # of all pods, in order of length
@@ -107,11 +108,12 @@ class _Assembly:
             name: (self._means(partial(_zone_part, zone=i, part=1)), self._means(partial(_zone_part, zone=i, part=2)))
             for i, (name, _, _) in enumerate(last.zones)
         }
-        # A resource counts if a node has had it, a cause if a pod has waited for it.
+        # A resource counts if a node has had it and pods have asked for it, a cause if a pod has waited for it.
         self.resources = [
             name
             for i, name in enumerate(self._names)
             if any(_ever(allocatable, i, self._seconds) for _, _, allocatable in last.zones)
+            and (name in _ALWAYS or meter.shapes.has_asked_for(i))
         ]
         self.zones = sorted(name for name, _, allocatable in last.zones if any(_had(allocatable, self._seconds)))
         times = {

@@ -44,6 +44,7 @@ class Shapes:
         self._resources = resources
         self._by_amounts: dict[tuple[tuple[int, int], ...], Shape] = {}
         self._by_list: dict[int, tuple[object, object, object, object, Shape]] = {}
+        self._asked: set[int] = set()
         self.seen = 0
 
     def of(self, pod: Pod) -> Shape:
@@ -83,9 +84,14 @@ class Shapes:
         shape = self._by_amounts.get(amounts)
         if shape is None:
             shape = Shape(amounts)
+            self._asked.update(i for i, _ in amounts)
             if len(self._by_amounts) < MOST_SHAPES:
                 self._by_amounts[amounts] = shape
         return shape
+
+    def has_asked_for(self, resource: int) -> bool:
+        """Whether any pod asked for a resource."""
+        return resource in self._asked
 
     def typical(self) -> list[tuple[Shape, float]]:
         """The most frequent shapes, as many as stand for 95 % of all pods (64 at most), with their shares."""

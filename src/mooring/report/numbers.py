@@ -15,6 +15,8 @@ def share(value: float) -> str:
 
 def count(value: float) -> str:
     """``1,234``, ``12.3``, ``0.05``."""
+    if 0 < abs(value) < 0.01:
+        return "< 0.01" if value > 0 else "> -0.01"
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
