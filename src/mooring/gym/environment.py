@@ -16,7 +16,7 @@ node for good. Pods for which no node is feasible wait by themselves: they are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy, deepcopy
 from typing import Any, Literal
 
@@ -48,7 +48,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     """Places the pods of an episode one after another.
 
     ``action`` is ``node``: the number of a node, of ``max_nodes`` with those that do not exist masked; or ``weights``:
-    a weight from 0 to 1 for each score plugin of the profile, which then choose the node.
+    a weight from 0 to 1 for each score plugin of the profile, which then choose the node. ``plugins`` are classes
+    beside the in-tree ones.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -58,14 +59,16 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         episodes: Episodes,
         *,
         config: Mapping[str, Any] | None = GPU_CONFIG,
+        plugins: Iterable[type] = (),
         action: Literal["node", "weights"] = "node",
         reward: Mapping[str, float] = DEFAULT_REWARD,
         max_nodes: int | None = None,
     ) -> None:
         if action not in ("node", "weights"):
             raise UsageError(f"action: found {action!r}; there are node, weights")
-        self._episodes, self._config, self._action, self._reward = episodes, config, action, dict(reward)
-        first = World(episodes(np.random.default_rng(0)), config)
+        self._episodes, self._action, self._reward = episodes, action, dict(reward)
+        self._profile = config, tuple(plugins)
+        first = World(episodes(np.random.default_rng(0)), *self._profile)
         Rewards(reward, first)  # a term that does not exist is said at once
         self.max_nodes = max_nodes or len(first.cluster.nodes())
         self.score_plugins = [plugin.name for plugin, _ in first.profile.score]
@@ -92,7 +95,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         super().reset(seed=seed)
         given = (options or {}).get("episode")
         episode = given if isinstance(given, Episode) else self._episodes(self.np_random)
-        self._world = world = World(episode, self._config)
+        self._world = world = World(episode, *self._profile)
         if len(world.cluster.nodes()) > self.max_nodes:
             raise UsageError(f"the episode has {len(world.cluster.nodes())} nodes; max_nodes is {self.max_nodes}")
         self._rewards = Rewards(self._reward, world)

@@ -7,7 +7,7 @@ evict others, as the profile's PostFilter says; otherwise it waits until a pod e
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -19,6 +19,8 @@ from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.engine.attempt import Attempt
 from mooring.engine.build import Built, build
+from mooring.engine.choose import choose
+from mooring.engine.in_tree import in_tree_registry
 from mooring.engine.search import SearchResult
 from mooring.framework.guarded import CycleError
 from mooring.framework.runtime import Profile
@@ -34,12 +36,16 @@ NO_ROWS: NDArray[np.int64] = np.zeros(0, np.int64)
 class World:
     """``pod`` is the one to be placed next, ``rows`` are its feasible nodes; None at the end."""
 
-    def __init__(self, episode: Episode, config: Mapping[str, Any] | None) -> None:
+    def __init__(self, episode: Episode, config: Mapping[str, Any] | None, plugins: Iterable[type] = ()) -> None:
+        """``plugins`` are classes beside the in-tree ones."""
         self.clock = VirtualClock()
         self.cluster = Cluster()
         for obj in episode.objects:
             self.cluster.put(obj)
-        self.built: Built = build(config_from_dict(config), self.cluster, clock=self.clock)
+        registry = in_tree_registry()
+        for plugin in plugins:
+            registry.register(plugin)
+        self.built: Built = build(config_from_dict(config), self.cluster, clock=self.clock, registry=registry)
         self.profile: Profile = next(iter(self.built.profiles.values()))
         self.pod: PodInfo | None = None
         self.offer: Offer | None = None
@@ -60,6 +66,15 @@ class World:
     @property
     def rows(self) -> NDArray[np.int64]:
         return NO_ROWS if self.offer is None else self.offer[1].rows
+
+    def best_row(self) -> int:
+        """The node that the profile's own score plugins choose."""
+        assert self.offer is not None
+        attempt, result = self.offer
+        if len(result.rows) == 1:
+            return int(result.rows[0])
+        kept = self.built.engine.search.kept_for(self.profile)
+        return int(result.rows[choose(attempt, result, kept, None).position])
 
     def place(self, row: int) -> bool:
         """Place the pod; false if a plugin keeps it off the node at the last moment."""
