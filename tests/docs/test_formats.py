@@ -88,7 +88,7 @@ def check(name: str, value: Any) -> None:
 
 def test_every_command_that_prints_json_has_a_schema() -> None:
     assert {name for name, _ in _printing_json(cli, "")} == set(COMMANDS)
-    assert set(COMMANDS.values()) | {"bench-perf-list-v1", "decision-log-v1"} == set(NAMES)
+    assert set(COMMANDS.values()) | {"bench-perf-list-v1", "decision-log-v1", "explain-group-v1"} == set(NAMES)
 
 
 def _printing_json(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -145,6 +145,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
     [
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/report.yaml -o json", id="a refused pod"),
         pytest.param("explain-v1", f"{EXPLAIN} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="a placed pod"),
+        pytest.param(
+            "explain-group-v1",
+            f"mooring explain podgroup/ml/train-1 --cluster {EXAMPLES}/pod-groups/cluster.yaml -o json",
+            id="a group that does not fit",
+        ),
         pytest.param("capacity-v1", f"{CAPACITY} --pod {EXAMPLES}/02-explain/web.yaml -o json", id="room for more"),
         pytest.param("drill-v1", f"mooring drill --cluster {EXAMPLES}/what-if/cluster.yaml -o json", id="losses"),
         pytest.param("plan-v1", f"{PLAN} --pod {EXAMPLES}/what-if/more.yaml -o json", id="nodes to add"),

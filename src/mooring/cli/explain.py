@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from mooring.api.release import UNKNOWN, Release
 from mooring.cli.cluster_source import ClusterSource, cluster_options, namespace_option
 from mooring.cli.configuration import (
     config_option,
@@ -15,6 +18,10 @@ from mooring.cli.configuration import (
 )
 from mooring.cli.output import emit, output_option
 from mooring.errors import UsageError
+
+if TYPE_CHECKING:
+    from mooring.config.features import Features
+    from mooring.surface.cluster import Cluster
 
 
 @click.command()
@@ -48,7 +55,9 @@ def explain(
     """Say why a pod goes where it goes, or nowhere, and what would help.
 
     A workload is explained by the first pod that its controller makes. A pod that runs already is explained as if it
-    were placed anew. Exit code 0: there is a node for it; 1: there is none; 2: the input cannot be used.
+    were placed anew. podgroup/NAMESPACE/NAME explains a whole group, as Kubernetes 1.37 schedules it.
+
+    Exit code 0: there is a node for it; 1: there is none; 2: the input cannot be used.
 
     \b
     Example:
@@ -56,12 +65,16 @@ def explain(
       mooring explain --cluster dump.json --pod web.yaml
       mooring explain --cluster dump.json --pod shop/web-6c5f7d4-x2x9k -o json
       mooring explain shop/web-6c5f7d4-x2x9k --kubeconfig ~/.kube/config
+      mooring explain podgroup/ml/train-1 --cluster dump.json
     """
+    from mooring.api.pod_groups import PodGroup
     from mooring.engine.build import build
     from mooring.explanation.rendering import draw
     from mooring.explanation.why import explain_pod
+    from mooring.state.group_members import group_of
     from mooring.surface.asked_pod import find_pod
     from mooring.surface.cluster import Cluster
+    from mooring.surface.pod_groups import asked_group, with_groups
 
     pod_name = pod_option or pod_argument
     if not pod_name or (pod_option and pod_argument):
@@ -72,6 +85,9 @@ def explain(
         click.echo(f"mooring: {manifests.ignored_note}", err=True)
     cluster = Cluster().take_over(manifests.objects)
     cluster.namespace = source.names_in
+    if group := asked_group(pod_name, cluster.namespace):
+        features = features_for(kubernetes_version or _version_of_groups(manifests.release), manifests.release)
+        return _explain_group(group, cluster, config_path, plugins, with_groups(features, manifests.objects), output)
     asked = find_pod(pod_name, cluster)
     pod = asked.pod
     for warning in (*manifests.unknown_notes, *asked.warnings):
@@ -90,5 +106,34 @@ def explain(
         pod.spec.scheduler_name = ours
     found = explain_pod(built, pod)
     found.notes += asked.notes
+    if (key := group_of(pod)) and cluster.state.objects.get(PodGroup, key) is not None:
+        found.notes.append(f"the pod is scheduled with its group: mooring explain podgroup/{key} says more")
     emit(found.to_dict(), output, lambda to: draw(to, found, top))
+    return 0 if found.is_scheduled else 1
+
+
+def _version_of_groups(release: Release) -> str | None:
+    """Where the cluster does not say its version, be the first that serves PodGroups of scheduling.k8s.io/v1beta1."""
+    return "1.37" if release == UNKNOWN else None
+
+
+def _explain_group(
+    key: str, cluster: Cluster, config_path: str | None, plugins: tuple[str, ...], features: Features, output: str
+) -> int:
+    from mooring.engine.build import build
+    from mooring.explanation.group import explain_group
+    from mooring.explanation.group_rendering import draw_group
+    from mooring.surface.pod_groups import find_group
+
+    group, pods = find_group(key, cluster)
+    if not features["GenericWorkload"]:
+        raise UsageError(
+            f"podgroup/{key}: groups are scheduled as Kubernetes 1.37 does, and this is {features.version}; "
+            "--kubernetes-version 1.37 asks for it"
+        )
+    registry, own = load_registry(plugins)
+    config = load_configuration(config_path, own, features)
+    built = build(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
+    found = explain_group(built, group, pods)
+    emit(found.to_dict(), output, lambda to: draw_group(to, found))
     return 0 if found.is_scheduled else 1

@@ -86,11 +86,19 @@ def _draw(to: Console, found: dict[str, Any], *, is_wide: bool) -> None:
             _draw_pod(to, pod)
         return
     now = time.time()
+    has_groups = any(pod.get("group") for pod in found["pods"])
     rows = [
-        [_key(pod), pod["queue"], _age(now, pod["since"]), str(pod["attempts"]), ", ".join(pod["plugins"]) or "-"]
+        [
+            _key(pod),
+            *([pod.get("group", "-")] if has_groups else []),
+            pod["queue"],
+            _age(now, pod["since"]),
+            str(pod["attempts"]),
+            ", ".join(pod["plugins"]) or "-",
+        ]
         for pod in found["pods"]
     ]
-    print_table(to, ["POD", "QUEUE", "SINCE", "ATTEMPTS", "REFUSED BY"], rows)
+    print_table(to, ["POD", *(["GROUP"] if has_groups else []), "QUEUE", "SINCE", "ATTEMPTS", "REFUSED BY"], rows)
 
 
 def _draw_pod(to: Console, pod: Pod) -> None:
@@ -100,6 +108,7 @@ def _draw_pod(to: Console, pod: Pod) -> None:
         "Backoff": f"{pod['backoffLeftSeconds']:g}s left" if pod["backoffLeftSeconds"] else "",
         "Waits": f"since {_age(now, pod['added'])}, {pod['attempts']} attempt{'s' if pod['attempts'] != 1 else ''}",
         "Priority": str(pod["priority"]),
+        "Group": pod.get("group", ""),
         "Scheduler": pod["schedulerName"],
         "Refused by": ", ".join(pod["plugins"]),
         "Why": pod["message"],

@@ -83,7 +83,8 @@ def with_scheduler(
     from mooring.config.wire import to_wire
 
     _, own = load_registry(plugins)
-    features = features_for(kubernetes_version or scenario.kubernetes_version)
+    version = str(features_for(kubernetes_version or scenario.kubernetes_version).version)
+    features = replace(scenario, kubernetes_version=version).features
     if config_path is not None:
         config = to_wire(load_configuration(config_path, own, features))
     else:
@@ -94,7 +95,7 @@ def with_scheduler(
         scenario,
         config=config,
         plugin_files=(*scenario.plugin_files, *plugins),
-        kubernetes_version=str(features.version),
+        kubernetes_version=version,
     )
 
 

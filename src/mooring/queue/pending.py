@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mooring.framework.cluster_event import ActionType, ClusterEvent
 from mooring.queue.hints import HintTable
 from mooring.queue.queued_pod import QueuedPodInfo
+from mooring.state.group_members import group_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class PendingPod:
     name: str
     uid: str
     scheduler_name: str
-    queue: str  # active, backoff, unschedulable, gated or in-flight
+    queue: str  # active, backoff, unschedulable, gated or in-flight; of groups also pending and incomplete
     priority: int
     attempts: int
     added: float  # seconds since the epoch
@@ -26,6 +27,7 @@ class PendingPod:
     plugins: tuple[str, ...]  # who refused it
     message: str
     wakes: tuple[str, ...]  # labels of events, such as NodeAdd
+    group: str = ""  # namespace/name of the pod group that it belongs to
 
 
 def describe(info: QueuedPodInfo, queue: str, hints: HintTable, now: float, wall: float) -> PendingPod:
@@ -50,6 +52,7 @@ def describe(info: QueuedPodInfo, queue: str, hints: HintTable, now: float, wall
         plugins=tuple(sorted(info.rejectors)),
         message=info.message,
         wakes=wake_labels(hints.events_of(info.scheduler_name, plugins)) if waits else (),
+        group=group_of(info.pod_info.pod),
     )
 
 

@@ -56,6 +56,7 @@ class PodGroupQueue(SchedulingQueue):
         self._incomplete: Members = {}
         self._pending: Members = {}
         self._trying = ""  # the group that was popped last, until ``finish_group``
+        self._told: dict[str, tuple[str, str]] = {}  # by uid, where observers last heard a pod is, and why
 
     # ---- groups come and go ------------------------------------------------------------------------------------
 
@@ -105,6 +106,7 @@ class PodGroupQueue(SchedulingQueue):
                     break
 
     def delete(self, pod: Pod) -> None:
+        self._told.pop(pod.metadata.uid, None)
         group = group_of(pod)
         if not group:
             super().delete(pod)
@@ -138,6 +140,7 @@ class PodGroupQueue(SchedulingQueue):
         entity, strategy = self._take(entity_key(name))
         if isinstance(entity, QueuedPodGroupInfo):
             entity.add(info)
+            info.message = info.message or entity.message
             self._requeue(entity, strategy, label)
         elif self._trying == name:
             _file(self._pending, info)
@@ -147,6 +150,8 @@ class PodGroupQueue(SchedulingQueue):
     # ---- attempts ----------------------------------------------------------------------------------------------
 
     def _begin(self, info: QueuedEntity) -> bool:
+        for member in info.members:
+            self._told.pop(member.uid, None)
         if not isinstance(info, QueuedPodGroupInfo):
             self._trying = ""
             return super()._begin(info)
@@ -234,6 +239,14 @@ class PodGroupQueue(SchedulingQueue):
     def _is_still_gated(self, info: QueuedEntity) -> bool:
         """Of a group all gates are asked when it is put into another part, not before."""
         return isinstance(info, QueuedPodInfo) and super()._is_still_gated(info)
+
+    def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
+        """Tell of a pod only if it is somewhere else than before: a group that is put back moves nobody."""
+        for member in info.members:
+            self._recorder.incoming_pod(queue, label)
+            if self.on_move is not None and self._told.get(member.uid) != (place, member.message):
+                self._told[member.uid] = (place, member.message)
+                self.on_move(member, place, label, self._cause)
 
     # ---- looking -----------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ def queue_content(scheduler: Scheduler) -> dict[str, Any]:
             "message": pod.message,
             "wakes": list(pod.wakes),
         }
+        | ({"group": pod.group} if pod.group else {})
         for pod in scheduler.queue.pending_pods()
     ]
     waiting = [

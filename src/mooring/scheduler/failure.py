@@ -19,7 +19,6 @@ from mooring.clock import Clock
 from mooring.engine.decision import NO_NODES, Decision
 from mooring.engine.groups.decision import GroupDecision
 from mooring.errors import ApiError
-from mooring.framework.pod_groups import GROUP_UNSCHEDULABLE
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
 from mooring.observe.events import Recorder
@@ -36,6 +35,7 @@ from mooring.scheduler.tasks import Tasks
 from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.writer import reference_to
 from mooring.state.cluster import Cluster
+from mooring.state.group_members import group_of
 
 log = get_logger("mooring.scheduler")
 _v2, _v3 = log.v(2), log.v(3)
@@ -216,7 +216,7 @@ def _log(pod: Pod, failure: Failure) -> None:
     elif failure.is_fit_error:
         if _v2:
             _v2.info("Unable to schedule pod; no fit; waiting", pod=pod.key, err=failure.message)
-    elif failure.message.startswith(GROUP_UNSCHEDULABLE):
+    elif failure.is_rejection and group_of(pod):
         if _v2:
             _v2.info("Unable to schedule pod belonging to a pod group; waiting", pod=pod.key, err=failure.message)
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError, UsageError
 from mooring.sim.imported_story import story_of_files
 from mooring.sim.scenario import Scenario
@@ -60,7 +61,10 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
 
 
 def from_module(module: ModuleType, name: str, source: str) -> Scenario:
-    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are optional."""
+    """A module with ``async def scenario(cluster)``; CONFIG, PLUGINS, EXTENDERS and TITLE are optional.
+
+    So are KUBERNETES_VERSION and FEATURE_GATES.
+    """
     play: Any = getattr(module, "scenario", None)
     if not inspect.iscoroutinefunction(play):
         raise InputError(f"{source}: no scenario in it; expected a function async def scenario(cluster)")
@@ -74,6 +78,8 @@ def from_module(module: ModuleType, name: str, source: str) -> Scenario:
         tuple(getattr(module, "PLUGINS", ())),
         extenders=tuple(getattr(module, "EXTENDERS", ())),
         source=source,
+        kubernetes_version=getattr(module, "KUBERNETES_VERSION", str(DEFAULT_VERSION)),
+        feature_gates=getattr(module, "FEATURE_GATES", {}),
     )
 
 

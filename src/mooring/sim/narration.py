@@ -27,6 +27,7 @@ from mooring.queue.events import (
 )
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.sim.words import about, detail, name_of, plain_event, plural, refusal_rows, score_rows, shown_taints
+from mooring.state.group_members import group_of
 
 QUIET, NORMAL, VERBOSE = 0, 1, 2
 
@@ -260,6 +261,10 @@ class Narrator:
         fields |= {"reason": decision.reason, "message": decision.message}
         if decision.outcome is Outcome.ERROR:
             self.note("error", f"{name}: {decision.message}{again}", **fields)
+            return
+        if not decision.is_fit_error and (group := group_of(decision.pod.pod)):
+            text = f"{name} waits with its group {group.rpartition('/')[2]}{again}"
+            self.note("decide", text, table=[decision.message], **fields)
             return
         rows = refusal_rows(decision) or [decision.message]
         if decision.victims:

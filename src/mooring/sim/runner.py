@@ -16,10 +16,9 @@ from mooring.api.core import Pod
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient
 from mooring.clock import Clock
-from mooring.config.features import Features
+from mooring.config.features import DEFAULT_FEATURES
 from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.config.versions import DEFAULT_VERSION, parse_version
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
@@ -166,8 +165,7 @@ class World(ABC):
         rng = random.Random(self._settings.seed)
         recorder = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
         extenders = self._scenario.extenders if self._scenario is not None else ()
-        scenario_version = str(DEFAULT_VERSION) if self._scenario is None else self._scenario.kubernetes_version
-        features = Features(parse_version(scenario_version, "kubernetesVersion"))
+        features = DEFAULT_FEATURES if self._scenario is None else self._scenario.features
         options = SchedulerOptions(
             features=features,
             metrics=SchedulerMetrics(features=features),

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from mooring.clock import Clock
-from mooring.config.versions import DEFAULT_VERSION
+from mooring.config.features import Features, check_supported, parse_feature_gates
+from mooring.config.versions import DEFAULT_VERSION, parse_version
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import ApiError, MooringError
 from mooring.framework.extender import Extender
@@ -71,6 +72,16 @@ class Scenario:
     extenders: tuple[Extender, ...] = ()
     source: str = ""
     kubernetes_version: str = str(DEFAULT_VERSION)
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def features(self) -> Features:
+        """The version that decides, with the story's gates; UsageError for one that cannot be heeded."""
+        version = parse_version(self.kubernetes_version, "kubernetesVersion")
+        gates = (f"{name}={str(on).lower()}" for name, on in self.feature_gates.items())
+        features = parse_feature_gates(gates, version)
+        check_supported(features)
+        return features
 
 
 class ScenarioCluster:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError
 from mooring.importing.read import import_files
 from mooring.loading.source_file import load_module
@@ -41,7 +42,9 @@ from mooring.sim.workload import TRACE_FIELDS, Trace, Workload
 MAX_NODES = 10_000
 TO_THE_END = "end"
 PROPAGATIONS = ("Background", "Foreground", "Orphan")
-_TOP = frozenset(("name", "title", "description", "parameters", "config", "plugins", "steps"))
+_TOP = frozenset(
+    ("name", "title", "description", "parameters", "config", "plugins", "steps", "kubernetesVersion", "featureGates")
+)
 
 
 def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
@@ -91,12 +94,22 @@ def scenario_of(
 
     try:
         config = _config(value.get("config"), folder, values)
+        gates = {name: on is True for name, on in mapping(value.get("featureGates") or {}, "featureGates").items()}
         plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
     except MooringError as error:
         raise InputError(f"{source}: {error}") from None
     titles = [str(value.get(each) or "").strip() for each in ("title", "description")]
     title = next(filter(None, titles), name).splitlines()[0]
-    return Scenario(str(value.get("name") or name), title, play, config, plugin_files=plugins, source=source)
+    return Scenario(
+        str(value.get("name") or name),
+        title,
+        play,
+        config,
+        plugin_files=plugins,
+        source=source,
+        kubernetes_version=str(value.get("kubernetesVersion") or DEFAULT_VERSION),
+        feature_gates=gates,
+    )
 
 
 def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, Any] | None:

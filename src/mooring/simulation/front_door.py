@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mooring.config.features import Features
 from mooring.config.own_plugins import enabling
 from mooring.config.versions import parse_version
 from mooring.config.wire import to_wire
@@ -87,7 +86,8 @@ def _scheduled(
     scenario: Scenario, config: Configuration, plugins: tuple[PluginReference, ...], version: str | None
 ) -> Scenario:
     """The story with another configuration, version and plugins of the caller's own."""
-    features = Features(parse_version(version or scenario.kubernetes_version, "kubernetes_version"))
+    decided = parse_version(version or scenario.kubernetes_version, "kubernetes_version")
+    features = replace(scenario, kubernetes_version=str(decided)).features
     _, own = registry_with(plugins)
     if config is not None:
         scenario = replace(scenario, config=to_wire(configuration_of(config, own, features)))

@@ -48,7 +48,15 @@ def simulate(
 
     story = story_of(objects, arrivals, play)
     document = to_wire(config) if isinstance(config, KubeSchedulerConfiguration) else config
-    scenario = Scenario("simulation", "", story, document, plugins, kubernetes_version=str(features.version))
+    scenario = Scenario(
+        "simulation",
+        "",
+        story,
+        document,
+        plugins,
+        kubernetes_version=str(features.version),
+        feature_gates=features.changed(),
+    )
     return run_scenario(scenario, until_s=until_s, seed=seed, observers=observers, keeps_placements=True)
 
 

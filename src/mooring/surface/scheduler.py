@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from mooring.api.core import Pod
+from mooring.api.pod_groups import PodGroup
 from mooring.clock import Clock, VirtualClock
 from mooring.config.features import Features
 from mooring.config.load import config_from_dict, load_config_file
@@ -18,12 +19,14 @@ from mooring.engine.build import Built, build
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError
 from mooring.explanation.decision import Decision
+from mooring.explanation.group import GroupExplanation, explain_group
 from mooring.explanation.why import Explanation, explain_pod
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_installed, load_plugins
 from mooring.surface.asked_pod import Askable, AskedPod, find_pod
 from mooring.surface.cluster import Cluster, as_cluster
 from mooring.surface.manifests import warn
+from mooring.surface.pod_groups import find_group, with_groups
 
 Configuration: TypeAlias = str | Path | Mapping[str, Any] | KubeSchedulerConfiguration | None
 """The path of a KubeSchedulerConfiguration, the same as a dict or as an object; None is the default one."""
@@ -48,7 +51,8 @@ class Scheduler:
         Decisions are those of ``kubernetes_version`` (``"1.36"`` or ``"1.37"``); without it, of the cluster's version.
         """
         self.cluster = as_cluster(cluster)
-        features = Features(_version(cluster, kubernetes_version))
+        groups = cluster.state.objects.all(PodGroup)
+        features = with_groups(Features(_version(cluster, kubernetes_version)), groups)
         registry, own = registry_with(plugins)
         self._built = build(
             configuration_of(config, own, features),
@@ -95,6 +99,16 @@ class Scheduler:
         found = explain_pod(built, asked.pod)
         found.notes += asked.notes
         return found
+
+    def explain_group(self, name: str) -> GroupExplanation:
+        """Decide about a pod group, ``namespace/name``, as a whole; say why, and what would help; change nothing.
+
+        Kubernetes schedules groups since 1.37.
+        """
+        if not self._built.features["GenericWorkload"]:
+            raise InputError(f"Kubernetes {self.kubernetes_version} does not schedule PodGroups; 1.37 does")
+        group, pods = find_group(name if "/" in name else f"{self.cluster.namespace}/{name}", self.cluster)
+        return explain_group(self._built, group, pods)
 
     def place(self, pods: Askable | Iterable[Askable]) -> Iterator[Decision]:
         """Decide about one pod after another, in the order given, and count in each that has a node.
