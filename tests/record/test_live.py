@@ -16,6 +16,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.server import ControlPlane
 from mooring.record.background import record_live, running
+from mooring.record.entries import Note
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
 from mooring.scheduler.flags import parse_flags
@@ -43,6 +44,15 @@ def played(story: Scenario) -> Record:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_stories_decide_again_as_they_did(story: Scenario) -> None:
     assert check_all(played(story))
+
+
+def test_what_a_story_says_is_in_its_record() -> None:
+    async def play(cluster: ScenarioCluster) -> None:
+        cluster.say("nothing happens")
+
+    record = played(Scenario("quiet", "A quiet story", play))
+    notes = [entry for _, entry in record.entries() if isinstance(entry, Note)]
+    assert notes == [Note("A quiet story", "say"), Note("nothing happens", "say")]
 
 
 def test_promised_volumes_are_promised_again() -> None:

@@ -81,6 +81,7 @@ class Narrator:
         self._columns = columns
         self._arrivals: list[tuple[str, str, str]] = []  # (verb, kind and detail, name) that are told as one
         self._arrived_at = 0.0
+        self.on_said: Callable[[str, str], None] | None = None  # also told what the story says and expects, with a word
         self.failed_expectations = 0
         self.held_expectations = 0
         self.first_placement_s: float | None = None
@@ -122,14 +123,19 @@ class Narrator:
     # ---- the scenario ------------------------------------------------------------------------------------------
 
     def said(self, text: str) -> None:
-        self.note("say", text, level=QUIET)
+        self._told("say", text)
 
     def expected(self, what: str, held: bool) -> None:
         if held:
             self.held_expectations += 1
         else:
             self.failed_expectations += 1
-        self.note("expect" if held else "FAILED", what, level=QUIET, held=held)
+        self._told("expect" if held else "FAILED", what, held=held)
+
+    def _told(self, kind: str, text: str, **fields: Any) -> None:
+        self.note(kind, text, level=QUIET, **fields)
+        if self.on_said is not None:
+            self.on_said(text, kind)
 
     # ---- what comes in -----------------------------------------------------------------------------------------
 

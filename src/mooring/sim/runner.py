@@ -29,6 +29,7 @@ from mooring.loading.plugins import load_plugins
 from mooring.observe.events import EventRecorder, Recorder
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.observer import SchedulerObserver
+from mooring.record.recorder import Recorder as RecordOfAll
 from mooring.scheduler.assembly import Options as SchedulerOptions
 from mooring.scheduler.assembly import Scheduler, Writer
 from mooring.scheduler.dump import queue_content
@@ -175,6 +176,9 @@ class World(ABC):
             observers=(*self._observers(), *self._settings.observers),
             extenders=lambda config: extenders,
         )
+        for observer in options.observers:
+            if isinstance(observer, RecordOfAll):
+                self.narrator.on_said = observer.note
         config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)
 
         def make_writer(pods: dict[str, Pod]) -> Writer:
