@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mooring.api.manifests import Manifests, load_manifests
+from mooring.api.codec import to_plain
+from mooring.api.meta import Object
 from mooring.cli.main import run
-from mooring.surface import reading
+from mooring.client.kubeconfig import find_config
+from mooring.client.rest import RestClient
+from mooring.controlplane.server import ControlPlane
+from mooring.testing import make_node, make_pod
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOP = f"--cluster {EXAMPLES}/what-if/cluster.yaml"
@@ -100,16 +105,26 @@ def test_a_records_moment_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture
     assert code == 1 and {tuple(loss["lost"]) for loss in json.loads(out)} == {("node1",), ("node2",)}
 
 
-def test_a_live_cluster_is_read_under_the_name_of_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[Any] = []
+async def test_a_live_cluster_is_read_and_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with ControlPlane(kubeconfig_path=kubeconfig) as plane:
+        async with RestClient(find_config(str(kubeconfig))) as client:
+            for node in ("a", "b"):
+                await client.create("/api/v1/nodes", json.dumps(manifest(make_node(node, cpu="2"))).encode())
+        before = plane.api.store.rv
+        live = ["--kubeconfig", str(kubeconfig), "-o", "json"]
+        small = tmp_path / "small.json"
+        small.write_text(json.dumps(manifest(make_pod("small", cpu="1"))))
+        codes = [
+            await asyncio.to_thread(run, [*command, *live])
+            for command in (["capacity", "--pod", str(small)], ["drill"])
+        ]
+        assert plane.api.store.rv == before
+    out, err = capsys.readouterr()
+    assert (codes, err) == ([0, 0], "")
+    assert '"fits": 4' in out and '"isHarmless": true' in out
 
-    async def read_live(kubeconfig: str, context: str, command: str) -> Manifests:
-        asked.append((kubeconfig, context, command))
-        return load_manifests([f"{EXAMPLES}/what-if/cluster.yaml"])
 
-    monkeypatch.setattr(reading, "read_live", read_live)
-    for command in ("capacity --pod shop/web-a", "drill", "plan"):
-        assert said(f"{command} --kubeconfig config --context prod", capsys)[2] == ""
-    assert asked == [("config", "prod", name) for name in ("capacity", "drill", "plan")]
+def manifest(obj: Object) -> dict[str, Any]:
+    plain: dict[str, Any] = to_plain(obj)
+    return {**plain, "kind": type(obj).__name__, "apiVersion": "v1"}

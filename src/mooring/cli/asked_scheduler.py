@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mooring.cli.cluster_source import ClusterSource, cluster_options, namespace_option, warnings_on_stderr
 from mooring.cli.configuration import config_option, plugin_option, version_option
 from mooring.errors import PluginError, UsageError
-from mooring.memory import frozen_gc
+from mooring.memory import without_collecting
 
 if TYPE_CHECKING:
     from mooring.surface.scheduler import Scheduler
 
+LARGE = 1000  # pods
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -36,7 +37,7 @@ def asked_scheduler(
     """A scheduler for the cluster that is meant. What the user should know goes to standard error."""
     from mooring.surface.scheduler import Scheduler
 
-    with frozen_gc():
+    with without_collecting():
         cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
     with warnings_on_stderr():
         try:
