@@ -134,11 +134,20 @@ class Backend:
         return self._create_arrival(arrival)
 
     async def _create_arrival(self, arrival: Arrival) -> None:
+        if arrival.recreate:
+            raise InputError("recreate: only mooring simulate creates pods of a workload again")
         manifest = {**to_plain(arrival.pod), "apiVersion": "v1", "kind": "Pod"}
         meta = {name: each for name, each in manifest["metadata"].items() if name not in ("uid", "resourceVersion")}
         if arrival.run_s is not None:
             meta["annotations"] = {**meta.get("annotations", {}), COMPLETES_AFTER: f"{arrival.run_s}s"}
         await self.create({**manifest, "metadata": meta})
+
+    async def evict(self, pod: Object) -> None:
+        """Ask for a pod's eviction; a disruption budget may refuse it with code 429."""
+        ref = Ref.of(pod)
+        meta = {"name": ref.name, "namespace": ref.namespace}
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+        await self.client.create(f"{ref.path}/eviction", msgspec.json.encode(body))
 
     async def quiet(self) -> None:
         """Wait until nothing is left to happen."""

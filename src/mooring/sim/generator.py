@@ -29,7 +29,7 @@ from mooring.sim.step_fields import DAY_S, described, fields_of, seconds, whole_
 from mooring.sim.workload import Arrival, Setting
 
 MAX_PODS = 100_000_000
-_TIMES = {"count", "for", "rate", "every", "templates"}
+_TIMES = {"count", "for", "rate", "every", "recreate", "templates"}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
 
@@ -59,6 +59,7 @@ class Generated:
         self._every_s = seconds(times.get("every", 0))
         if self._count is None and "every" in times and not self._every_s:
             raise InputError("every: expected a time between two pods, found 0")
+        self._recreate = bool(times.get("recreate"))
         self._rate = _Rate(times["rate"]) if "rate" in times else None
         self._ends, self._templates = _templates(times.get("templates"), fields)
 
@@ -83,7 +84,8 @@ class Generated:
                 return
             template = self._templates[bisect.bisect_right(self._ends, chance.random() * self._ends[-1])]
             run_s = None if template.run is None else round(template.run(chance), 3)
-            yield Arrival(round(at_s, 3), template.shape.pod({"i": str(number)}, setting.admit), run_s)
+            pod = template.shape.pod({"i": str(number)}, setting.admit)
+            yield Arrival(round(at_s, 3), pod, run_s, self._recreate)
 
 
 def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_Template]]:

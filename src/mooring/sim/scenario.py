@@ -29,6 +29,10 @@ POLL_S, MAX_POLL_S = 0.05, 0.5
 DEFAULT_TIMEOUT_S = 60.0
 
 
+DRAIN_TIMEOUT_S = 600.0
+EVICT_AGAIN_S = 5.0  # as kubectl does
+
+
 class ExpectationFailed(MooringError, AssertionError):
     """The cluster did not become what the scenario expects."""
 
@@ -129,6 +133,32 @@ class ScenarioCluster:
 
     async def cordon(self, node: str, *, undo: bool = False) -> Object:
         return await self.patch(f"node/{node}", {"spec": {"unschedulable": None if undo else True}})
+
+    async def drain(self, node: str, *, within_s: float = DRAIN_TIMEOUT_S) -> None:
+        """Cordon a node and evict its pods, as ``kubectl drain`` does: pods of DaemonSets stay, budgets are kept."""
+        await self.cordon(node)
+        deadline = self.clock.monotonic() + within_s
+        while True:
+            refusal = ""
+            for each in await self._drainable(node):
+                try:
+                    await self.backend.evict(each)
+                except ApiError as error:
+                    if error.code == 404:
+                        continue
+                    if error.code != 429:
+                        raise
+                    refusal = f"pod/{each['metadata']['name']}: {error}"
+            left_s = deadline - self.clock.monotonic()
+            if not refusal:
+                return
+            if left_s <= 0:
+                raise ExpectationFailed(f"node/{node} is not drained within {within_s:g}s: {refusal}")
+            await asyncio.sleep(min(EVICT_AGAIN_S, left_s))
+
+    async def _drainable(self, node: str) -> list[Object]:
+        pods = await self.list("pods", fields=f"spec.nodeName={node}")
+        return [pod for pod in pods if pod["spec"].get("nodeName") == node and not _is_left_by_drain(pod)]
 
     async def taint(self, node: str, *taints: str) -> Object:
         """Replace a node's taints; each is written ``key=value:Effect`` or ``key:Effect``."""
@@ -341,3 +371,11 @@ class ScenarioCluster:
             return "it is still there" if await self.backend.get(ref) is not None else True
 
         await self.until(f"{ref} gone", holds, within_s=within_s)
+
+
+def _is_left_by_drain(pod: Object) -> bool:
+    """Whether ``kubectl drain`` leaves a pod alone: a DaemonSet's, or one that is going or has ended."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    is_daemon = any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners)
+    has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return is_daemon or has_ended or bool(pod["metadata"].get("deletionTimestamp"))

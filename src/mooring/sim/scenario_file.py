@@ -19,11 +19,12 @@ Every mistake is one line with the step's number, what was expected and what was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
+from mooring.api.well_known import ZONE
 from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError
 from mooring.importing.read import import_files
@@ -309,18 +310,37 @@ class _Steps:
         return step
 
     def read_fail(self, value: Any) -> Step:
-        name = str(value).removeprefix("node/")
-
-        async def step(cluster: ScenarioCluster) -> None:
-            await cluster.fail_node(name)
-
-        return step
+        return self._for_nodes(value, ScenarioCluster.fail_node)
 
     def read_recover(self, value: Any) -> Step:
-        name = str(value).removeprefix("node/")
+        return self._for_nodes(value, ScenarioCluster.recover_node)
+
+    def read_cordon(self, value: Any) -> Step:
+        return self._for_nodes(value, ScenarioCluster.cordon)
+
+    def read_uncordon(self, value: Any) -> Step:
+        return self._for_nodes(value, lambda cluster, name: cluster.cordon(name, undo=True))
+
+    def read_drain(self, value: Any) -> Step:
+        return self._for_nodes(value, ScenarioCluster.drain)
+
+    @staticmethod
+    def _for_nodes(value: Any, do: Callable[[ScenarioCluster, str], Awaitable[Any]]) -> Step:
+        """Do something to each of some nodes: by name, several names, ``{zone: a}`` or ``{labels: disk=ssd}``."""
+        fields = fields_of(value, {"zone", "labels"}) if isinstance(value, Mapping) else None
+        if fields is not None and len(fields) != 1:
+            raise InputError(f"expected the name of a node, a list of names, zone or labels, found {described(value)}")
+        names = [] if fields is not None else [each.removeprefix("node/") for each in texts(value, "node")]
+        labels = "" if fields is None else f"{ZONE}={fields['zone']}" if "zone" in fields else str(fields["labels"])
 
         async def step(cluster: ScenarioCluster) -> None:
-            await cluster.recover_node(name)
+            found = (
+                [each["metadata"]["name"] for each in await cluster.list("nodes", labels=labels)] if labels else names
+            )
+            if not found:
+                raise InputError(f"no node has the label {labels}")
+            for name in found:
+                await do(cluster, name)
 
         return step
 

@@ -13,17 +13,21 @@ from mooring.sim.pod_shape import FIELDS, SIMPLE, Admit, PodShape
 from mooring.sim.rows import Fill, Row, Table, columns_in, filler
 from mooring.sim.step_fields import mapping, seconds
 
-TIMES = {"at", "every", "run"}
+TIMES = {"at", "every", "run", "recreate"}
 TRACE_FIELDS = FIELDS | TIMES | {"csv", "arrange"}
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
+    """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever.
+
+    With ``recreate`` another one of its name is created whenever it is evicted or its node is lost.
+    """
 
     at_s: float
     pod: Pod
     run_s: float | None = None
+    recreate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Trace:
         self._every_s = seconds(times["every"]) if times["every"] is not None else 0.0
         self._at = None if times["at"] is None else filler(str(times["at"]))
         self._run = None if times["run"] is None else filler(str(times["run"]))
+        self._recreate = bool(times["recreate"])
         self._shape = PodShape(fields, default_name=f"{path.name.partition('.')[0].lower()}-{{i}}")
         if arrange is None:
             table.check(columns_in(str(times["at"])) | columns_in(str(times["run"])), "at or run")
@@ -90,7 +95,7 @@ class Trace:
                 if at_s is None or at_s < before_s:
                     raise InputError(f"at: {at_s} after {before_s:g}; rows must be in order of time")
                 before_s = at_s
-                yield Arrival(at_s, self._shape.pod(row, admit), run_s)
+                yield Arrival(at_s, self._shape.pod(row, admit), run_s, self._recreate)
             except MooringError as error:
                 raise InputError(f"{path}, line {line}: {error}") from None
             except KeyError as error:

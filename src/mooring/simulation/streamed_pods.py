@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
-from mooring.api.core import Pod
-from mooring.api.meta import Condition, Object
-from mooring.api.times import format_time
+from mooring.api.core import Pod, PodStatus
+from mooring.api.meta import Condition, Object, ObjectMeta
+from mooring.api.times import format_time, parse_time
 from mooring.clock import Clock
 from mooring.errors import ApiError, InputError
 from mooring.framework.handle import NOTHING
@@ -38,6 +38,9 @@ class StreamedPods:
         self._put: Put = _nobody
         self._delete: Put = _nobody
         self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
+        self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
+        self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
+        self._silent: set[str] = set()  # nodes whose kubelet does nothing
         self._version = 0
 
     def connect(self, put: Put, delete: Put) -> None:
@@ -46,29 +49,60 @@ class StreamedPods:
 
     # ---- what happens to pods ------------------------------------------------------------------------------------
 
-    def arrive(self, pod: Pod, run_s: float | None = None) -> None:
-        """A pod is created; once it is bound it runs for so long, or for ever."""
+    def arrive(self, pod: Pod, run_s: float | None = None, *, recreate: bool = False) -> None:
+        """A pod is created; once it is bound it runs for so long, or for ever.
+
+        With ``recreate`` another one of its name is created whenever it is evicted or its node is lost, as the
+        controller of a Deployment or a Job would do. That one runs for the whole time again.
+        """
         if pod.key in self.pods:
             raise InputError(f"pod {pod.key} is there already; give each pod a name of its own")
+        self.arrived += 1
+        self._come(pod, run_s, 0 if recreate else None)
+
+    def _come(self, pod: Pod, run_s: float | None, lost: int | None) -> None:
         if run_s is not None:
             self._run_s[pod.uid] = run_s
-        self.arrived += 1
+        if lost is not None:
+            self._recreated[pod.uid] = lost
         self._store(pod, copy(pod.metadata))
 
-    def remove(self, pod: Pod) -> bool:
-        """A pod is gone at once; false if it was gone before."""
+    def remove(self, pod: Pod, *, is_end: bool = False) -> bool:
+        """A pod is gone at once; false if it was gone before. Unless it has come to its end, it may come again."""
         known = self._current(pod)
         if known is None:
             return False
         del self.pods[known.key]
-        self._run_s.pop(known.uid, None)
+        self._cancel(known.uid)
+        run_s = self._run_s.pop(known.uid, None)
+        lost = self._recreated.pop(known.uid, None)
         self._delete(known)
+        if lost is not None and not is_end:
+            self._timers.call_soon(self._come, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
-    def node_gone(self, name: str) -> None:
-        """The pods of a node go with it."""
-        for pod in [pod for pod in self.pods.values() if pod.spec.node_name == name]:
-            self.remove(pod)
+    # ---- what happens to nodes -----------------------------------------------------------------------------------
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods of a node."""
+        return [pod for pod in self.pods.values() if pod.spec.node_name == node]
+
+    def silence(self, node: str) -> None:
+        """A kubelet does nothing any more: no pod of it starts, ends or goes."""
+        self._silent.add(node)
+        for pod in self.on(node):
+            self._cancel(pod.uid)
+
+    def hear(self, node: str) -> None:
+        """A kubelet is back: what it has missed is done, and run times begin again."""
+        if node not in self._silent:
+            return
+        self._silent.discard(node)
+        for pod in self.on(node):
+            if pod.metadata.deletion_timestamp is not None:
+                self._later(max(0.0, (parse_time(pod.metadata.deletion_timestamp) or 0.0) - self._clock.now()), pod)
+            else:
+                self._start(pod)
 
     def _current(self, pod: Pod) -> Pod | None:
         """The pod as it is now; None if it is gone, even if another of its name has come."""
@@ -84,16 +118,34 @@ class StreamedPods:
         self.pods[stored.key] = stored
         self._put(stored)
 
+    def _start(self, pod: Pod) -> None:
+        """The kubelet runs a pod that is bound."""
+        if pod.status.phase != "Running":
+            running = copy(pod)
+            running.status = copy(pod.status)
+            running.status.phase, running.status.start_time = "Running", format_time(self._clock.now())
+            self._store(running, copy(pod.metadata))
+        run_s = self._run_s.get(pod.uid)
+        if run_s is not None:
+            self._later(run_s, pod, is_end=True)
+
     def _later(self, seconds: float, pod: Pod, *, is_end: bool = False) -> None:
-        """Remove the pod after so many seconds."""
+        """Remove the pod after so many seconds; an end that was planned before is given up."""
+        self._cancel(pod.uid)
         self.ahead += 1
+        self._timers_of[pod.uid] = self._timers.call_later(seconds, self._due, pod, is_end)
 
-        def due() -> None:
+    def _due(self, pod: Pod, is_end: bool) -> None:
+        self.ahead -= 1
+        del self._timers_of[pod.uid]
+        if self.remove(pod, is_end=is_end) and is_end:
+            self.ended += 1
+
+    def _cancel(self, uid: str) -> None:
+        timer = self._timers_of.pop(uid, None)
+        if timer is not None:
             self.ahead -= 1
-            if self.remove(pod) and is_end:
-                self.ended += 1
-
-        self._timers.call_later(seconds, due)
+            timer.cancel()
 
     # ---- what the scheduler writes -------------------------------------------------------------------------------
 
@@ -106,15 +158,16 @@ class StreamedPods:
         bound = copy(known)
         bound.spec, bound.status = copy(known.spec), copy(known.status)
         bound.spec.node_name = node_name
-        bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
         bound.status.nominated_node_name = ""
+        is_heard = node_name not in self._silent
+        if is_heard:
+            bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
         metadata = copy(known.metadata)
         if annotations:
             metadata.annotations = {**metadata.annotations, **annotations}
         self._store(bound, metadata)
-        run_s = self._run_s.get(known.uid)
-        if run_s is not None:
-            self._later(run_s, known, is_end=True)
+        if is_heard:
+            self._start(bound)
 
     def patch_status(self, key: str, patch: Mapping[str, Any]) -> None:
         known = self.pods[key]
@@ -142,7 +195,23 @@ class StreamedPods:
         metadata = copy(known.metadata)
         metadata.deletion_timestamp = format_time(self._clock.now() + seconds)
         self._store(known, metadata)
-        self._later(seconds, known)
+        if known.spec.node_name in self._silent:
+            self._cancel(known.uid)  # nobody carries it out
+        else:
+            self._later(seconds, known)
+
+
+def _anew(pod: Pod, number: int) -> Pod:
+    """The pod as its controller would create it again: of the same name, and another one."""
+    made = copy(pod)
+    made.spec, made.status = copy(pod.spec), PodStatus()
+    made.spec.node_name = ""
+    meta = pod.metadata
+    uid = f"{meta.uid.partition('#')[0]}#{number}"
+    made.metadata = ObjectMeta(
+        name=meta.name, namespace=meta.namespace, uid=uid, labels=meta.labels, annotations=meta.annotations
+    )
+    return made
 
 
 def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[Condition]:

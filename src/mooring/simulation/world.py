@@ -14,7 +14,6 @@ from mooring.client.rest import RestClient
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.kind import Kind
 from mooring.framework.handle import NOTHING
 from mooring.measures.observer import MeasuringObserver
@@ -27,6 +26,7 @@ from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario
 from mooring.sim.workload import Arrival
 from mooring.simulation.gpu_allocation import GpuAllocation
+from mooring.simulation.node_watch import NodeWatch
 from mooring.simulation.result import Simulation, Witness
 from mooring.simulation.streamed_pods import StreamedPods
 from mooring.state.pod_info import PodInfo
@@ -55,15 +55,12 @@ class SimulatedWorld(EmbeddedWorld):
         self.gpus = GpuAllocation()
         self._measuring = MeasuringObserver() if is_measured else None
         self.streamed = StreamedPods(self.clock)
+        self.node_watch = NodeWatch(self.streamed, self.clock)
 
     async def _bring_up(self) -> RestClient:
         client = await super()._bring_up()
-        self._stack.callback(self.plane.api.store.subscribe(NODES, self._note_node))
+        self._stack.callback(self.plane.api.store.subscribe(NODES, self.node_watch.note))
         return client
-
-    def _note_node(self, event: Event) -> None:
-        if event.type == DELETED:
-            asyncio.get_running_loop().call_soon(self.streamed.node_gone, event.entry.name)
 
     async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
         await super()._feed(scheduler, client)
@@ -80,7 +77,7 @@ class SimulatedWorld(EmbeddedWorld):
         return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False)
 
     def _writer(self, writer: ApiWriter) -> Writer:
-        return _SplitWriter(writer, self.streamed)
+        return _SplitWriter(writer, self.streamed, self.node_watch)
 
     def _recorder(self, recorder: EventRecorder) -> Recorder:
         return _SplitRecorder(recorder, self.streamed)
@@ -122,13 +119,14 @@ class SimulatedWorld(EmbeddedWorld):
 class _SplitWriter:
     """Carries out writes about streamed pods at once, and sends all others to the API server."""
 
-    def __init__(self, writer: ApiWriter, streamed: StreamedPods) -> None:
-        self._writer, self._streamed = writer, streamed
+    def __init__(self, writer: ApiWriter, streamed: StreamedPods, nodes: NodeWatch) -> None:
+        self._writer, self._streamed, self._nodes = writer, streamed, nodes
         self._pods = streamed.pods
 
     async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
         if pod.pod.key in self._pods:
             self._streamed.bind(pod, node_name, annotations)
+            self._nodes.placed(pod.pod, node_name)
         else:
             await self._writer.bind(pod, node_name, annotations)
 
@@ -178,7 +176,7 @@ class _SplitBackend(Backend):
         return Admission(self._world.scheduler.cluster.objects).admit_pod
 
     def arrive(self, arrival: Arrival) -> None:
-        self._streamed.arrive(arrival.pod, arrival.run_s)
+        self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
 
     async def quiet(self) -> None:
         rest_s = REST_S
@@ -190,6 +188,13 @@ class _SplitBackend(Backend):
 
     def measures(self) -> Object:
         return self._world.result().to_dict()
+
+    async def evict(self, pod: Object) -> None:
+        found = self._pod(Ref.of(pod))
+        if found is None:
+            await super().evict(pod)
+        else:
+            self._streamed.delete(found)
 
     async def get(self, ref: Ref) -> Object | None:
         found = self._pod(ref)

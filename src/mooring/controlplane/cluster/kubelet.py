@@ -161,6 +161,8 @@ class Kubelets:
         if mode == "stopped":
             if name in self._alive:
                 del self._alive[name]
+                for pod in self.store.pods_on(name):
+                    self._cancel(pod.key)
                 if not self.options.lease_interval_s:
                     self._renew(name)  # the last sign of life
             return

@@ -9,6 +9,7 @@ from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetContro
 from mooring.controlplane.cluster.controllers.deployments import DeploymentController
 from mooring.controlplane.cluster.controllers.jobs import JobController
 from mooring.controlplane.cluster.controllers.node_lifecycle import NodeLifecycleController
+from mooring.controlplane.cluster.controllers.pod_gc import PodGarbageCollector
 from mooring.controlplane.cluster.controllers.replicas import ReplicaSetController, ReplicationControllerController
 from mooring.controlplane.cluster.controllers.resource_claims import ResourceClaimController
 from mooring.controlplane.cluster.controllers.stateful_sets import StatefulSetController
@@ -25,6 +26,7 @@ ALL: tuple[type[Controller], ...] = (
     JobController,
     NodeLifecycleController,
     TaintEvictionController,
+    PodGarbageCollector,
     VolumeController,
     EphemeralVolumeController,
     DisruptionController,

@@ -77,7 +77,7 @@ class TaintEvictionController(Controller):
         limits: list[float] = []
         for taint in typed.spec.taints:
             if taint.effect == "NoExecute":
-                left_s = _tolerated_for(pod, taint)
+                left_s = tolerated_for(pod, taint)
                 if left_s is not None:
                     limits.append(since.get(taint.key, now) + left_s - now)
         return min(limits, default=None)
@@ -88,7 +88,7 @@ def _added(taint: Object, now: float) -> float:
     return (meta.parse_time(when) if when else None) or now
 
 
-def _tolerated_for(pod: Pod, taint: Taint) -> float | None:
+def tolerated_for(pod: Pod, taint: Taint) -> float | None:
     """How long the pod bears the taint; None for ever. Of several tolerations the shortest counts, as upstream."""
     found = [each for each in pod.spec.tolerations if tolerates(each, taint)]
     if not found:
