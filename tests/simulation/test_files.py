@@ -197,6 +197,13 @@ def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> N
     assert re.search(says, result.failure), result.failure
 
 
+def test_a_mistake_in_a_row_is_found_also_where_the_end_is_given(write: Write) -> None:
+    result = run_scenario(
+        load_scenario_file(write("steps:\n- workload: {csv: pods.csv}\n", pods="at\n5\n3\n")), until_s=9
+    )
+    assert "pods.csv, line 3" in result.failure and result.ended_at_s == 9
+
+
 # ---- measures ------------------------------------------------------------------------------------------------------
 
 

@@ -135,11 +135,9 @@ def _expect_measure(fields: dict[str, Any]) -> Step:
         if not isinstance(found, int | float):
             raise InputError(f"no measure {path!r}; there are {', '.join(_paths(measures))}")
 
-        async def holds() -> Any:
-            return all(_HOLDS[how](found, each) for how, each in wanted.items()) or f"it is {found:g}"
-
         said = " and ".join(f"{_WORDS[how]}{each:g}" for how, each in wanted.items())
-        await cluster.expect(f"{path} is {said}", holds, within_s=0)
+        holds = all(_HOLDS[how](found, each) for how, each in wanted.items())
+        cluster.expect_now(f"{path} is {said}", holds, f"it is {found:g}")
 
     return step
 

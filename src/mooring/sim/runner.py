@@ -210,7 +210,6 @@ class World(ABC):
             failure = str(error) or "an assertion of the story does not hold"
             if not self.narrator.failed_expectations:
                 self.narrator.note("FAILED", failure, level=0)
-        ended = self.clock.monotonic()
         await self.cluster.stop_workloads()
         await asyncio.sleep(0.01)  # what the last step set off is told, too
         self.narrator.finish()
@@ -218,7 +217,7 @@ class World(ABC):
             scenario.name,
             failure,
             self.narrator.held_expectations,
-            ended - started,
+            self.clock.monotonic() - started,
             self.narrator.first_placement_s,
         )
 

@@ -202,7 +202,7 @@ class ScenarioCluster:
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
         await asyncio.sleep(seconds)
-        self._check_workloads()
+        self.check_workloads()
 
     async def finish(self) -> None:
         """Let time pass until every pod of every workload has come, and nothing is left to happen."""
@@ -243,7 +243,8 @@ class ScenarioCluster:
             except MooringError as error:
                 arrivals.throw(error)
 
-    def _check_workloads(self) -> None:
+    def check_workloads(self) -> None:
+        """Raise what has gone wrong in a workload."""
         for task in self._workloads:
             if task.done():
                 task.result()
@@ -272,9 +273,8 @@ class ScenarioCluster:
                 return found
             left_s = deadline - self.clock.monotonic()
             if left_s <= 0:
-                why = found if isinstance(found, str) else ""
-                late = f"not within {within_s:g}s" if within_s else ""
-                raise ExpectationFailed(f"{what}: {'; '.join(filter(None, (late, why)))}")
+                why = f"; {found}" if isinstance(found, str) and found else ""
+                raise ExpectationFailed(f"{what}: not within {within_s:g}s{why}")
             # After minutes of waiting, half a second more does not matter.
             patience_s = (self.clock.monotonic() - started) / 100
             await asyncio.sleep(min(max(POLL_S, patience_s), MAX_POLL_S, left_s))
@@ -290,6 +290,12 @@ class ScenarioCluster:
             raise
         self._audience.expected(what, True)
         return found
+
+    def expect_now(self, what: str, holds: bool, why_not: str) -> None:
+        """Expect something that can be said at once."""
+        self._audience.expected(what if holds else f"{what}: {why_not}", holds)
+        if not holds:
+            raise ExpectationFailed(f"{what}: {why_not}")
 
     async def expect_pod(
         self,

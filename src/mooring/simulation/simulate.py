@@ -98,7 +98,8 @@ def run_scenario(
 
     async def main() -> Simulation:
         settings = Settings(level=QUIET, write=write, seed=seed)
-        story = replace(scenario, play=_to_the_end(scenario.play, until_s))
+        ended: list[float] = []
+        story = replace(scenario, play=_to_the_end(scenario.play, until_s, ended.append))
         was_interrupted = False
         async with SimulatedWorld(settings, story, observers=watching, keeps_placements=keeps_placements) as world:
             if progress is not None:
@@ -106,12 +107,11 @@ def run_scenario(
             told = Result(scenario.name)
             try:
                 told = await world.play(story)
-                ended_at_s = told.seconds
             except asyncio.CancelledError:  # Ctrl-C: what was simulated is kept
-                was_interrupted, ended_at_s = True, world.clock.monotonic()
+                was_interrupted = True
             result = world.result()
         result.name, result.title, result.seed = scenario.name, scenario.title, seed
-        result.ended_at_s = ended_at_s
+        result.ended_at_s = ended[0] if ended else result.ended_at_s
         result.kubernetes_version, result.was_interrupted = scenario.kubernetes_version, was_interrupted
         result.failure, result.expectations = told.failure, told.expectations
         return result
@@ -119,7 +119,7 @@ def run_scenario(
     return run_virtual(main())
 
 
-def _to_the_end(play: Play, until_s: float | None) -> Play:
+def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None]) -> Play:
     """The story, and after it as much time as it takes until nothing is left to happen, or until the end."""
 
     async def whole(cluster: ScenarioCluster) -> None:
@@ -131,6 +131,9 @@ def _to_the_end(play: Play, until_s: float | None) -> Play:
         except TimeoutError:
             if not limit.expired():
                 raise
+        finally:
+            ended(cluster.clock.monotonic())
+        cluster.check_workloads()
 
     return whole
 
