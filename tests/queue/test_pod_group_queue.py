@@ -198,3 +198,21 @@ def test_pods_without_a_group_go_their_way(queue):
     assert queue.where() == {"alone": "unschedulable"}
     queue.move_all(NODE_ADD)
     assert queue.where() == {"alone": "backoff"}
+
+
+def test_a_group_that_is_refused_again_and_again_is_quiet_until_something_happens(queue, clock):
+    queue.put_group(GROUP)
+    queue.put("a", "b")
+    assert not queue.is_quiet
+    entity = queue.pop()
+    queue.fail(entity, "Fit")
+    queue.finish_group(entity, Status.unschedulable("no"))
+    assert queue.is_quiet
+    queue.move_all(NODE_ADD)
+    assert not queue.is_quiet
+
+
+def test_a_pod_that_backs_off_is_not_quiet(queue):
+    queue.add(INTERNER.info(make_pod("alone")))
+    queue.add_unschedulable_if_not_present(queue.pop())
+    assert not queue.is_quiet

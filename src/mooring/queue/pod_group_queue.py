@@ -29,7 +29,15 @@ from mooring.queue.profile import QueueProfile
 from mooring.queue.queued_group import QueuedPodGroupInfo, entity_key
 from mooring.queue.queued_pod import QueuedEntity, QueuedPodInfo
 from mooring.queue.recorder import QueueRecorder
-from mooring.queue.scheduling_queue import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, QueueOptions, SchedulingQueue
+from mooring.queue.scheduling_queue import (
+    ACTIVE,
+    BACKOFF,
+    GATED,
+    UNSCHEDULABLE,
+    PreCheck,
+    QueueOptions,
+    SchedulingQueue,
+)
 from mooring.state.group_members import group_of
 from mooring.state.pod_info import PodInfo
 
@@ -56,6 +64,7 @@ class PodGroupQueue(SchedulingQueue):
         self._incomplete: Members = {}
         self._pending: Members = {}
         self._trying = ""  # the group that was popped last, until ``finish_group``
+        self._changes = 0  # how many times something has happened that may matter
         self._told: dict[str, tuple[str, str]] = {}  # by uid, where observers last heard a pod is, and why
 
     # ---- groups come and go ------------------------------------------------------------------------------------
@@ -156,6 +165,7 @@ class PodGroupQueue(SchedulingQueue):
             self._trying = ""
             return super()._begin(info)
         info.attempts += 1
+        info.seen = self._changes
         self._trying = info.group.key
         for member in [*info.members]:
             self._waiting.pop(member.key, None)
@@ -193,6 +203,7 @@ class PodGroupQueue(SchedulingQueue):
             keeps_place = any(info.uid in was_tried for info in left)
             entity.unschedulable_count = entity.consecutive_errors_count = 0
         elif status.is_rejected:
+            entity.seen = tried.seen
             entity.unschedulable_count += 1
             entity.consecutive_errors_count = 0
             entity.backoff_expiration = None
@@ -205,6 +216,24 @@ class PodGroupQueue(SchedulingQueue):
         entity.was_flushed, entity.flush_timestamp = False, float("-inf")
         strategy = Strategy.IMMEDIATELY if status.is_success else Strategy.AFTER_BACKOFF
         self._requeue(entity, strategy, events.SCHEDULE_ATTEMPT_FAILURE)
+
+    @property
+    def is_quiet(self) -> bool:
+        """A group that was refused is tried again and again. If nothing has happened since, it is refused again."""
+        tried_in_vain = (
+            isinstance(info, QueuedPodGroupInfo) and info.seen == self._changes for info in self._backoff.pods()
+        )
+        return not len(self._active) and all(tried_in_vain)
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: Object | None = None,
+        new: Object | None = None,
+        pre_check: PreCheck | None = None,
+    ) -> None:
+        self._changes += 1
+        super().move_all(event, old, new, pre_check)
 
     # ---- what wakes groups -------------------------------------------------------------------------------------
 

@@ -22,13 +22,14 @@ def member_order(info: QueuedPodInfo) -> tuple[int, int, float, int, str]:
 class QueuedPodGroupInfo(QueuedEntity):
     """The waiting pods of a group. It takes the first one's place in the order; its own failures make it back off."""
 
-    __slots__ = ("_members", "group")
+    __slots__ = ("_members", "group", "seen")
 
     def __init__(self, group: PodGroup, first: QueuedPodInfo) -> None:
         super().__init__(entity_key(group.key), first.timestamp, first.sequence)
         self.group = group
         self.initial_attempt_timestamp = first.initial_attempt_timestamp
         self._members: list[QueuedPodInfo] = [first]
+        self.seen = -1  # the number of changes that the last attempt knew of, if it was refused
 
     @property
     def members(self) -> Sequence[QueuedPodInfo]:

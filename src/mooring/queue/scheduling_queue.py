@@ -537,6 +537,11 @@ class SchedulingQueue:
         """Report whether ``pop`` would return a pod."""
         return len(self._active) > 0 or (self.options.pop_from_backoff and self._backoff.has_early)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Report whether nobody will be tried any more unless something happens."""
+        return not len(self._active) and not len(self._backoff)
+
     def counts(self) -> dict[str, int]:
         """How many pods wait where: upstream's metric ``pending_pods``."""
         gated = self._unschedulable.gated_count

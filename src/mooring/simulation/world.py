@@ -105,12 +105,10 @@ class SimulatedWorld(EmbeddedWorld):
 
     def is_idle(self) -> bool:
         """Whether nothing is left to happen by itself, and no pod can be placed any more."""
-        counts = self.scheduler.queue.counts()
         return not (
             self.streamed.ahead
             or self.scheduler.in_flight
-            or counts["active"]
-            or counts["backoff"]
+            or not self.scheduler.queue.is_quiet
             or not self.kubelets.is_idle
             or not self.controllers.is_idle
         )
