@@ -88,7 +88,9 @@ def check(name: str, value: Any) -> None:
 
 def test_every_command_that_prints_json_has_a_schema() -> None:
     assert {name for name, _ in _printing_json(cli, "")} == set(COMMANDS)
-    assert set(COMMANDS.values()) | {"bench-perf-list-v1", "decision-log-v1", "explain-group-v1"} == set(NAMES)
+    assert set(COMMANDS.values()) | {"bench-perf-list-v1", "decision-log-v1", "report-v1", "explain-group-v1"} == set(
+        NAMES
+    )
 
 
 def _printing_json(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -248,6 +250,15 @@ def test_a_record_is_described(question: str, tmp_path: Path, monkeypatch: pytes
     printed("mooring scenario run --virtual-time preemption -o json --record r.mrec")
     (found,) = printed(f"mooring replay r.mrec {question} -o json")
     check("replay-v1", found)
+
+
+def test_a_report_is_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed("mooring scenario run --virtual-time preemption -o json --record r.mrec")
+    assert run(["report", "r.mrec", "-o", "r.json"]) == 0
+    (found,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    check("report-v1", [found])
+    assert found["row"]["placed"] > 0 and len({len(column) for column in found["columns"].values()}) == 1
 
 
 @pytest.mark.e2e

@@ -72,6 +72,16 @@ class Measures:
         return {
             "row": {name: _short(value) for name, value in self.row.items()},
             "columns": {name: [_short(value) for value in values] for name, values in self.columns.items()},
+            "pending": [
+                {
+                    "cause": each.cause,
+                    "pods": each.pods,
+                    "longestSeconds": _short(each.longest),
+                    "example": each.example,
+                    "message": each.message,
+                }
+                for each in self.pending
+            ],
         }
 
 
