@@ -285,6 +285,24 @@ def test_demands_that_are_met_only_one_by_one(tmp_path: Path) -> None:
     assert finding.message.startswith("0/3 nodes are available: 1 node(s) didn't have free ports")
 
 
+def daemon_set(name: str) -> str:
+    return (
+        f"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: {name}}}\nspec:\n"
+        "  selector: {matchLabels: {app: x}}\n"
+        "  template:\n    metadata: {labels: {app: x}}\n    spec:\n"
+        "      containers: [{name: main, image: x, resources: {requests: {cpu: 500m}}}]\n"
+    )
+
+
+def test_a_daemon_set_of_the_manifests_takes_its_share(tmp_path: Path) -> None:
+    """Three cores are left beside the agent; another DaemonSet takes half a core more. One that runs counts once."""
+    text = asking(cpu="3") + "---\n" + daemon_set("more")
+    (finding,) = found(text, tmp_path)
+    assert finding.message == "asks for 3 of cpu; an empty node has at most 2500m (a)"
+    assert found(asking(cpu="2500m") + "---\n" + daemon_set("more"), tmp_path) == []
+    assert found(asking(cpu="3") + "---\n" + daemon_set("agent"), tmp_path) == []
+
+
 def test_rules_are_switched_off_one_by_one(tmp_path: Path) -> None:
     text = pod("nodeSelector: {disk: sdd}\npriorityClassName: none")
     assert {each.rule for each in found(text, tmp_path)} == {"no-matching-node", "unknown-priority-class"}

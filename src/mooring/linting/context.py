@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,7 @@ class Context:
         self.subjects = subjects
         self.cluster = cluster
         self._config, self._plugins = config, tuple(plugins)
+        self._asked: tuple[Pod, dict[str, Mask]] | None = None  # the rules look at one pod after another
         self._complete_pods()
 
     def _complete_pods(self) -> None:
@@ -81,10 +82,30 @@ class Context:
 
     @cached_property
     def empty(self) -> Cluster:
-        """The cluster with only the pods of DaemonSets on it: what is left is the most that a pod can have."""
+        """The cluster with only the pods of DaemonSets on it, also of those in the manifests: what is left is the most
+        that a pod can have."""
         assert self.cluster is not None
         daemons = [pod for pod in self.cluster.pods if _is_daemon(pod)]
-        return Cluster().take_over([*self.cluster.nodes, *daemons, *self.cluster.state.objects])
+        empty = Cluster().take_over([*self.cluster.nodes, *daemons, *self.cluster.state.objects])
+        running = {(pod.namespace, owner.name) for pod in daemons if (owner := pod.metadata.controller()) is not None}
+        for subject in self.subjects:
+            pod = subject.pod
+            if subject.kind != "DaemonSet" or pod is None or subject.problems:
+                continue
+            if (pod.namespace, subject.name) not in running:
+                self._run_everywhere(pod, empty)
+        return empty
+
+    def _run_everywhere(self, daemon: Pod, cluster: Cluster) -> None:
+        """A pod on each node that the DaemonSet's pods may go to, whether there is room or not."""
+        scheduler = Scheduler(cluster, self._config, self._plugins)
+        allowed = _passing(scheduler, "NodeAffinity", daemon) & _passing(scheduler, "TaintToleration", daemon)
+        names = [info.name for info, here in zip(cluster.state.nodes().infos, allowed, strict=True) if here]
+        for name in names:
+            twin = copy(daemon)
+            twin.metadata = copy(daemon.metadata)
+            twin.metadata.name = twin.metadata.uid = f"{daemon.name}-{name}"
+            cluster.bind(twin, name)
 
     @cached_property
     def scheduler(self) -> Scheduler:
@@ -114,26 +135,14 @@ class Context:
         }
         return list(found.values())
 
-    def passes(self, name: str, pod: Pod) -> Mask:
+    def passes(self, plugin: str, pod: Pod) -> Mask:
         """Where this plugin of the scheduler lets the pod pass; everywhere if the profile does not have it."""
-        nodes, info = self.nodes, self.empty.state.info(pod)
-        profiles = self.scheduler.built.profiles
-        profile = profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
-        plugin, state = profile.plugins.get(name), CycleState()
-        mask = np.ones(len(nodes), np.bool_)
-        if plugin is None:
-            return mask
-        if "preFilter" in plugin.points:
-            answer = plugin.pre_filter(state, info, nodes)
-            if isinstance(answer, PreFilterResult):
-                if answer.node_names is not None:
-                    mask &= np.array([node.name in answer.node_names for node in nodes.infos], np.bool_)
-            elif answer.is_skip:
-                return mask
-            elif not answer.is_success:
-                return np.zeros(len(nodes), np.bool_)
-        verdict = plugin.filter(state, info, nodes) if "filter" in plugin.points else None
-        return mask if verdict is None else mask & (verdict.ids == 0)
+        if self._asked is None or self._asked[0] is not pod:
+            self._asked = (pod, {})
+        known = self._asked[1]
+        if plugin not in known:
+            known[plugin] = _passing(self.scheduler, plugin, pod)
+        return known[plugin]
 
     def decide(self, pod: Pod) -> Decision:
         """What the scheduler says of the pod where no other pod is in its way.
@@ -149,6 +158,27 @@ class Context:
         if spec.scheduler_name not in profiles:
             spec.scheduler_name = next(iter(profiles))
         return self.scheduler.built.decide(alone, detail=False)
+
+
+def _passing(scheduler: Scheduler, name: str, pod: Pod) -> Mask:
+    cluster, profiles = scheduler.cluster.state, scheduler.built.profiles
+    nodes, info, state = cluster.nodes(), cluster.info(pod), CycleState()
+    profile = profiles.get(pod.spec.scheduler_name) or next(iter(profiles.values()))
+    plugin = profile.plugins.get(name)
+    mask = np.ones(len(nodes), np.bool_)
+    if plugin is None:
+        return mask
+    if "preFilter" in plugin.points:
+        answer = plugin.pre_filter(state, info, nodes)
+        if isinstance(answer, PreFilterResult):
+            if answer.node_names is not None:
+                mask &= np.array([node.name in answer.node_names for node in nodes.infos], np.bool_)
+        elif answer.is_skip:
+            return mask
+        elif not answer.is_success:
+            return np.zeros(len(nodes), np.bool_)
+    verdict = plugin.filter(state, info, nodes) if "filter" in plugin.points else None
+    return mask if verdict is None else mask & (verdict.ids == 0)
 
 
 def _is_daemon(pod: Pod) -> bool:

@@ -53,9 +53,9 @@ def spread_cannot_hold(subject: Subject, context: Context) -> Iterator[Problem]:
     pod = subject.pod
     if pod is None or subject.kind in ("Pod", "DaemonSet") or subject.copies < 2:
         return
-    nodes = _own_nodes(pod, context)
     keys, hard = _own_anti_affinity(pod), _hard_constraints(pod)
-    if not nodes or not (keys or hard):
+    nodes = _own_nodes(pod, context) if keys or hard else []
+    if not nodes:
         return
     limits = [(f"anti-affinity over {key}", most) for key in keys if (most := _distinct(nodes, key)) is not None]
     for constraint in hard:
