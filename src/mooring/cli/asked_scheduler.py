@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,6 +40,8 @@ def asked_scheduler(
 
     with without_collecting():
         cluster = ClusterSource(dumps, kubeconfig, context, namespace).cluster(command, quiet=output != "table")
+        if len(cluster.state.pods()) > LARGE:
+            gc.freeze()  # it stays to the end: collections need not go through it again and again
     with warnings_on_stderr():
         try:
             return Scheduler(cluster, config_path, plugins, kubernetes_version=kubernetes_version)
