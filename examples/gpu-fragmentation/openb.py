@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mooring.errors import InputError
 from mooring.gpus.openb import arrival_order, node_prefixes, read_pods
 from mooring.gpus.requests import gpus_of
 
@@ -17,20 +18,35 @@ Row = dict[str, str]
 
 def arrivals(rows: list[Row], *, seed: int, nodes: list[Any]) -> list[Row]:
     """The rows of the trace in the order in which their pods arrive."""
-    return arrival_order([_cleaned(row) for row in rows], seed, gpus=sum(map(gpus_of, nodes)))
+    return arrival_order([_cleaned_pod(row) for row in rows], seed, gpus=sum(map(gpus_of, nodes)))
 
 
 def nodes(rows: list[Row], *, seed: int, parameters: dict[str, Any]) -> list[Row]:
     """The rows of the nodes, with numbers before their names, in the order of these."""
-    by_name = sorted(rows, key=lambda row: row["sn"])
-    gpus = sum(int(float(row["gpu"] or 0)) for row in by_name)
+    by_name = sorted((_whole(row, "cpu_milli", "memory_mib", "gpu") for row in rows), key=lambda row: row["sn"])
+    gpus = sum(int(row["gpu"]) for row in by_name)
     prefixes = node_prefixes(read_pods(Path(parameters["pods"])), seed, gpus=gpus, nodes=len(by_name))
     named = [{**row, "sn": f"{prefix:04d}-{row['sn']}"} for prefix, row in zip(prefixes, by_name, strict=True)]
     return sorted(named, key=lambda row: row["sn"])
 
 
-def _cleaned(row: Row) -> Row:
+def _cleaned_pod(row: Row) -> Row:
     """A pod without a GPU has no share of one and asks for no model."""
-    if float(row["num_gpu"] or 0) and float(row["gpu_milli"] or 0):
-        return {**row, "gpu_spec": row.get("gpu_spec", "")}
-    return {**row, "num_gpu": "", "gpu_milli": "", "gpu_spec": ""}
+    row = _whole(row, "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    if row["num_gpu"] == "0" or row["gpu_milli"] == "0":
+        return {**row, "num_gpu": "", "gpu_milli": "", "gpu_spec": ""}
+    return {**row, "gpu_milli": str(min(1000, int(row["gpu_milli"]))), "gpu_spec": row.get("gpu_spec", "")}
+
+
+def _whole(row: Row, *columns: str) -> Row:
+    """The row with whole numbers in these columns: some programs write 1000.0, or nothing for 0."""
+    found = dict(row)
+    for column in columns:
+        try:
+            found[column] = str(int(float(row[column] or 0)))
+        except KeyError:
+            raise InputError(f"no column {column}; there are {', '.join(row)}") from None
+        except ValueError:
+            name = row.get("name") or row.get("sn")
+            raise InputError(f"{name}: {column}: {row[column]!r} where a number is expected") from None
+    return found

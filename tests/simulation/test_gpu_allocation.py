@@ -66,6 +66,13 @@ def test_a_trace_without_the_column_of_models_is_played(files: dict[str, str]) -
     assert played(files, "FGD").gpu_allocation["100"] == 100
 
 
+def test_fractions_and_line_ends_of_other_programs_are_read(files: dict[str, str]) -> None:
+    plain = played(files, "FGD").gpu_allocation
+    odd = "\ufeff" + PODS.replace(",1000,1024,1,1000,", ",1000.0,1024,1.0,1000.0,").replace("\n", "\r\n")
+    Path(files["pods"]).write_bytes(odd.encode())
+    assert played(files, "FGD").gpu_allocation == plain
+
+
 @pytest.mark.parametrize(
     ("pods", "want"),
     [
