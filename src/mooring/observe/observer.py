@@ -14,6 +14,7 @@ from mooring.clock import Clock
 from mooring.config.features import Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.decision import Decision
+from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Code
 from mooring.framework.waiting_pods import WaitingPods
@@ -60,6 +61,9 @@ class SchedulerObserver:
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         """A decision was made. Nothing has followed from it yet."""
+
+    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
+        """A decision about a pod group was made. ``decided`` follows for each of its pods."""
 
     def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
         """A pod holds its node and waits for these Permit plugins."""
@@ -112,6 +116,7 @@ class Observers:
         self.delete = tuple(one.delete for one in hearing("delete"))
         self._asking: tuple[Callable[[], bool], ...] = tuple(one.wants_detail for one in hearing("wants_detail"))
         self.decided = tuple(one.decided for one in hearing("decided"))
+        self.group_decided = tuple(one.group_decided for one in hearing("group_decided"))
         self.waiting = tuple(one.waiting for one in hearing("waiting"))
         self.waited = tuple(one.waited for one in hearing("waited"))
         self.binding = tuple(one.binding for one in hearing("binding"))

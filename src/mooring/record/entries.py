@@ -157,6 +157,20 @@ class Nominated(Entry, tag=18, frozen=True):
     uids: tuple[str, ...] = ()
 
 
+class GroupAttempt(Entry, tag=19, frozen=True):
+    """An attempt at a pod group: all its pods in one go. An ``Attempt`` follows for each of them, in this order."""
+
+    group: str  # the key of the PodGroup
+    profile: str
+    first: int  # the number of the first pod's attempt
+    uids: tuple[str, ...]
+    message: str = ""
+    victims: tuple[str, ...] = ()  # keys of pods that are to be evicted
+    start: int = 0  # where the search began
+    hints: tuple[str, ...] = ()  # for each pod
+    picks: tuple[int, ...] = ()  # the random numbers that were drawn
+
+
 class Note(Entry, tag=20, frozen=True):
     """A remark: what a story does next, or a marker that somebody set."""
 
@@ -209,6 +223,7 @@ Happened: TypeAlias = (
     | Waiting
     | Waited
     | Nominated
+    | GroupAttempt
     | Note
     | Gap
     | Queued

@@ -6,7 +6,7 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 
 from mooring.api.codec import KINDS
 from mooring.api.core import Pod
+from mooring.api.pod_groups import PodGroup
 from mooring.api.release import release_of
 from mooring.clock import VirtualClock
 from mooring.config.features import Features
@@ -29,7 +30,9 @@ from mooring.errors import InputError
 from mooring.explanation.why import Explanation, explain
 from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominations
+from mooring.framework.pod_groups import PodGroupInfo
 from mooring.framework.registry import Registry
+from mooring.framework.runtime import Profile
 from mooring.record import entries
 from mooring.record.reservations import ALL, Reservations, may_reserve
 from mooring.scheduler.event_handlers import EventHandlers
@@ -70,6 +73,7 @@ class Moment:
         self.to_reserve = to_reserve
         self.unreserved: dict[str, int] = {}  # uid -> attempt whose promises are not held here; 0: of an unknown one
         self._reservations: Reservations | None = None
+        self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, before it
         self.time = header.started
         self.attempt: entries.Attempt | None = None
         self.queue: dict[str, WaitingPod] = {}  # by uid
@@ -116,6 +120,12 @@ class Moment:
 
     def _put(self, time: float, entry: entries.Put) -> None:
         self._handlers.put(entry.object)
+
+    def _group_attempted(self, time: float, entry: entries.GroupAttempt) -> None:
+        """Keep the moment: attempts at the group's pods, which follow one by one, were decided in it."""
+        self._group = None
+        before = self.fork()
+        self._group = entry, before
 
     def _bound(self, time: float, entry: entries.Bound) -> None:
         self.queue.pop(entry.uid, None)
@@ -205,7 +215,8 @@ class Moment:
             self.unreserved[entry.uid] = entry.number
         else:
             held = self._reserving()
-            profile = self._set_up(held.built, entry).profile_of(pod)
+            self._set_up(held.built, entry.start, entry.picks, {entry.uid: entry.hint})
+            profile = held.built.profile_of(pod)
             decision = held.built.engine.decide(self.state.info(pod), profile)
             self._assume(entry.uid, entry.node, entry.key)
             held.hold(profile, decision, entry.node)
@@ -260,16 +271,34 @@ class Moment:
 
     def decide(self) -> Decision:
         """Decide about the attempt's pod again: from the same state, with the same configuration."""
-        built, pod = self._built()
-        profile = built.profile_of(pod)
-        return built.engine.decide(built.engine.cluster.info(pod), profile)
+        return self._decided()[0]
 
     def explain(self) -> Explanation:
         """What ``mooring explain`` would have said in that moment."""
-        built, pod = self._built()
-        profile = built.profile_of(pod)
-        decided = built.engine.decide(built.engine.cluster.info(pod), profile)
+        decided, built, profile = self._decided()
         return explain(built, decided, profile)
+
+    def _decided(self) -> tuple[Decision, Built, Profile]:
+        built, pod = self._built()
+        profile, number = built.profile_of(pod), self.attempt.number if self.attempt else 0
+        if self._group is not None:
+            group, before = self._group
+            if group.first <= number < group.first + len(group.uids):
+                return before._decided_in_group(group, number - group.first)
+        return built.engine.decide(built.engine.cluster.info(pod), profile), built, profile
+
+    def _decided_in_group(self, entry: entries.GroupAttempt, place: int) -> tuple[Decision, Built, Profile]:
+        """Decide about a whole group again; returns what was decided about one of its pods."""
+        group = self.state.objects.get(PodGroup, entry.group)
+        by_uid = {pod.uid: pod for pod in self.pods.values()}
+        if group is None or not by_uid.keys() >= set(entry.uids):
+            number = entry.first + place
+            raise InputError(f"attempt {number}: pod group {entry.group} is not in the record at that time")
+        built = self._build(self.state.fork(), self.nominations())
+        self._set_up(built, entry.start, entry.picks, dict(zip(entry.uids, entry.hints, strict=False)))
+        pods = [built.engine.cluster.info(by_uid[uid]) for uid in entry.uids]
+        profile = built.profile_of(pods[place].pod)
+        return built.groups(profile).decide(PodGroupInfo(group, pods)).decisions[place], built, profile
 
     def difference(self, decision: Decision | Explanation) -> str:
         """How a decision differs from the recorded one, in a few words; empty if it does not."""
@@ -294,7 +323,7 @@ class Moment:
             pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
             pod.spec = copy(pod.spec)
             pod.spec.scheduler_name = next(iter(built.profiles))
-        return self._set_up(built, attempt), pod
+        return self._set_up(built, attempt.start, attempt.picks, {attempt.uid: attempt.hint}), pod
 
     def _reserving(self) -> Reservations:
         """The plugins that hold what was promised; the nominations are those of now."""
@@ -321,11 +350,11 @@ class Moment:
             prepare=prepare,
         )
 
-    def _set_up(self, built: Built, attempt: entries.Attempt) -> Built:
-        """Let the engine begin as it began at this attempt."""
-        self._picks = iter(attempt.picks)
-        built.engine.search.next_start = attempt.start
-        built.engine.batching = _RecordedHint(attempt.hint)
+    def _set_up(self, built: Built, start: int, picks: Sequence[int], hints: Mapping[str, str]) -> Built:
+        """Let the engine begin as it began at an attempt; ``hints`` are nodes by the pods' uids."""
+        self._picks = iter(picks)
+        built.engine.search.next_start = start
+        built.engine.batching = _RecordedHints(hints)
         return built
 
 
@@ -342,15 +371,15 @@ class _ClockOf:
         return self._moment.time
 
 
-class _RecordedHint(Batching):
-    """Proposes the node that the record names: what an equal pod had left behind is not played again."""
+class _RecordedHints(Batching):
+    """Proposes the nodes that the record names: what equal pods had left behind is not played again."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, nodes: Mapping[str, str]) -> None:
         super().__init__(VirtualClock(), is_enabled=False, has_extenders=False)
-        self._node = node
+        self._nodes = nodes
 
     def hint(self, attempt: EngineAttempt, signed: Hashable) -> int | None:
-        info = attempt.nodes.table.nodes.get(self._node) if self._node else None
+        info = attempt.nodes.table.nodes.get(self._nodes.get(attempt.pod.uid, ""))
         return None if info is None or info.row < 0 else info.row
 
 
@@ -373,6 +402,12 @@ class _QueueOfRecord:
         pass
 
     def move_all(self, *event: object) -> None:
+        pass
+
+    def put_group(self, group: PodGroup) -> None:
+        pass
+
+    def delete_group(self, group: PodGroup) -> None:
         pass
 
     def get(self, key: str) -> None:
@@ -400,6 +435,7 @@ _ACTS: dict[type, Callable[[Moment, float, Any], None]] = {
     entries.Deleted: Moment._delete,
     entries.Configured: Moment._configure,
     entries.Attempt: Moment._attempted,
+    entries.GroupAttempt: Moment._group_attempted,
     entries.Bound: Moment._bound,
     entries.Failed: Moment._failed,
     entries.Moved: Moment._move,

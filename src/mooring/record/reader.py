@@ -38,6 +38,7 @@ Stored = (
     | entries.Waiting
     | entries.Waited
     | entries.Nominated
+    | entries.GroupAttempt
     | entries.Note
     | entries.Gap
     | entries.Queued

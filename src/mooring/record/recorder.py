@@ -15,6 +15,7 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.config.wire import to_wire
 from mooring.engine.decision import Decision
+from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.observe.observer import Observed, SchedulerObserver
@@ -209,6 +210,23 @@ class Recorder(SchedulerObserver):
                 () if node else tuple(sorted(decision.unschedulable_plugins | decision.pending_plugins)),
                 decision.start,
                 decision.hint,
+                self._picks(),
+            )
+        )
+
+    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
+        self._note_nominations()
+        decisions = decision.decisions
+        self._add(
+            entries.GroupAttempt(
+                decision.info.key,
+                profile.scheduler_name,
+                self.attempts + 1,
+                tuple(info.uid for info in pods),
+                decision.message,
+                tuple(victim.pod.key for victim in decision.victims),
+                decisions[0].start if decisions else 0,
+                tuple(each.hint for each in decisions) if any(each.hint for each in decisions) else (),
                 self._picks(),
             )
         )

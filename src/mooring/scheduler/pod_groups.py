@@ -104,10 +104,12 @@ class GroupAttempts:
         self, entity: QueuedPodGroupInfo, profile: Profile, decision: GroupDecision, started: float, took_s: float
     ) -> None:
         """Bind the pods, or bring them back; then the group itself goes back into the queue, if any pod is left."""
+        for tell in self._observers.group_decided:
+            tell(entity.members, profile, decision)
         self._failures.make_room(decision)
         for member, each in zip([*entity.members], decision.decisions, strict=True):
-            for tell in self._observers.decided:
-                tell(member, profile, each, took_s / len(decision.decisions))
+            for hear in self._observers.decided:
+                hear(member, profile, each, took_s / len(decision.decisions))
             if each.outcome is Outcome.SCHEDULED:
                 self._place(member, profile, each, started)
             else:
