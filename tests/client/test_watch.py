@@ -439,7 +439,7 @@ async def test_a_garbled_stream_is_resumed_after_a_pause(watching, fake_api, eve
 
 
 async def test_a_kind_that_is_not_served_is_skipped_with_one_line(watching, fake_api, eventually, caplog):
-    caplog.set_level(logging.INFO, "mooring.client.watch")
+    caplog.set_level(logging.DEBUG, "mooring.client.watch")
 
     async def unknown(_: web.Request) -> web.Response:
         return web.Response(status=404, text="404 page not found")

@@ -16,6 +16,7 @@ from mooring.client.errors import NotFound
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.config.load import config_from_dict
+from mooring.config.types import KubeSchedulerConfiguration
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
 from mooring.errors import ApiError
@@ -32,6 +33,7 @@ COLLECTIONS = {
     "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
     "PodGroup": "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups",
+    "Group": "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups",
     "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
@@ -196,10 +198,14 @@ class World:
         """A scheduler at work, in this process but over its own connections."""
         async with (
             RestClient(load_kubeconfig([self.kubeconfig], environ={}), qps=-1) as client,
-            LiveScheduler(client, config_from_dict(config), options, hostname="HOST") as live,
+            LiveScheduler(client, _configuration(config, options), options, hostname="HOST") as live,
         ):
             self.live = live
             yield live
+
+
+def _configuration(config: dict[str, Any] | None, options: Options | None) -> KubeSchedulerConfiguration:
+    return config_from_dict(config, (options or Options()).features)
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ class Reflector(Generic[T]):
     async def _not_served(self) -> float:
         if self.is_served:
             self.is_served = False
-            log.info("%s: not served by this API server, skipped", self.kind.name)
+            log.debug("%s: not served by this API server, skipped", self.kind.name)
             await self._sink.replace((), "")
         return NOT_SERVED_RECHECK_S
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.client.errors import NotFound
+from mooring.client.errors import Forbidden, NotFound
 from mooring.client.informer import InformerSet
-from mooring.client.kinds import DEVICE_TAINT_RULES, EXTRA_KINDS, NODES, PODS, SCHEDULER_KINDS
+from mooring.client.kinds import DEVICE_TAINT_RULES, EXTRA_KINDS, NODES, POD_GROUPS, PODS, SCHEDULER_KINDS
 from mooring.client.pages import Garbled, read_page
 from mooring.client.resource_kind import ResourceKind
 from mooring.client.rest import RestClient
@@ -74,6 +75,9 @@ async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES
             objects += await _list(client, kind)
         except NotFound:
             continue
+    if "GenericWorkload" not in features.version.unsupported:
+        with contextlib.suppress(NotFound, Forbidden):  # most clusters have none, and most users may not look
+            objects += await _list(client, POD_GROUPS)
     return objects
 
 

@@ -14,11 +14,15 @@ from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.memory import keep_freed_memory
 from mooring.observe.events import EventRecorder
+from mooring.observe.logs import get_logger
 from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.extender_calls import ExtenderCalls
 from mooring.scheduler.informers import connect
 from mooring.scheduler.leftovers import Leftovers
+from mooring.scheduler.without import consequences
 from mooring.scheduler.writer import ApiWriter
+
+log = get_logger("mooring.scheduler")
 
 COMPONENT = "mooring"
 GC_THRESHOLDS = (10_000, 20, 50)
@@ -71,7 +75,9 @@ class LiveScheduler:
     async def synced(self, timeout_s: float | None = None) -> bool:
         """Wait until all that is there is known; nothing is decided before that."""
         is_synced = await self.informers.wait_for_sync(timeout_s)
-        if is_synced and self.informers.not_served():
+        missing = self.informers.not_served() if is_synced else []
+        if missing:
+            log.info("The API server does not serve everything; going on without", kinds=consequences(missing))
             self.scheduler.reconsider()  # pods came before it was known that their claims never will
         return is_synced
 
