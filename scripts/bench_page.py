@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import CDPSession, Page, async_playwright
 
 HERE = Path(__file__).parent
 FLAGS = (
@@ -59,12 +59,20 @@ MEASURE = """async ([act, frames]) => {
 }"""
 
 
-async def measure(page: Page, act: str) -> str:
+async def thread_seconds(devtools: CDPSession) -> float:
+    """CPU time of the page's main thread: unlike frames it does not depend on what else the machine does."""
+    metrics = (await devtools.send("Performance.getMetrics"))["metrics"]
+    return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
+
+
+async def measure(page: Page, devtools: CDPSession, act: str) -> str:
+    before = await thread_seconds(devtools)
     found: dict[str, Any] = await page.evaluate(MEASURE, [act, FRAMES])
+    busy = 1000 * (await thread_seconds(devtools) - before) / FRAMES
     times = sorted(found["times"])
     middle, late, worst = times[len(times) // 2], times[int(len(times) * 0.95)], times[-1]
     longest = max(found["long"], default=0)
-    return f"{act:<16} {middle:6.1f} {late:6.1f} {worst:6.1f} {longest:9.0f}"
+    return f"{act:<16} {middle:6.1f} {late:7.1f} {worst:6.1f} {longest:10.0f} {busy:11.1f}"
 
 
 async def main(record: str) -> None:
@@ -78,20 +86,22 @@ async def main(record: str) -> None:
             chromium = shutil.which("chromium")
             browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS.split())
             page = await browser.new_page(viewport={"width": 1280, "height": 800})
+            devtools = await page.context.new_cdp_session(page)
+            await devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
             began = monotonic()
             await page.goto(link + "#lang=en")
             await page.wait_for_selector(".map canvas")
             await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             print(f"first view {monotonic() - began:.2f} s; {(await page.inner_text('.mapPanel .push')).strip()}")
-            print("ms per frame     median    95 %  worst  long task")
+            print("ms per frame     median    95 %  worst  long task  CPU a frame")
             await page.wait_for_selector(".funnel", timeout=120_000)
             for act in ("hover", "zoom", "pan", "scrub"):
-                print(await measure(page, act))
+                print(await measure(page, devtools, act))
             for _ in range(24):  # into the map, until pods are blocks
                 await page.evaluate(MEASURE, ["zoom", 1])
             print("zoomed in:")
             for act in ("hover", "pan", "scrub"):
-                print(await measure(page, act))
+                print(await measure(page, devtools, act))
             used = await page.evaluate("() => performance.memory?.usedJSHeapSize ?? 0")
             print(f"heap of the page {used / 2**20:.0f} MB")
             await browser.close()

@@ -57,7 +57,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       const verdict = colouring.value === "verdict" ? told() : null;
       if (verdict !== toldOf || step.value !== toldStep) {
         [toldOf, toldStep] = [verdict, step.value];
-        toldNow = verdict && !verdict.problem ? verdicts(verdict, step.value) : null;
+        toldNow = verdict && !verdict.problem ? verdicts(verdict, step.value, record.columns.nodes.length) : null;
       }
       paint(context, state, layout.current, camera.value, size.value, {
         resource: resource.value, told: toldNow, selectedNode: node.value, selectedPod: pod.value,
@@ -203,7 +203,7 @@ export function MapPanel() {
           <option value="verdict">{say("verdict for the pod")}</option>
           <option value="use">{say("use")}</option>
         </select></label>
-        <span class="push soft">{say("{n} nodes", { n: count(nodesAt(now)) })} · {say("{n} pods", { n: count(now.state.running) })}</span>
+        <Counts record={now} />
       </header>
       <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={changes} label={say("Map")} />
       <Legend />
@@ -213,9 +213,11 @@ export function MapPanel() {
 
 const isCompared = () => records.value.length > 1;
 
-function nodesAt(record: Shown): number {
-  record.state.goTo(cursor.value);
-  return record.state.nodes;
+/** By itself, so that a moving cursor draws only this anew. */
+function Counts({ record: { state } }: { record: Shown }) {
+  growth.value;
+  state.goTo(cursor.value);
+  return <span class="push soft">{say("{n} nodes", { n: count(state.nodes) })} · {say("{n} pods", { n: count(state.running) })}</span>;
 }
 
 /** The resources that any node has had. */
@@ -224,9 +226,8 @@ function usable({ columns: { allocatable } }: Shown, index: number): boolean {
 }
 
 function Grouping({ record }: { record: Shown }) {
-  const keys = new Set<number>(), { labels } = record.columns;
-  for (let i = 0; i < labels.key.length && i < 5000; i++) keys.add(labels.key.data[i]);
-  const names = [...keys].map((key) => record.columns.texts[key]).sort();
+  const { labels, texts } = record.columns;
+  const names = useMemo(() => [...new Set(labels.key.data.subarray(0, Math.min(labels.key.length, 20_000)))].map((key) => texts[key]).sort(), [record, labels.key.length]);
   return (
     <label>{say("by")} <select value={names.includes(grouping.value) ? grouping.value : ""} onChange={(event) => (grouping.value = event.currentTarget.value)}>
       <option value="">—</option>

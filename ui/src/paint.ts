@@ -22,26 +22,59 @@ export function heat(share: number): string {
 }
 
 export interface Differs { lost: Set<number>; gets: Set<number> }
-export interface Verdicts { colour: Map<number, string>; mark: Map<number, string>; chosen: number }
+/** What each node was told, by node: an index into the palette (-1: nothing), and which step of the funnel refused it. */
+export interface Verdicts { code: Int16Array; mark: Uint8Array; palette: string[]; chosen: number }
+
+const LEVELS = 24; // of scores and of use
+export const HEATS = Array.from({ length: LEVELS }, (_, i) => hex(heat(i / (LEVELS - 1))));
+
+function hex(colour: string): string {
+  return `#${colour.match(/\d+/g)!.map((each) => Number(each).toString(16).padStart(2, "0")).join("")}`;
+}
 
 /** What each node was told, up to a step of the funnel. */
-export function verdicts(why: Why | null, step: number): Verdicts {
-  const found: Verdicts = { colour: new Map(), mark: new Map(), chosen: -1 };
+export function verdicts(why: Why | null, step: number, nodes: number): Verdicts {
+  const found: Verdicts = { code: new Int16Array(nodes).fill(-1), mark: new Uint8Array(nodes), palette: [...HEATS, ...REFUSALS], chosen: -1 };
   if (!why || why.problem || step === -2) return found;
   why.funnel.forEach((each, i) => {
     if (step >= 0 && i > step) return;
     for (const row of each.rows) {
-      found.colour.set(row, REFUSALS[i % REFUSALS.length]);
-      found.mark.set(row, String(i + 1));
+      found.code[row] = LEVELS + (i % REFUSALS.length);
+      found.mark[row] = i + 1;
     }
   });
   if (step >= 0 && step < why.funnel.length) return found;
   const [rows, totals] = why.totals;
-  const highest = Math.max(...totals), lowest = Math.min(...totals);
-  rows.forEach((row, i) => found.colour.set(row, heat(highest > lowest ? (totals[i] - lowest) / (highest - lowest) : 1)));
+  let highest = -Infinity, lowest = Infinity;
+  for (const total of totals) {
+    highest = Math.max(highest, total);
+    lowest = Math.min(lowest, total);
+  }
+  rows.forEach((row, i) => (found.code[row] = highest > lowest ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest)) : LEVELS - 1));
   if (why.node !== null && (step < 0 || step > why.funnel.length)) found.chosen = why.node;
   return found;
 }
+
+/** The cells that can be seen, in buckets of one colour: a canvas takes long to change colours. */
+class Seen {
+  count = 0;
+  node = new Int32Array(1024);
+  x = new Float32Array(1024);
+  y = new Float32Array(1024);
+  add(node: number, x: number, y: number): void {
+    if (this.count === this.node.length) {
+      for (const name of ["node", "x", "y"] as const) {
+        const Type = this[name].constructor as new (n: number) => Int32Array, larger = new Type(2 * this.count);
+        larger.set(this[name]);
+        (this[name] as unknown) = larger;
+      }
+    }
+    this.node[this.count] = node;
+    this.x[this.count] = x;
+    this.y[this.count++] = y;
+  }
+}
+const seen = new Seen();
 
 export function paint(
   context: CanvasRenderingContext2D, state: State, layout: Layout, camera: Camera, size: { width: number; height: number; ratio: number },
@@ -54,7 +87,7 @@ export function paint(
   context.fillRect(0, 0, size.width, size.height);
   context.textBaseline = "middle";
   context.font = `600 12px ${look.fonts}`;
-  const seen: { node: number; x: number; y: number }[] = [];
+  seen.count = 0;
   for (const group of layout.groups) {
     const left = group.x * scale + dx, top = group.y * scale + dy, width = group.width * scale, height = group.height * scale;
     if (left > size.width || top > size.height || left + width < 0 || top + height < 0) continue;
@@ -73,67 +106,77 @@ export function paint(
         if (i >= group.nodes.length) break;
         if (x + cell < 0) continue;
         if (x > size.width) break;
-        seen.push({ node: group.nodes[i], x, y });
+        seen.add(group.nodes[i], x, y);
       }
     }
   }
+  const palette = told?.palette ?? HEATS, buckets: number[][] = Array.from({ length: palette.length + 1 }, () => []);
+  for (let i = 0; i < seen.count; i++) buckets[1 + colourOf(state, seen.node[i], look.resource, told)].push(i);
   context.fillStyle = colours.cell;
-  for (const { x, y } of seen) context.fillRect(x, y, side, side);
+  for (let i = 0; i < seen.count; i++) context.fillRect(seen.x[i], seen.y[i], side, side);
   const blocks = side >= BLOCKS_FROM;
-  let last = "";
-  for (const { node, x, y } of seen) {
-    const share = Math.min(1, state.share(node, look.resource)), colour = told ? (told.colour.get(node) ?? colours.soft) : heat(share);
-    if (colour !== last) context.fillStyle = last = colour;
-    if (told) {
-      context.globalAlpha = told.colour.has(node) ? 0.3 : 0.12;
-      context.fillRect(x, y, side, side);
-      context.globalAlpha = told.colour.has(node) ? 1 : 0.55;
+  buckets.forEach((bucket, at) => {
+    if (!bucket.length) return;
+    const colour = at ? palette[at - 1] : colours.pod;
+    if (told && at) {
+      context.fillStyle = `${colour}4d`;
+      for (const i of bucket) context.fillRect(seen.x[i], seen.y[i], side, side);
     }
-    if (!blocks) context.fillRect(x, y + side * (1 - share), side, side * share);
-    context.globalAlpha = 1;
-  }
-  if (blocks) paintPods(context, state, seen, side, look, told, colours);
-  paintMarks(context, state, seen, side, look, told, colours);
+    if (blocks) return;
+    context.fillStyle = colour;
+    for (const i of bucket) {
+      const height = side * Math.min(1, state.share(seen.node[i], look.resource));
+      context.fillRect(seen.x[i], seen.y[i] + side - height, side, height);
+    }
+  });
+  if (blocks) paintPods(context, state, side, look, told, colours);
+  paintMarks(context, state, side, look, told, colours);
+}
+
+function colourOf(state: State, node: number, resource: number, told: Verdicts | null): number {
+  if (told) return node < told.code.length ? told.code[node] : -1;
+  return Math.round((LEVELS - 1) * Math.min(1, state.share(node, resource)));
 }
 
 function paintPods(
-  context: CanvasRenderingContext2D, state: State, seen: { node: number; x: number; y: number }[], side: number,
+  context: CanvasRenderingContext2D, state: State, side: number,
   look: { resource: number; selectedPod: number; fonts: string }, told: Verdicts | null, colours: Colours,
 ): void {
-  const { columns } = state, inset = side > 60 ? 3 : 1;
-  for (const { node, x, y } of seen) {
+  const { columns } = state, inset = side > 60 ? 3 : 1, palette = told?.palette ?? HEATS;
+  for (let i = 0; i < seen.count; i++) {
+    const node = seen.node[i], x = seen.x[i], y = seen.y[i], code = colourOf(state, node, look.resource, told), colour = code < 0 ? colours.pod : palette[code];
     const capacity = state.capacity[look.resource][node], pods = state.podsOf(node);
     if (!capacity) continue;
     const foot = side >= NAMES_FROM ? 14 : 0, width = side - 2 * inset, tall = side - 2 * inset - foot;
     let top = y + inset + tall;
-    context.fillStyle = told ? (told.colour.get(node) ?? colours.pod) : heat(Math.min(1, state.share(node, look.resource)));
+    context.fillStyle = colour;
     for (const pod of pods) {
       const height = (tall * columns.request(pod, look.resource)) / capacity;
       top -= height;
       const drawn = Math.max(height - (height > 3 ? 1 : 0.3), 0.5);
       if (pod === look.selectedPod) {
-        const before: string | CanvasGradient | CanvasPattern = context.fillStyle;
         context.fillStyle = colours.chosen;
         context.fillRect(x + inset, top, width, Math.max(drawn, 2));
-        context.fillStyle = before;
+        context.fillStyle = colour;
       } else context.fillRect(x + inset, top, width, drawn);
       if (height >= 13 && side >= 90) {
         context.fillStyle = inkOn(String(context.fillStyle));
         context.font = `10px ${look.fonts}`;
         const name = columns.podName(pod);
         context.fillText(clip(name.slice(name.indexOf("/") + 1), Math.floor(width / 5.6)), x + inset + 3, top + height / 2);
-        context.fillStyle = told ? (told.colour.get(node) ?? colours.pod) : heat(Math.min(1, state.share(node, look.resource)));
+        context.fillStyle = colour;
       }
     }
   }
 }
 
 function paintMarks(
-  context: CanvasRenderingContext2D, state: State, seen: { node: number; x: number; y: number }[], side: number,
+  context: CanvasRenderingContext2D, state: State, side: number,
   look: { selectedNode: number; hovered: number; fonts: string; differs?: Differs }, told: Verdicts | null, colours: Colours,
 ): void {
   const { columns } = state;
-  for (const { node, x, y } of seen) {
+  for (let i = 0; i < seen.count; i++) {
+    const node = seen.node[i], x = seen.x[i], y = seen.y[i];
     const isCordoned = columns.versions.is_cordoned.data[state.version[node]];
     if (isCordoned && side > 5) {
       context.strokeStyle = colours.soft;
@@ -148,16 +191,16 @@ function paintMarks(
       context.font = `11px ${look.fonts}`;
       context.fillText(clip(columns.nodes[node], Math.floor((side - 6) / 6.2)), x + 4, y + side - 8);
     }
-    if (told && side >= LABELS_FROM && told.mark.has(node)) {
+    if (told && side >= LABELS_FROM && told.mark[node]) {
       const radius = Math.min(9, side / 2 - 1), at = side > 40 ? [x + side - radius - 3, y + radius + 3] : [x + side / 2, y + side / 2];
-      context.fillStyle = told.colour.get(node)!;
+      context.fillStyle = told.palette[told.code[node]];
       context.beginPath();
       context.arc(at[0], at[1], radius, 0, 7);
       context.fill();
       context.fillStyle = "#fff";
       context.font = `700 ${Math.round(radius * 1.25)}px ${look.fonts}`;
       context.textAlign = "center";
-      context.fillText(told.mark.get(node)!, at[0], at[1] + 0.5);
+      context.fillText(String(told.mark[node]), at[0], at[1] + 0.5);
       context.textAlign = "left";
     }
     if (look.differs?.gets.has(node)) ring(context, x, y, side, colours.accent, 2, true);

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-MAX_ROWS = 65_536
+MAX_ROWS = 262_144
 ALIGNMENT = 8
 
 TYPES = {"d": "f64", "i": "i32", "B": "u8"}
