@@ -1,36 +1,79 @@
 // Step by step: one decision told from the queue to the binding, each step a sentence, shown on the map.
 import { computed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { attempt, isGuided, shown, step, stepDecision, why } from "./view";
+import { Kind } from "./columns";
+import { attempt, cursor, goTo, growth, isGuided, shown, step, stepDecision, why } from "./view";
 import { count, say } from "./words";
 
 interface Step { title: string; text: string; learn: number; step: number }
 
 /** The steps of the decision that is shown. ``step`` is what the map shows of it: so many filters, the scores, the node. */
 export const steps = computed<Step[]>(() => {
-  const told = why.value, now = shown.value, event = attempt.value;
-  if (!now || event < 0 || !told || told.problem) return [];
+  const answer = why.value, now = shown.value, event = attempt.value;
+  if (!now || event < 0 || !answer || answer.problem) return [];
   const { columns } = now, name = (row: number) => columns.nodes[row];
-  const found: Step[] = [{ title: "Queue", learn: 6, step: -2, text: say("{pod} is the next pod in the queue. This is attempt {n}. {m} nodes are looked at.", { pod: told.pod, n: columns.events.aux.data[event] >> 3, m: count(told.nodes.evaluated || told.nodes.all) }) }];
-  let left = told.nodes.evaluated || told.nodes.all;
-  told.funnel.forEach((each, i) => {
+  const found: Step[] = [{ title: "Queue", learn: 6, step: -2, text: say("{pod} is the next pod in the queue. This is attempt {n}. {m} nodes are looked at.", { pod: answer.pod, n: columns.events.aux.data[event] >> 3, m: count(answer.nodes.evaluated || answer.nodes.all) }) }];
+  let left = answer.nodes.evaluated || answer.nodes.all;
+  answer.funnel.forEach((each, i) => {
     left -= each.rows.length;
     found.push({ title: "Filter", learn: 2, step: i, text: say("{plugin} refuses {n} nodes: {reasons}. {m} are left.", { plugin: each.plugin || "—", n: count(each.rows.length), reasons: each.reasons.join(", "), m: count(left) }) });
   });
-  const scores = told.funnel.length;
-  if (told.best.length > 0) {
-    const best = told.best.reduce((a, b) => (b.total > a.total ? b : a));
-    found.push({ title: "Score", learn: 3, step: scores, text: say("Each score plugin gives points to the {n} nodes that are left. {node} has the most: {m}.", { n: count(told.nodes.feasible), node: name(best.node), m: count(best.total) }) });
-    if (told.ties > 1) found.push({ title: "Score", learn: 3, step: scores, text: say("{n} nodes have the same total. One of them is drawn at random.", { n: count(told.ties) }) });
+  const scores = answer.funnel.length;
+  if (answer.best.length > 0) {
+    const best = answer.best.reduce((a, b) => (b.total > a.total ? b : a));
+    found.push({ title: "Score", learn: 3, step: scores, text: say("Each score plugin gives points to the {n} nodes that are left. {node} has the most: {m}.", { n: count(answer.nodes.feasible), node: name(best.node), m: count(best.total) }) });
+    if (answer.ties > 1) found.push({ title: "Score", learn: 3, step: scores, text: say("{n} nodes have the same total. One of them is drawn at random.", { n: count(answer.ties) }) });
   }
-  if (told.node !== null && told.outcome === "scheduled")
-    found.push({ title: "Bind", learn: 5, step: scores + 1, text: say("{pod} is bound to {node}.", { pod: told.pod, node: name(told.node) }) });
-  else if (told.nominated)
-    found.push({ title: "Preempt", learn: 11, step: scores + 1, text: say("No node is left. {victims} must go from {node}, and {pod} waits for that.", { victims: told.victims.map((each) => each.pod).join(", "), node: told.nominated, pod: told.pod }) });
+  if (answer.node !== null && answer.outcome === "scheduled")
+    found.push({ title: "Bind", learn: 5, step: scores + 1, text: say("{pod} is bound to {node}.", { pod: answer.pod, node: name(answer.node) }) });
+  else if (answer.nominated)
+    found.push({ title: "Preempt", learn: 11, step: scores + 1, text: say("No node is left. {victims} must go from {node}, and {pod} waits for that.", { victims: answer.victims.map((each) => each.pod).join(", "), node: answer.nominated, pod: answer.pod }) });
   else
-    found.push({ title: "Wait", learn: 7, step: scores + 1, text: say("No node is left. {pod} waits until something changes for {plugins}.", { pod: told.pod, plugins: [...new Set(told.funnel.map((each) => each.plugin))].join(", ") || "—" }) });
+    found.push({ title: "Wait", learn: 7, step: scores + 1, text: say("No node is left. {pod} waits until something changes for {plugins}.", { pod: answer.pod, plugins: [...new Set(answer.funnel.map((each) => each.plugin))].join(", ") || "—" }) });
   return found;
 });
+
+// ---- a story that was told while it was recorded ----------------------------------------------------------------------
+
+/** What was said, line by line of the story's own: lines of one speaker at one moment belong together. */
+export const told = computed<{ event: number; who: string; lines: string[] }[]>(() => {
+  growth.value;
+  const columns = shown.value?.columns, found: { event: number; who: string; lines: string[] }[] = [];
+  if (!columns) return found;
+  for (let event = 0; event < columns.length; event++) {
+    if (columns.events.kind.data[event] !== Kind.SAID) continue;
+    const last = found[found.length - 1], who = columns.by(event);
+    if (last && last.who === who && last.event + last.lines.length === event) last.lines.push(columns.text(event));
+    else found.push({ event, who, lines: [columns.text(event)] });
+  }
+  return found;
+});
+
+/** The last part of the story that has been told at the cursor. */
+function part(): number {
+  return told.value.findLastIndex((each) => each.event + each.lines.length <= cursor.value);
+}
+
+function tellOn(direction: 1 | -1): void {
+  const to = told.value[part() + direction];
+  if (to) goTo(to.event + to.lines.length);
+  else if (direction < 0) goTo(0);
+}
+
+function Story() {
+  const at = part(), now = told.value[at], lesson = shown.value!.meta.guide;
+  return (
+    <aside class="guide-card" aria-live="polite" aria-label={say("step by step")}>
+      <span class="soft">{at + 1} {say("of")} {told.value.length} · {now ? say(now.who) : ""}</span>
+      {now?.who === "kubectl" || (now?.lines.length ?? 0) > 2 ? <pre>{now!.lines.join("\n")}</pre> : <p>{now ? now.lines.join(" ") : shown.value!.meta.title}</p>}
+      <footer>
+        {lesson && <span class="soft">{say("more")}: <code>mooring {lesson} --text</code></span>}
+        <button type="button" class="push" onClick={() => tellOn(-1)}>{say("back")}</button>
+        <button type="button" class="primary" onClick={() => tellOn(1)}>{say("next")}</button>
+      </footer>
+    </aside>
+  );
+}
 
 function place(): number {
   const at = steps.value.findIndex((each) => each.step === step.value);
@@ -39,6 +82,7 @@ function place(): number {
 
 /** Go on by one extension point; at the end of a decision to the next one. */
 export function guideOn(direction: 1 | -1): void {
+  if (told.value.length) return tellOn(direction);
   const all = steps.value;
   let to = place() + direction;
   while (all[to] && all[to].step === step.value) to += direction;
@@ -50,8 +94,9 @@ export function guideOn(direction: 1 | -1): void {
 }
 
 export function Guide() {
-  useEffect(() => { if (isGuided.value) step.value = -2; }, [isGuided.value]);
+  useEffect(() => { if (isGuided.value && !told.value.length) step.value = -2; }, [isGuided.value]);
   if (!isGuided.value) return null;
+  if (told.value.length) return <Story />;
   const all = steps.value, at = place(), here = all.filter((each) => each.step === all[at]?.step);
   return (
     <aside class="guide-card" aria-live="polite" aria-label={say("step by step")}>

@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import { grouped, laidOut, Layout, nodeAt, positions } from "./layout";
 import { changes } from "./WhatIf";
 import { Camera, Colours, heat, paint, REFUSALS, verdicts } from "./paint";
-import { colouring, cursor, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
+import { attempt, colouring, cursor, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
 import { amount, count, language, say } from "./words";
 
 const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
@@ -57,7 +57,8 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
       const verdict = colouring.value === "verdict" ? told() : null;
       if (verdict !== toldOf || step.value !== toldStep) {
         [toldOf, toldStep] = [verdict, step.value];
-        toldNow = verdict && !verdict.problem ? verdicts(verdict, step.value, record.columns.nodes.length) : null;
+        toldNow = verdict ? verdicts(verdict, step.value, record.columns.nodes.length) : null;
+        if (toldNow && verdict?.problem) toldNow.chosen = record.columns.events.node.data[attempt.value] ?? -1; // where it went is known
       }
       paint(context, state, layout.current, camera.value, size.value, {
         resource: resource.value, told: toldNow, selectedNode: node.value, selectedPod: pod.value,

@@ -3,7 +3,7 @@ import { batch } from "@preact/signals";
 import { Columns, Meta } from "./columns";
 import type { Answer } from "./WhatIf";
 import { say } from "./words";
-import { attempt, cursor, follows, growth, isAsking, isFile, isOurs, problem, readAddress, records, Shown, shown, Why, why } from "./view";
+import { attempt, cursor, follows, goTo, growth, isGuided, isAsking, isFile, isOurs, problem, readAddress, records, Shown, shown, Why, why } from "./view";
 
 const RETRY_MS = 1500;
 
@@ -32,6 +32,10 @@ export async function begin(): Promise<void> {
   batch(() => {
     records.value = found;
     cursor.value = found[0].columns.length;
+    if (found[0].meta.guide) { // a lesson begins at its beginning
+      isGuided.value = true;
+      goTo(0);
+    }
     readAddress();
   });
   setTimeout(() => { for (const each of found) each.measure(); }); // after the first view

@@ -138,7 +138,7 @@ export function readAddress(): void {
     if (values.get("lang")) language.value = values.get("lang") as typeof language.value;
     if (values.get("size")) resource.value = Math.max(0, now?.columns.resources.indexOf(values.get("size")!) ?? 0);
     if (values.get("colour") === "use") colouring.value = "use";
-    isGuided.value = values.has("guide");
+    isGuided.value ||= values.has("guide");
     if (!now) return;
     if (values.get("pod")) pod.value = findPod(now.columns, values.get("pod")!);
     if (values.get("node")) node.value = now.columns.nodes.indexOf(values.get("node")!);

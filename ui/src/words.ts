@@ -51,6 +51,7 @@ const JA: Record<string, string> = {
   "every pod went to the same node": "すべての Pod が同じノードに配置されました",
   "the first difference": "最初の違い",
   "this page carries no answer to that; ask the record itself: mooring ui": "このページには答えが含まれていません。記録に直接たずねてください: mooring ui",
+  "scenario": "シナリオ", "scheduler": "スケジューラー", "note": "解説", "kubectl": "kubectl",
 };
 const ZH: Record<string, string> = {
   Map: "地图", Why: "原因", Queue: "队列", Time: "时间", Compare: "比较", by: "分组", size: "大小", colour: "颜色",
@@ -99,6 +100,7 @@ const ZH: Record<string, string> = {
   "every pod went to the same node": "每个 Pod 都去了同一个节点",
   "the first difference": "第一处不同",
   "this page carries no answer to that; ask the record itself: mooring ui": "此页面不含该答案，请直接查询记录：mooring ui",
+  "scenario": "场景", "scheduler": "调度器", "note": "说明", "kubectl": "kubectl",
 };
 const TABLES: Record<Language, Record<string, string>> = { en: {}, ja: JA, zh: ZH };
 

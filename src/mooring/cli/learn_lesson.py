@@ -66,6 +66,7 @@ def lesson_command(which: Lesson) -> click.Command:
             ["--kubeconfig"], metavar="FILE", help="Schedule for this cluster instead; creates nothing in it."
         ),
         click.Option(["--real-time"], is_flag=True, help="Let seconds be seconds."),
+        click.Option(["--ui", "shows_page"], is_flag=True, help="Play it, then show it step by step in the browser."),
         click.Option(["--record"], metavar="FILE", help="Write down what happens; `mooring replay` opens it."),
         click.Option(
             ["-o", "--output"], type=click.Choice(["text", "json"]), default="text", help="How to print a play."
@@ -187,6 +188,7 @@ def _play(
     chosen: dict[str, Any],
     words: Words,
 ) -> None:
+    from mooring.cli.learn_page import show_lesson
     from mooring.lessons.course import play
 
     def tell_json(at_s: float, who: str, text: str) -> None:
@@ -201,6 +203,9 @@ def _play(
     }
     if chosen["output"] == "json":
         play(which, tell_json, **options)
+        return
+    if chosen["shows_page"]:
+        show_lesson(which, words, options)
         return
     number = which.number
     to.print(Text(words("Lesson {number}: {title}", number=number, title=words(which.title)), style="bold"))

@@ -21,15 +21,25 @@ if TYPE_CHECKING:
 STORIES = (".yaml", ".yml", ".py")
 
 
-@click.command(epilog=examples("mooring ui run.mooring", "mooring ui preemption"))
+@click.command(
+    epilog=examples("mooring ui run.mooring", "mooring ui preemption", "mooring ui --kubeconfig ~/.kube/config")
+)
 @click.argument("records", nargs=-1, metavar="FILE|STORY...")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where to listen, on loopback.  [default: any]")
+@click.option("--kubeconfig", metavar="FILE", help="Show the cluster that this file leads to; it is only read.")
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page as one HTML file."
 )
 @click.option("--open/--no-open", "opens", default=None, help="Open the browser.  [default: on a desktop]")
-def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], output: Path | None, opens: bool | None) -> int:
+def ui(
+    records: tuple[str, ...],
+    port: int,
+    kubeconfig: str | None,
+    plugins: tuple[str, ...],
+    output: Path | None,
+    opens: bool | None,
+) -> int:
     """Show clusters and decisions in the browser: one record, or two side by side.
 
     A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
@@ -37,6 +47,14 @@ def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], output: Pa
     """
     from mooring.ui.bundle import page_files
 
+    if kubeconfig is not None and not records and output is None:
+        from mooring.cli.ui_watch import watch_and_serve
+
+        page_files()
+        asyncio.run(watch_and_serve(kubeconfig, port, opens))
+        return 0
+    if kubeconfig is not None:
+        raise UsageError("--kubeconfig shows a live cluster; expected no records and no -o beside it")
     if not 1 <= len(records) <= 2:
         raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
     page_files()  # before anything is played
@@ -44,20 +62,22 @@ def ui(records: tuple[str, ...], port: int, plugins: tuple[str, ...], output: Pa
     if output is not None:
         return _write(output, shown)
 
-    async def main() -> int:
-        from mooring.ui.server import PageServer
+    asyncio.run(serve_until_interrupted(shown, port, opens))
+    return 0
 
-        server = PageServer(shown, port=port)
-        await server.start()
-        announce(server, opens)
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await stop.wait()
-        await server.stop()
-        return 0
 
-    return asyncio.run(main())
+async def serve_until_interrupted(shown: list[Shown], port: int = 0, opens: bool | None = None) -> None:
+    """Serve the page of these records until Ctrl-C."""
+    from mooring.ui.server import PageServer
+
+    server = PageServer(shown, port=port)
+    await server.start()
+    announce(server, opens)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await stop.wait()
+    await server.stop()
 
 
 def _write(path: Path, shown: list[Shown]) -> int:

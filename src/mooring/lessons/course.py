@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.errors import UsageError
-from mooring.lessons.classroom import Classroom, open_classroom
+from mooring.lessons.classroom import Classroom, Say, open_classroom
 from mooring.lessons.recording import recording
 from mooring.lessons.words import Words
 from mooring.sim.virtual_time import run_virtual
@@ -128,13 +128,18 @@ def play(
 
     async def main() -> None:
         began = asyncio.get_running_loop().time()
+        notes: list[Say] = []  # the record's, while it is open
 
         def say(who: str, text: str) -> None:
             tell(asyncio.get_running_loop().time() - began, who, text)
+            for note in notes:
+                note(who, text)
 
         async with open_classroom(module or which.module("scheduler"), say, words=words) as room:
-            with recording(room.plane, record):
+            with recording(room.plane, record) as note:
+                notes.append(note)
                 await (scenario or which.module("scenario").scenario)(room)
+                notes.clear()
 
     if real_time:
         asyncio.run(main())

@@ -10,6 +10,7 @@ from mooring.client.kinds import SCHEDULER_KINDS
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.config.load import default_config
 from mooring.controlplane.server import ControlPlane
+from mooring.lessons.classroom import Say
 from mooring.record.files import WholeWrites, create
 from mooring.record.recorder import Immediately
 from mooring.record.watching import WatchRecorder
@@ -18,10 +19,10 @@ from mooring.sim.virtual_time import LoopClock
 
 
 @contextlib.contextmanager
-def recording(plane: ControlPlane, path: str | None) -> Iterator[None]:
-    """Record what happens in the cluster, if a path is given."""
+def recording(plane: ControlPlane, path: str | None) -> Iterator[Say]:
+    """Record what happens in the cluster, if a path is given. What is said goes into the record as well."""
     if path is None:
-        yield
+        yield lambda who, text: None
         return
     now = LoopClock(asyncio.get_running_loop()).now
     output = Immediately(WholeWrites(create(path)))
@@ -30,7 +31,7 @@ def recording(plane: ControlPlane, path: str | None) -> Iterator[None]:
     feed = StoreFeed(plane.store, SCHEDULER_KINDS, recorder)
     feed.start()
     try:
-        yield
+        yield lambda who, text: recorder.note(text, who)
     finally:
         feed.stop()
         recorder.close()

@@ -74,6 +74,10 @@ class WatchRecorder:
         self._maybe_keyframe()
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
+    def note(self, text: str, kind: str = "note") -> None:
+        """Set a marker, such as what a story says."""
+        self._add(entries.Note(text, kind))
+
     def close(self) -> None:
         self._output.close(self._now())
 

@@ -50,6 +50,8 @@ class Shown:
     def why(self, moment: Moment) -> dict[str, Any]:
         """Explain the attempt of a moment."""
         assert moment.attempt is not None
+        if moment.attempt.profile not in self.scheduler.profiles:
+            return {"problem": f"{moment.attempt.profile} decided this, a scheduler of its own: see what it says"}
         return why(moment, self.filters(moment.attempt.profile), self.timeline.nodes.number)
 
     def what_if(self, moment: Moment, question: Mapping[str, str]) -> dict[str, Any]:

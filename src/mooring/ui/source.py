@@ -56,6 +56,8 @@ class RecordFile:
             self._read_to = time
             yield time, entry
         self.is_live = not is_complete
+        if is_complete:
+            self._record.close()
 
     def _look_again(self) -> None:
         if Path(self._path).stat().st_size > self._record.size:
@@ -84,22 +86,35 @@ class Tape(Immediately):
         super().take(times, items)
 
 
-class LiveSource:
-    """A scheduler in this process; give it ``recorder`` as an observer."""
+class TapeSource:
+    """A record that grows in memory, written to ``tape`` by whoever watches the cluster."""
 
-    def __init__(self, source: str = "scheduler", plugins: Iterable[PluginReference] = ()) -> None:
-        self._tape = Tape()
+    def __init__(self, plugins: Iterable[PluginReference] = ()) -> None:
+        self.tape = Tape()
         self.plugins = tuple(plugins)
-        self.recorder = Recorder(self._tape, source=source)
         self.is_live = True
 
     def news(self) -> News:
-        self.recorder.hand_over()
-        heard, self._tape.heard = self._tape.heard, []
+        heard, self.tape.heard = self.tape.heard, []
         return heard
 
     def opener(self) -> Callable[[], Record]:
-        self.recorder.hand_over()
-        self._tape.flush()
-        written = self._tape.bytes.getvalue()
+        self.tape.flush()
+        written = self.tape.bytes.getvalue()
         return lambda: Record(io.BytesIO(written), "this cluster", self.plugins)
+
+
+class LiveSource(TapeSource):
+    """A scheduler in this process; give it ``recorder`` as an observer."""
+
+    def __init__(self, source: str = "scheduler", plugins: Iterable[PluginReference] = ()) -> None:
+        super().__init__(plugins)
+        self.recorder = Recorder(self.tape, source=source)
+
+    def news(self) -> News:
+        self.recorder.hand_over()
+        return super().news()
+
+    def opener(self) -> Callable[[], Record]:
+        self.recorder.hand_over()
+        return super().opener()
