@@ -158,6 +158,23 @@ def test_manifests_are_asked_for_instead_of_what_waits(tmp_path: Path) -> None:
     }
 
 
+def test_a_directory_of_manifests_is_meant_as_a_whole(tmp_path: Path) -> None:
+    container = "containers: [{name: c, image: x, resources: {requests: {cpu: '1'}}}]"
+    (tmp_path / "a.yaml").write_text(
+        "{kind: PriorityClass, apiVersion: scheduling.k8s.io/v1, metadata: {name: first}, value: 7}\n---\n"
+        "{kind: Deployment, apiVersion: apps/v1, metadata: {name: web}, spec: {replicas: 2, selector: {}, template: "
+        f"{{spec: {{priorityClassName: first, {container}}}}}}}}}\n---\n"
+        f"{{kind: Pod, apiVersion: v1, metadata: {{name: one}}, spec: {{{container}}}}}"
+    )
+    (tmp_path / "b.yaml").write_text(
+        "{kind: DaemonSet, apiVersion: apps/v1, metadata: {name: logs}, spec: {selector: {}, template: "
+        f"{{spec: {{{container}}}}}}}}}"
+    )
+    found = plan(Cluster(make_node("old", cpu="2")), types(small=(1, 2)), [str(tmp_path)])
+    # The DaemonSet takes one core of each node, the old one included: three pods need two new ones.
+    assert (found.pods, bought(found), found.is_cheapest) == (3, {"small": 2}, True)
+
+
 def test_without_types_the_clusters_own_kinds_are_offered() -> None:
     cluster = Cluster(make_node("a", cpu="2", zone="north"), *pending("2", "2"))
     found = plan(cluster)

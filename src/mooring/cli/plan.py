@@ -25,8 +25,8 @@ from mooring.errors import UsageError
     "pods",
     multiple=True,
     metavar="POD[=COPIES]",
-    help="Make room for these instead of the pods that wait: manifests, or namespace/name of pods of the cluster. "
-    "Without a number of copies, it is the one in the manifest.",
+    help="Make room for these instead of the pods that wait: files or directories with manifests, or namespace/name "
+    "of pods of the cluster. Without a number of copies, it is the one in the manifest.",
 )
 @click.option("--remove", is_flag=True, help="Find nodes that can be emptied and removed instead.")
 @click.option("--delete-emptydir-data", is_flag=True, help="With --remove: move pods although they have an emptyDir.")

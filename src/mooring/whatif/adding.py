@@ -89,11 +89,14 @@ class Proof:
 class Adding:
     """Searches a cheap plan. Every plan that it returns has been proved by placing all pods."""
 
-    def __init__(self, base: Placing, pods: Iterable[PodInfo], variants: Sequence[Variant]) -> None:
+    def __init__(
+        self, base: Placing, pods: Iterable[PodInfo], variants: Sequence[Variant], daemons: Daemons | None = None
+    ) -> None:
+        """``daemons`` come with every new node; without them, those of the cluster."""
         self._base = base
         self._pods = in_queue_order(base, pods)
         self._variants = [variant for variant in variants if variant.max != 0]
-        self._daemons = Daemons(base.state)
+        self._daemons = daemons or Daemons(base.state)
         self._zone: str | None = None  # if set, nodes are added there alone
 
     def plan(self) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy, deepcopy
 
 from mooring.api.core import Node, Pod
@@ -14,13 +14,14 @@ from mooring.state.node_requirements import NodeRequirements
 class Daemons:
     """One pod of each DaemonSet, as its controller would make it for any node."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, more: Iterable[Pod] = ()) -> None:
+        """``more`` are pods of DaemonSets that are still to come."""
         found: dict[str, Pod] = {}
         for info in cluster.pods():
             owner = info.pod.metadata.controller()
             if owner is not None and owner.kind == "DaemonSet" and not info.pod.is_terminating:
                 found.setdefault(owner.uid or f"{info.pod.namespace}/{owner.name}", info.pod)
-        self._pods = [_untied(pod) for pod in found.values()]
+        self._pods = [*(_untied(pod) for pod in found.values()), *more]
 
     def on(self, node: Node) -> Iterator[Pod]:
         """The pods that run on this node: those that its labels and taints let in."""

@@ -9,10 +9,11 @@ from typing import Any
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Configuration, PluginReference, Scheduler
 from mooring.whatif.adding import Adding, Plan
+from mooring.whatif.daemons import Daemons
 from mooring.whatif.node_types import read_types, types_of_cluster
 from mooring.whatif.placing import Placing
 from mooring.whatif.removing import Removal, Removing
-from mooring.whatif.wanted import pods_of, waiting_pods
+from mooring.whatif.wanted import Wanted, pods_of, waiting_pods
 
 Types = str | Path | Mapping[str, Any] | None
 """The path of a file with types of nodes, or the same as a dict; None: the kinds of nodes that the cluster has."""
@@ -39,8 +40,11 @@ def plan_with(scheduler: Scheduler, types: Types = None, pods: Mapping[str, int 
     placing = Placing.of(scheduler)
     variants = types_of_cluster(placing.state) if types is None else read_types(types, placing.state)
     asked = pods if isinstance(pods, Mapping) else dict.fromkeys(pods)
-    wanted = pods_of(asked, scheduler, placing) if asked else waiting_pods(scheduler.cluster, placing)
-    found = Adding(placing, wanted, variants).plan()
+    wanted = pods_of(asked, scheduler, placing) if asked else Wanted(waiting_pods(scheduler.cluster, placing))
+    daemons = Daemons(placing.state, wanted.daemons)
+    for pod in [pod for node in scheduler.cluster.nodes for pod in Daemons(Cluster().state, wanted.daemons).on(node)]:
+        placing.state.set_pod(pod)  # they come to the old nodes, too
+    found = Adding(placing, wanted.pods, variants, daemons).plan()
     if types is None and found.nodes:
         found.notes.append("without types, one more node of any kind that the cluster has costs 1")
     return found
