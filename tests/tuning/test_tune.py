@@ -76,6 +76,25 @@ def test_a_configuration_of_ones_own_is_a_point_and_the_base() -> None:
     assert "hardPodAffinityWeight: 7" not in yaml.dump(found.points[0].config)
 
 
+def test_a_default_without_ones_own_plugins_cannot_be_chosen() -> None:
+    """Under the default all pods fit: it knows nothing of the rule that the story's own configuration has."""
+    Path("never.py").write_text(
+        "from mooring import sdk\n\n\nclass Never(sdk.NodeFilter):\n    name = 'Never'\n\n"
+        "    def filter(self, state, pod, node):\n"
+        "        return sdk.unschedulable('never') if pod.name == 'small-1' else sdk.SUCCESS\n"
+    )
+    head = "plugins: [never.py]\nconfig: {profiles: [{plugins: {filter: {enabled: [{name: Never}]}}}]}\n"
+    Path("day.yaml").write_text(head + STORY)
+    Path("pods.csv").write_text("name,cpu\nsmall-1,1\nsmall-2,1\n")
+    found = search(trials=2)
+    assert [(point.name, point.found, point.lacks) for point in found.points[:2]] == [
+        ("default", (0.0,), ("Never",)),
+        ("yours", (1.0,), ()),
+    ]
+    assert found.chosen is found.reference is found.points[1] and not found
+    assert "The default is shown for comparison only: it lacks Never." in repr(found)
+
+
 def test_an_impossible_configuration_is_no_point() -> None:
     Path("space.yaml").write_text("arguments: {InterPodAffinity.hardPodAffinityWeight: {choices: [-5]}}\n")
     found = search(trials=1)
@@ -122,7 +141,7 @@ def test_the_command_writes_the_configuration_and_the_picture(capsys: pytest.Cap
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "5 configurations tried on day.yaml for pending=min."
     assert lines[3].split() == ["default", "1", "1", "none"]
-    assert lines[-1].endswith("it is better than the default.")
+    assert lines[-1].endswith("it is better than default.")
     assert "type: MostAllocated" in Path("better.yaml").read_text()
     assert Path("p.svg").read_text().startswith("<svg ")
     capsys.readouterr()
@@ -131,7 +150,7 @@ def test_the_command_writes_the_configuration_and_the_picture(capsys: pytest.Cap
 
 def test_the_exit_code_says_that_nothing_is_better(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*COMMAND, "--hold-out", "0.34"]) == 1
-    assert "The default is chosen" in capsys.readouterr().out
+    assert "No point is better than default." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def tune(
 
     Weights, strategies and plugin arguments are tried on a simulation; the default configuration is always one of the
     points. The best points are tried again on a part of the trace that the search has not seen. Exit code 0: the
-    chosen point is better than the default there; 1: it is not; 2: the input cannot be used.
+    chosen point is better there than your configuration, or than the default if you have none; 1: it is not; 2: the
+    input cannot be used.
 
     \b
     Example:

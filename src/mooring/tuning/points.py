@@ -8,7 +8,7 @@ from typing import Any
 
 from mooring.errors import UsageError
 
-DEFAULT = "default"
+DEFAULT, YOURS = "default", "yours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class Point:
     found: tuple[float, ...]
     held_out: tuple[float, ...] | None = None
     is_best: bool = False  # no other point is better in everything
+    lacks: tuple[str, ...] = ()  # plugins of the user's own: a point without them is shown, and cannot be chosen
 
     def to_dict(self, objectives: Sequence[Objective]) -> dict[str, Any]:
         names = [each.name for each in objectives]
@@ -52,6 +53,7 @@ class Point:
             "objectives": dict(zip(names, self.found, strict=True)),
             "heldOut": None if self.held_out is None else dict(zip(names, self.held_out, strict=True)),
             "best": self.is_best,
+            "lacks": list(self.lacks),
         }
 
 
@@ -64,8 +66,9 @@ def dominates(one: Sequence[float], other: Sequence[float], objectives: Sequence
 def mark_best(points: Sequence[Point], objectives: Sequence[Objective]) -> list[Point]:
     """The points that no other dominates, each kind of result once, the one that was found first."""
     seen: set[tuple[float, ...]] = set()
-    for point in points:
-        beaten = any(dominates(other.found, point.found, objectives) for other in points)
+    rivals = [point for point in points if not point.lacks]
+    for point in rivals:
+        beaten = any(dominates(other.found, point.found, objectives) for other in rivals)
         point.is_best = not beaten and point.found not in seen
         seen.add(point.found)
     return [point for point in points if point.is_best]
@@ -88,7 +91,10 @@ def choose(best: Sequence[Point], objectives: Sequence[Objective]) -> Point:
 
 @dataclass(slots=True)
 class Tuning:
-    """All points that were tried. It is true if the chosen one is better than the default on the hold-out part."""
+    """All points that were tried. It is true if the chosen one is better than what there is, on the hold-out part.
+
+    What there is: the user's own configuration, or else the default.
+    """
 
     story: str
     objectives: tuple[Objective, ...]
@@ -101,14 +107,19 @@ class Tuning:
         return next(point for point in self.points if point.name == DEFAULT)
 
     @property
+    def reference(self) -> Point:
+        """The configuration that there is today: the user's own, or else the default."""
+        return next((point for point in self.points if point.name == YOURS), self.default)
+
+    @property
     def best(self) -> list[Point]:
         return [point for point in self.points if point.is_best]
 
     def __bool__(self) -> bool:
         """Judged by the part that the search has not seen, if there is one."""
-        if self.chosen is self.default:
+        old, new = self.reference, self.chosen
+        if new is old:
             return False
-        old, new = self.default, self.chosen
         if old.held_out is None or new.held_out is None:
             return any(o.better(b, a) for a, b, o in zip(old.found, new.found, self.objectives, strict=True))
         pairs = list(zip(old.held_out, new.held_out, self.objectives, strict=True))
@@ -120,6 +131,7 @@ class Tuning:
             "story": self.story,
             "objectives": [str(each) for each in self.objectives],
             "better": bool(self),
+            "than": self.reference.name,
             "chosen": self.chosen.name,
             "config": self.chosen.config,
             "points": [point.to_dict(self.objectives) for point in self.points],

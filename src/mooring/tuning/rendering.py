@@ -53,9 +53,14 @@ def _short(name: str) -> str:
 
 
 def _verdict(found: Tuning) -> str:
-    if found.chosen is found.default:
-        return "The default is chosen: no point is better in everything that counts."
-    told = f"[green]{escape(found.chosen.name)} is chosen[/green]: of the best points it is nearest to all objectives"
+    told = ""
+    if found.default.lacks:
+        lacking = ", ".join(found.default.lacks)
+        told = f"The default is shown for comparison only: it lacks {escape(lacking)}.\n"
+    old, new = found.reference.name, found.chosen.name
+    if found.chosen is found.reference:
+        return f"{told}No point is better than {old}."
+    told += f"[green]{escape(new)} is chosen[/green]: of the best points it is nearest to all objectives"
     if found:
-        return f"{told}; it is better than the default."
-    return f"{told}. [red]On the hold-out part it is no better than the default[/red]: do not use it."
+        return f"{told}; it is better than {old}."
+    return f"{told}. [red]On the hold-out part it is no better than {old}[/red]: do not use it."

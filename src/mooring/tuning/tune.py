@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from mooring.config.features import Features
-from mooring.config.load import load_config_file
+from mooring.config.load import config_from_dict, load_config_file
 from mooring.config.own_plugins import enabling
+from mooring.config.profile import expand_all
 from mooring.config.versions import DEFAULT_VERSION, parse_version
 from mooring.config.wire import to_wire
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError, UsageError
 from mooring.loading.plugins import load_plugins
 from mooring.sim.library import find
-from mooring.tuning.points import DEFAULT, Objective, Point, Tuning, choose, mark_best, parse_objective
+from mooring.tuning.points import DEFAULT, YOURS, Objective, Point, Tuning, choose, mark_best, parse_objective
 from mooring.tuning.space import Dimension, configured, load_space
 from mooring.tuning.trial import WHOLE, Task, attempted, measured
 
 DEFAULT_OBJECTIVES = ("pending=min", "waitP90=min")
-YOURS = "yours"
 _BATCH = 4  # trials that are asked for at a time, however many run at once: the same points on every machine
 _MOST_HELD_OUT = 12
 
@@ -88,6 +88,16 @@ def _bases(task: Task, config: str | Path | None) -> tuple[Mapping[str, Any] | N
     return mine or default, {DEFAULT: default, **({YOURS: mine} if mine else {})}
 
 
+def _own_plugins(config: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The plugins that a configuration enables and the default does not: without them the rules are others."""
+    (default,) = expand_all(config_from_dict({})).values()
+    known = {name for enabled in default.values() for name, _ in enabled}
+    profiles = (config or {}).get("profiles") or ()
+    sets = [chosen or {} for profile in profiles for chosen in (profile.get("plugins") or {}).values()]
+    named = [each["name"] for chosen in sets for each in chosen.get("enabled") or ()]
+    return tuple(dict.fromkeys(name for name in named if name not in known))
+
+
 def _held_out(task: Task, hold_out: float | Mapping[str, Any]) -> Task | None:
     if isinstance(hold_out, Mapping):
         return replace(task, parameters={**task.parameters, **hold_out})
@@ -124,7 +134,8 @@ class _Search:
                 raise InputError(
                     f"--objective: no measure {missing[0]!r} in {self.task.story}; there are {', '.join(row)}"
                 )
-            self._points.append(Point(name, {}, config, self._objectives_of(row)))
+            lacks = _own_plugins(configs.get(YOURS)) if name == DEFAULT else ()
+            self._points.append(Point(name, {}, config, self._objectives_of(row), lacks=lacks))
             self._step()
 
     def run(self, base: Mapping[str, Any] | None, space: Sequence[Dimension], trials: int, seed: int) -> None:
