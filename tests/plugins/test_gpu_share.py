@@ -246,3 +246,25 @@ def test_a_pod_that_goes_helps_if_it_had_gpus(gone: Pod, want: Hint) -> None:
     event = next(each for each in plugin.events_to_register() if each.event.resource is EventResource.POD)
     assert event.event.action is ActionType.DELETE
     assert event.hint is not None and event.hint(gpu_pod(), gone, None) is want
+
+
+# ---- with an API server ----------------------------------------------------------------------------------------------
+
+
+def test_the_binding_carries_the_gpus_to_the_api_server() -> None:
+    found: list[Any] = []
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "annotations": {MILLI: "300", "team": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+
+    async def play(cluster: Any) -> None:
+        await cluster.create(pod)
+        await cluster.advance(5)
+        found.append(await cluster.get("pod/p"))
+
+    simulate([gpu_node("a")], play=play, config=ENABLED)
+    assert found[0]["spec"]["nodeName"] == "a"
+    assert found[0]["metadata"]["annotations"] == {MILLI: "300", "team": "a", INDEX: "0"}
