@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from mooring.api.codec import KINDS, from_plain
+from mooring.client.kinds import EXTRA_KINDS, SCHEDULER_KINDS
 from mooring.errors import InputError, MooringError, UsageError
-from mooring.record import blocks, entries
+from mooring.record import blocks, entries, packing
 from mooring.record.packing import PackedPut, Packer, Unpacker
 from mooring.record.reader import Record
 from mooring.record.redaction import keeping
@@ -69,13 +70,18 @@ def test_objects_come_back_as_they_were() -> None:
         assert put_objects(written(*wanted, at_once=at_once)) == wanted
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(packing.RECORDED))
 def test_every_kind_can_be_recorded(kind: str) -> None:
-    obj = KINDS[kind]()
+    obj = packing.RECORDED[kind]()
     obj.metadata.name, obj.metadata.uid = "one", "u"
     other = deepcopy(obj)
     other.metadata.labels = {"a": "b"}
     assert put_objects(written(obj, other)) == [obj, other]
+
+
+def test_every_kind_that_a_scheduler_watches_can_be_recorded() -> None:
+    watched = {kind.decode(b"{}").__class__.__name__ for kind in (*SCHEDULER_KINDS, *EXTRA_KINDS.values())}
+    assert watched <= packing.RECORDED.keys()
 
 
 def test_what_nobody_reads_makes_no_entry() -> None:
@@ -212,12 +218,19 @@ def test_a_flipped_bit_is_found() -> None:
     ("packed", "words"),
     [
         pytest.param(PackedPut("Pod", msgspec.Raw(b"\x01")), "damaged: Pod: Expected `object`", id="no object"),
-        pytest.param(PackedPut("Secret", msgspec.Raw(b"\x80")), "an object of an unknown kind 'Secret'", id="no kind"),
+        pytest.param(PackedPut("Node", msgspec.Raw(b"\xa0")), "damaged: Node: Expected `object`", id="a text"),
     ],
 )
 def test_objects_that_make_no_sense_are_damage(packed: PackedPut, words: str) -> None:
     with pytest.raises(InputError, match=words):
         Unpacker().unpack(packed)
+
+
+def test_kinds_of_a_newer_mooring_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = written(NODES[0], make_object("DeviceClass", "gpu"), entries.Deleted("DeviceClass", "gpu"), NODES[1])
+    monkeypatch.setattr(packing, "RECORDED", {"Node": KINDS["Node"]})
+    monkeypatch.setattr("mooring.record.reader.RECORDED", {"Node": KINDS["Node"]})
+    assert [type(entry) for _, entry in read(data).entries()] == [entries.Put, entries.Put]
 
 
 def test_fields_of_a_newer_mooring_are_passed_over() -> None:

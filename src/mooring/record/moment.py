@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.codec import KINDS
 from mooring.api.core import Pod
 from mooring.api.pod_groups import PodGroup
 from mooring.api.release import release_of
@@ -34,6 +33,7 @@ from mooring.framework.pod_groups import PodGroupInfo
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.record import entries
+from mooring.record.packing import RECORDED
 from mooring.record.reservations import ALL, Reservations, may_reserve
 from mooring.scheduler.event_handlers import EventHandlers
 from mooring.state import cluster as columns
@@ -424,7 +424,7 @@ def _features(header: entries.Header) -> Features:
 
 def _stub(entry: entries.Deleted) -> Any:
     """An object of which only the name is known."""
-    obj = KINDS[entry.kind]()
+    obj = RECORDED[entry.kind]()
     obj.metadata.namespace, _, obj.metadata.name = entry.key.rpartition("/")
     obj.metadata.uid = entry.uid
     return obj

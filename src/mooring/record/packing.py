@@ -16,9 +16,12 @@ import msgspec
 from mooring.api.codec import KINDS
 from mooring.api.core import Pod, PodSpec, PodStatus
 from mooring.api.meta import Object, ObjectMeta
+from mooring.api.pod_groups import CoschedulingPodGroup
 from mooring.errors import InputError
 from mooring.record.entries import Entry
 
+RECORDED: dict[str, type[Object]] = {**KINDS, CoschedulingPodGroup.__name__: CoschedulingPodGroup}
+"""The kinds that a record can hold. One of another name, from a newer mooring, is passed over."""
 MAX_SHARED = 20_000  # parts that a reader keeps, to use them again
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -37,7 +40,7 @@ class Packer:
 
     def __init__(self, redact: Callable[[dict[str, str]], dict[str, str]] = dict) -> None:
         self._redact = redact
-        self._known: dict[tuple[type[Object], str], int] = {}  # hashes of what was packed
+        self._known: dict[tuple[str, str], int] = {}  # hashes of what was packed
 
     def pack(self, obj: Object) -> PackedPut | None:
         """How to write the object; None if nothing has changed that is recorded."""
@@ -47,16 +50,16 @@ class Packer:
         if meta.annotations:
             meta.annotations = self._redact(meta.annotations)
         packed = _encode(stripped)
-        kind = type(obj)
+        kind = type(obj).__name__
         place, content = (kind, f"{meta.namespace}/{meta.name}"), hash(packed)
         if self._known.get(place) == content:
             return None
         self._known[place] = content
-        return PackedPut(kind.__name__, msgspec.Raw(packed))
+        return PackedPut(kind, msgspec.Raw(packed))
 
-    def forget(self, obj_kind: str, key: str) -> None:
+    def forget(self, kind: str, key: str) -> None:
         """The object is gone."""
-        self._known.pop((KINDS[obj_kind], key if "/" in key else f"/{key}"), None)
+        self._known.pop((kind, key if "/" in key else f"/{key}"), None)
 
 
 class _PodParts(msgspec.Struct, rename="camel"):
@@ -97,13 +100,13 @@ class Unpacker:
         self.known: dict[tuple[str, str], Object] = {}
         self._spec, self._status = _Shared(PodSpec), _Shared(PodStatus)
 
-    def unpack(self, packed: PackedPut) -> Object:
-        """The object that is meant, or InputError."""
+    def unpack(self, packed: PackedPut) -> Object | None:
+        """The object that is meant; None if it is of a kind that nobody knows here; InputError if it is damaged."""
+        kind = RECORDED.get(packed.kind)
+        if kind is None:
+            return None
         try:
-            if packed.kind == "Pod":
-                obj: Object = self._pod(packed.object)
-            else:
-                obj = _decoder(_kind(packed.kind)).decode(packed.object)
+            obj: Object = self._pod(packed.object) if kind is Pod else _decoder(kind).decode(packed.object)
         except msgspec.DecodeError as error:
             raise InputError(f"damaged: {packed.kind}: {error}") from None
         self.known[packed.kind, obj.key] = obj
@@ -121,17 +124,9 @@ class Unpacker:
 
     def forget(self, kind: str, key: str) -> None:
         """The object is gone."""
-        _kind(kind)
         self.known.pop((kind, key), None)
 
 
 @cache
 def _decoder(kind: type[Object]) -> msgspec.msgpack.Decoder[Any]:
     return msgspec.msgpack.Decoder(kind)
-
-
-def _kind(name: str) -> type[Object]:
-    kind = KINDS.get(name)
-    if kind is None:
-        raise InputError(f"damaged: an object of an unknown kind {name!r}")
-    return kind

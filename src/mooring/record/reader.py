@@ -12,7 +12,6 @@ from typing import Any, BinaryIO, Self
 
 import msgspec
 
-from mooring.api.codec import KINDS
 from mooring.api.meta import Object
 from mooring.errors import InputError, UsageError
 from mooring.framework.registry import Registry
@@ -21,7 +20,7 @@ from mooring.record import entries
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
 from mooring.record.moment import Moment
-from mooring.record.packing import PackedPut, Unpacker
+from mooring.record.packing import RECORDED, PackedPut, Unpacker
 from mooring.record.reservations import ALL
 from mooring.surface.scheduler import PluginReference, registry_with
 
@@ -250,9 +249,13 @@ class Record:
             now += passed
             try:
                 if isinstance(entry, PackedPut):
-                    yield now / 1e6, Put(unpack(entry))
+                    obj = unpack(entry)
+                    if obj is not None:
+                        yield now / 1e6, Put(obj)
                     continue
                 if isinstance(entry, Deleted):
+                    if entry.kind not in RECORDED:
+                        continue
                     unpacker.forget(entry.kind, entry.key)
             except InputError as error:
                 raise InputError(f"{self.name}: {error}") from None
@@ -266,6 +269,6 @@ def _hidden_by_gap(
     there = {(type(entry.object).__name__, entry.object.key) for _, entry in state if isinstance(entry, Put)}
     time = state[0][0] if state else 0.0
     for (kind, key), obj in before.items():
-        if (kind, key) not in there and kind in KINDS:
+        if (kind, key) not in there:
             yield time, Deleted(kind, key, obj.metadata.uid)
     yield from state
