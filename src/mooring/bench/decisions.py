@@ -9,13 +9,23 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mooring.api.core import PodSchedulingGroup
+from mooring.api.meta import ObjectMeta
+from mooring.api.pod_groups import GangSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy, PodGroupSpec
 from mooring.bench.clusters import add_bound_claim, add_csi_nodes, fill_with_unimportant, make_cluster, pods_of
-from mooring.config.load import default_config
+from mooring.config.features import DEFAULT_FEATURES, Features
+from mooring.config.load import config_from_dict
+from mooring.config.versions import V1_37
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
+from mooring.framework.pod_groups import PodGroupInfo
 from mooring.memory import keep_freed_memory
+from mooring.state.cluster import Cluster
 
 Progress = Callable[[int, int], None]
+
+GANG = "gang"  # the pods are one pod group, decided in one go
+GANGS = 5  # how many times
 
 
 @dataclass(slots=True)
@@ -45,15 +55,18 @@ def measure(
     running: int = 0,
     alike: bool = True,
     progress: Progress | None = None,
+    features: Features = DEFAULT_FEATURES,
 ) -> Result:
     """Place pods one after another and take the time of every decision."""
     keep_freed_memory()  # as mooring run does
     cluster = make_cluster(nodes, running)
+    if workload == GANG:
+        return _measure_gang(cluster, nodes, running, pods, alike)
     if workload == "preemption":
         fill_with_unimportant(cluster, nodes)
     if workload == "volumes":
         add_csi_nodes(cluster, nodes)
-    built = build(default_config(), cluster)
+    built = build(config_from_dict(None, features), cluster, features=features)
     profile = built.profiles["default-scheduler"]
     source = pods_of(workload, alike=alike)
     warm_up = min(20, pods)
@@ -96,6 +109,41 @@ def measure(
         median_us=round(times[len(times) // 2] * 1e6, 1),
         p99_us=round(times[min(len(times) - 1, len(times) * 99 // 100)] * 1e6, 1),
         cpu_s_per_1000=round(cpu / max(pods, 1) * 1000, 4),
+        peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    )
+
+
+def _measure_gang(cluster: Cluster, nodes: int, running: int, pods: int, alike: bool) -> Result:
+    """Decide about one gang of all pods, several times; times are per pod."""
+    features = Features(V1_37, GenericWorkload=True)
+    built = build(config_from_dict(None, features), cluster, features=features)
+    policy = PodGroupSchedulingPolicy(gang=GangSchedulingPolicy(pods))
+    group = PodGroup(metadata=ObjectMeta(name=GANG, namespace="default"), spec=PodGroupSpec(policy))
+    cluster.put(group)
+    source = pods_of("plain", alike=alike)
+    members = [next(source) for _ in range(pods)]
+    for pod in members:
+        pod.spec.scheduling_group = PodSchedulingGroup(GANG)
+    info = PodGroupInfo(group, [cluster.info(pod) for pod in members])
+    cycle = built.groups(built.profiles["default-scheduler"])
+    times: list[float] = []
+    placed, started = 0, time.process_time()
+    for _ in range(GANGS):
+        before = time.perf_counter()
+        placed = len(cycle.decide(info, detail=False).found)
+        times.append((time.perf_counter() - before) / pods)
+    cpu = (time.process_time() - started) / GANGS
+    times.sort()
+    return Result(
+        workload=GANG,
+        nodes=nodes,
+        running_pods=running,
+        pods=pods,
+        alike=alike,
+        placed=placed,
+        median_us=round(times[len(times) // 2] * 1e6, 1),
+        p99_us=round(times[-1] * 1e6, 1),
+        cpu_s_per_1000=round(cpu / pods * 1000, 4),
         peak_mib=round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     )
 

@@ -14,12 +14,13 @@ from mooring.cli.bench_growth import growth
 from mooring.cli.bench_gym import gym
 from mooring.cli.bench_perf import perf, profile
 from mooring.cli.bench_soak import soak
+from mooring.cli.configuration import features_for, version_option
 from mooring.cli.help import Group
 from mooring.cli.output import emit, output_option, print_table
 from mooring.cli.progress import progress
 from mooring.version import __version__
 
-WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes")
+WORKLOADS = ("plain", "spread", "affinity", "anti-affinity", "mixed", "preemption", "volumes", "gang")
 
 
 @click.group(cls=Group)
@@ -64,12 +65,22 @@ def _machine() -> dict[str, str]:
     help="What pods ask for; repeat for several.",
 )
 @click.option("--memory", is_flag=True, help="Also the memory that 5,000 nodes with 150,000 pods take.")
+@version_option
 @output_option()
-def decide(nodes: int, pods: int, running: int, workloads: tuple[str, ...], memory: bool, output: str) -> None:
+def decide(
+    nodes: int,
+    pods: int,
+    running: int,
+    workloads: tuple[str, ...],
+    memory: bool,
+    kubernetes_version: str | None,
+    output: str,
+) -> None:
     """Time decisions on generated clusters, in this process, every feasible node scored.
 
     Each workload is measured twice: with pods of one template ("alike", where caches help) and with a template per
-    pod (where none does).
+    pod (where none does). In the workload "gang" all pods are one pod group, decided in one go as Kubernetes 1.37 does;
+    times are per pod.
 
     \b
     Example:
@@ -77,6 +88,7 @@ def decide(nodes: int, pods: int, running: int, workloads: tuple[str, ...], memo
     """
     from mooring.bench.decisions import Result, measure, measure_state
 
+    features = features_for(kubernetes_version)
     wanted = workloads or ("plain", "spread", "affinity", "mixed")
     plan: list[dict[str, Any]] = [
         {"workload": name, "nodes": nodes, "running": running, "alike": alike, "pods": _capped(name, pods)}
@@ -90,7 +102,7 @@ def decide(nodes: int, pods: int, running: int, workloads: tuple[str, ...], memo
             pods_are = "alike" if row["alike"] else "each of its own template"
             part = f"{i}/{len(plan)} {row['workload']}, {nodes:,} nodes, pods {pods_are}"
             show(part, 0, row["pods"])
-            results.append(measure(progress=partial(show, part), **row))
+            results.append(measure(progress=partial(show, part), features=features, **row))
     state = measure_state(5000, 150_000) if memory else None
     value = {"machine": _machine(), "results": [result.to_dict() for result in results], "state": state}
 

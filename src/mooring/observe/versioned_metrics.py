@@ -42,6 +42,17 @@ class _Former:
     )
 
 
+class GroupMetrics:
+    """Those of pod groups: in the registry where the gate GenericWorkload is on."""
+
+    attempts = counter(
+        "scheduler_podgroup_schedule_attempts_total",
+        "[ALPHA] Number of attempts to schedule pod group, by the result. 'unschedulable' means a pod group could not "
+        "be scheduled, while 'error' means an internal scheduler problem.",
+        ("result", "profile"),
+    )
+
+
 class VersionedMetrics:
     """Those of the version are in the registry; others can be updated, too, but nobody sees them."""
 
@@ -95,6 +106,9 @@ class VersionedMetrics:
         else:
             fill(self, nowhere)
             fill(self._former, registry)
+
+        self.groups = GroupMetrics()
+        fill(self.groups, registry if features["GenericWorkload"] else nowhere)
 
     def event(self, label: str) -> str:
         """What the version calls an event."""

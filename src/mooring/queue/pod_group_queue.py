@@ -271,8 +271,12 @@ class PodGroupQueue(SchedulingQueue):
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
         """Tell of a pod only if it is somewhere else than before: a group that is put back moves nobody."""
-        for member in info.members:
+        if isinstance(info, QueuedPodGroupInfo):
+            is_new = label != events.UNSCHEDULED_POD_ADD.label or len(info.members) == 1
+            self._recorder.incoming_group(queue, label, len(info.members), is_new=is_new)
+        else:
             self._recorder.incoming_pod(queue, label)
+        for member in info.members:
             if self.on_move is not None and self._told.get(member.uid) != (place, member.message):
                 self._told[member.uid] = (place, member.message)
                 self.on_move(member, place, label, self._cause)

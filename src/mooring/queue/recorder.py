@@ -13,6 +13,9 @@ class QueueRecorder(Protocol):
     def incoming_pod(self, queue: str, event: str) -> None:
         """A pod entered ``active``, ``backoff`` or ``unschedulable`` because of this event."""
 
+    def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
+        """A pod group with so many pods entered a part of the queue; one that was only put back is not new there."""
+
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
         """The number of pods that this plugin keeps waiting went up or down."""
 
@@ -45,6 +48,9 @@ class NoRecorder:
     wants_hint_durations = False
 
     def incoming_pod(self, queue: str, event: str) -> None:
+        pass
+
+    def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
         pass
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.engine.decision import Decision
+from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.extension_points import METRIC_NAMES
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.runtime import Profile
@@ -261,6 +262,14 @@ class Meters(SchedulerObserver):
     def preempting(self, preemptor: Pod, node_name: str, victims: int) -> None:
         self.metrics.preemption_victims.observe(victims)
 
+    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
+        result = "scheduled" if decision.status.is_success else "unschedulable"
+        if not decision.status.is_success and not decision.status.is_rejected:
+            result = "error"
+        elif decision.victims:
+            result = "waiting_on_preemption"
+        self.metrics.versioned.groups.attempts.labels(result, profile.scheduler_name).inc()
+
     def preempted(self, preemptor: Pod, node_name: str, seconds: float) -> None:
         # Upstream's label says success in any case.
         self.metrics.preemption_goroutines_duration.labels("success").observe(seconds)
@@ -276,7 +285,9 @@ class Meters(SchedulerObserver):
         def refresh() -> None:
             for name, count in queue.counts().items():
                 self.metrics.pending_pods.labels(name).set(count)
-                self.metrics.versioned.queued_entities.labels(name, "pod").set(count)
+            for name, kinds in queue.entity_counts().items():
+                for kind, count in kinds.items():
+                    self.metrics.versioned.queued_entities.labels(name, kind).set(count)
             pods = cluster.pods()
             nodes = sum(info.node is not None for info in cluster.table.nodes.values())
             for kind, count in (("nodes", nodes), ("pods", len(pods)), ("assumed_pods", cluster.num_assumed)):
@@ -324,6 +335,12 @@ class Meters(SchedulerObserver):
         child.observe(seconds)
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
+
+    def incoming_group(self, queue: str, event: str, pods: int, *, is_new: bool) -> None:
+        label = self.metrics.versioned.event(event)
+        self.metrics.queue_incoming_pods.labels(queue, label).inc(pods)
+        if is_new:
+            self.metrics.versioned.queue_incoming_entities.labels(queue, label, "podgroup").inc()
 
     def incoming_pod(self, queue: str, event: str) -> None:
         children = self._incoming.get((queue, event))
