@@ -49,6 +49,11 @@ export const told = computed<{ event: number; who: string; lines: string[] }[]>(
   return found;
 });
 
+/** Whether the steps are those of a lesson's own story, rather than of the decision. */
+function isTold(): boolean {
+  return told.value.length > 0 && shown.value?.meta.guide !== "";
+}
+
 /** The last part of the story that has been told at the cursor. */
 function part(): number {
   return told.value.findLastIndex((each) => each.event + each.lines.length <= cursor.value);
@@ -82,7 +87,7 @@ function place(): number {
 
 /** Go on by one extension point; at the end of a decision to the next one. */
 export function guideOn(direction: 1 | -1): void {
-  if (told.value.length) return tellOn(direction);
+  if (isTold()) return tellOn(direction);
   const all = steps.value;
   let to = place() + direction;
   while (all[to] && all[to].step === step.value) to += direction;
@@ -94,13 +99,15 @@ export function guideOn(direction: 1 | -1): void {
 }
 
 export function Guide() {
-  useEffect(() => { if (isGuided.value && !told.value.length) step.value = -2; }, [isGuided.value]);
+  useEffect(() => { if (isGuided.value && !isTold()) step.value = -2; }, [isGuided.value]);
   if (!isGuided.value) return null;
-  if (told.value.length) return <Story />;
+  if (isTold()) return <Story />;
+  const said = told.value[part()];
   const all = steps.value, at = place(), here = all.filter((each) => each.step === all[at]?.step);
   return (
     <aside class="guide-card" aria-live="polite" aria-label={say("step by step")}>
       <ol>{all.map((each, i) => <li key={i} aria-current={i === at ? "step" : undefined}><button type="button" onClick={() => (step.value = each.step)}>{say(each.title)}</button></li>)}</ol>
+      {said && <p class="said">{said.lines.join(" ")}</p>}
       <p>{here.map((each) => each.text).join(" ") || say("no decision yet")}</p>
       <footer>
         {here[0] && <span class="soft">{say("more")}: <code>mooring learn {here[0].learn}</code></span>}

@@ -130,7 +130,9 @@ class PageServer:
         """Stop listening; whoever waits for news is sent away."""
         if self._runner is not None:
             await self._runner.cleanup()
-        self._asking.shutdown(wait=False, cancel_futures=True)
+        for record in self._records:
+            self._asking.submit(record.close)  # after the question that is being answered
+        self._asking.shutdown(wait=False)
 
     # ---- every request ---------------------------------------------------------------------------------------------
 

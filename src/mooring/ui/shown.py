@@ -40,6 +40,12 @@ class Shown:
         for time, entry in self.source.news():
             self.timeline.take(time, entry)
 
+    def close(self) -> None:
+        """Let go of what questions have kept open; called where questions are answered."""
+        if self._near is not None:
+            self._near.close()
+            self._near = None
+
     def moments(self) -> Callable[[int], Moment]:
         """Gives the moment of the attempt at an event, in any thread."""
         if self.source.is_live or self._near is None:
