@@ -1,4 +1,4 @@
-"""No token, key, certificate or Secret reaches a log, the decision log, an event or an endpoint."""
+"""No token, key, certificate or Secret reaches a log, the decision log, a record, an event or an endpoint."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import logging
 import socket
 import ssl
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,6 +21,8 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import User, kubeconfig
 from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.observe import logs
+from mooring.record import blocks
+from mooring.record.recorder import Recorder
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.settings import load_settings
@@ -27,6 +30,7 @@ from mooring.scheduler.settings import load_settings
 pytestmark = pytest.mark.e2e
 
 SECRET = "hunter2-in-a-secret"
+IN_ANNOTATION = "hunter6-in-a-pods-annotation"
 IN_ENV = "hunter3-in-a-pods-environment"
 EXTENDER_KEY = "-----BEGIN PRIVATE KEY-----hunter4-----END PRIVATE KEY-----"
 VISITOR = "hunter5-a-visitors-token"
@@ -105,7 +109,8 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
             "--v=10",
         ]
         settings = load_settings(parse_flags(arguments))
-        process = SchedulerProcess(settings, lambda: load_kubeconfig([str(path)]))
+        recorder = Recorder.to_file(tmp_path / "record")
+        process = SchedulerProcess(settings, lambda: load_kubeconfig([str(path)]), [recorder])
         task = asyncio.create_task(process.run(signals=False))
         await asyncio.wait_for(process.ready.wait(), 30)
         # Pods that fit and that do not, bindings that fail in several ways, watches that break.
@@ -118,7 +123,8 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
                 "env": [{"name": "PASSWORD", "value": IN_ENV}],
                 "resources": {"requests": {"cpu": cpu}},
             }
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+            meta = {"name": name, "annotations": {"example.com/token": IN_ANNOTATION}}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
             plane.api.create(PODS, "default", pod)
         await _until(lambda: plane.api.get(PODS, "default", "web").object()["spec"].get("nodeName"))
         plane.hub.close_all()
@@ -131,21 +137,31 @@ async def test_nothing_secret_is_told(tmp_path, everything_logged, capfd):
         await _until(lambda: "401" in everything_logged.getvalue() or "Unauthorized" in everything_logged.getvalue())
         process.stop()
         await asyncio.wait_for(task, 90)
+        recorder.close()
         events = json.dumps(plane.api.objects(by_resource("events.events.k8s.io"), "default"))
     written = capfd.readouterr()
     told = {
         "the log": everything_logged.getvalue() + written.out + written.err,
         "the decision log": decisions.read_text(),
+        "the record": _content(tmp_path / "record"),
         "events": events,
         "endpoints": "".join(answers),
     }
-    assert "default/web" in told["the log"] and "default/web" in told["the decision log"]
+    assert all("default/web" in told[where] for where in ("the log", "the decision log", "the record"))
     for where, text in told.items():
-        for secret in (token, SECRET, IN_ENV, EXTENDER_KEY, VISITOR):
+        for secret in (token, SECRET, IN_ENV, IN_ANNOTATION, EXTENDER_KEY, VISITOR):
             for form in _forms(secret):
                 assert form not in text, f"{where} tells {secret[:10]}…"
         assert "PRIVATE KEY" not in text, where
         assert "Bearer " not in text, where
+
+
+def _content(path: Path) -> str:
+    """Everything in a record, unpacked."""
+    with path.open("rb") as file:
+        blocks.check_head(file, "record")
+        found = [*blocks.scan(file, path.stat().st_size)]
+        return b"".join(blocks.payload_of(file, block, "record") for block in found).decode("utf-8", "replace")
 
 
 async def _until(check) -> None:
