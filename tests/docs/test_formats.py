@@ -59,6 +59,7 @@ COMMANDS = {
     "bench decide": "bench-decide-v1",
     "bench extender": "bench-extender-v1",
     "bench growth": "bench-growth-v1",
+    "bench gym": "bench-gym-v1",
     "bench perf": "bench-perf-v1",
     "bench profile": "bench-perf-v1",
     "bench soak": "bench-soak-v1",
@@ -210,6 +211,7 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "mooring bench growth --by nodes --nodes 20,40 --kind plain --decisions 20 -o json",
             id="growth by nodes",
         ),
+        pytest.param("bench-gym-v1", "mooring bench gym --nodes 5 --steps 20 -o json", id="steps"),
         pytest.param("lesson-v1", "mooring learn 7 -o json", id="a lesson"),
         pytest.param("bench-perf-list-v1", "mooring bench perf --list -o json", id="workloads"),
         pytest.param(
