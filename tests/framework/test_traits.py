@@ -23,6 +23,7 @@ def test_the_default_promises_nothing() -> None:
         "even_normalize": False,
         "in_range": False,
         "signs": True,
+        "annotations": (),
     }
 
 
@@ -46,7 +47,7 @@ def test_what_is_read_is_ordered_from_least_to_most() -> None:
         pytest.param(
             {"colour": "blue"},
             "Traits has no colour; there are filter_reads, score_reads, uses_volumes, per_node, even_normalize, "
-            "in_range, signs",
+            "in_range, signs, annotations",
             id="nothing like it",
         ),
         pytest.param(
@@ -63,6 +64,11 @@ def test_what_is_read_is_ordered_from_least_to_most() -> None:
         ),
         pytest.param(
             {"in_range": 1}, "Traits(in_range=1): one of True or False is expected", id="a number for a claim"
+        ),
+        pytest.param(
+            {"annotations": "example.com/a"},
+            "Traits(annotations='example.com/a'): a tuple of names is expected",
+            id="one name for several",
         ),
         pytest.param({"signs": None}, "Traits(signs=None): one of True or False is expected", id="nothing for a claim"),
     ],

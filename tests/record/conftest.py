@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mooring.config.load import config_from_dict
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
 from mooring.simulation.simulate import Arrival, simulate
@@ -37,10 +36,12 @@ def story(seed: int, pods: int = 60) -> list[Arrival]:
     ]
 
 
-def play(arrivals: list[Arrival], recorder: Recorder, *, config: Any = None, nodes: int = 5) -> None:
+def play(
+    arrivals: list[Arrival], recorder: Recorder, *, config: Any = None, nodes: int = 5, plugins: tuple[type, ...] = ()
+) -> None:
     objects = [make_node(f"n{i}", cpu="6", labels={ZONE: f"z{i % 3}"}) for i in range(nodes)]
-    parsed = None if config is None else config_from_dict(config)
-    simulate(objects, arrivals, observers=[recorder], until_s=1.5 * len(arrivals), config=parsed)
+    until_s = 1.5 * len(arrivals)
+    simulate(objects, arrivals, observers=[recorder], until_s=until_s, config=config, plugins=plugins)
     recorder.close()
 
 

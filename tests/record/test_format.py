@@ -15,6 +15,7 @@ import pytest
 from mooring.api.codec import KINDS, from_plain
 from mooring.client.kinds import EXTRA_KINDS, SCHEDULER_KINDS
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.framework.traits import Traits
 from mooring.record import blocks, entries, packing
 from mooring.record.packing import PackedPut, Packer, Unpacker
 from mooring.record.reader import Record
@@ -145,6 +146,29 @@ def test_annotations_that_scheduling_reads_are_kept() -> None:
     claim.metadata.annotations = {"volume.kubernetes.io/selected-node": "a", "other": SECRET}
     (found,) = put_objects(written(claim))
     assert found.metadata.annotations == {"volume.kubernetes.io/selected-node": "a"}
+
+
+def test_annotations_that_a_plugin_reads_are_kept(recorded: Any) -> None:
+    class Teams:
+        name = "Teams"
+        traits = Traits(annotations=("example.com/team",))
+
+        def __init__(self, args: Any, handle: Any) -> None:
+            pass
+
+        def filter(self, state: Any, pod: Any, nodes: Any) -> None:
+            return None
+
+    arrival = story(1, 1)[0]
+    arrival.pod.metadata.annotations = {"example.com/team": "a", "example.com/token": SECRET}
+    profile = {"schedulerName": "default-scheduler", "plugins": {"filter": {"enabled": [{"name": "Teams"}]}}}
+    record = recorded([arrival], config={"profiles": [profile]}, plugins=(Teams,))
+    (pod,) = {entry.object.uid: entry.object for _, entry in record.entries() if _is_pod(entry)}.values()
+    assert pod.metadata.annotations == {"example.com/team": "a"}
+
+
+def _is_pod(entry: Any) -> bool:
+    return isinstance(entry, entries.Put) and entry.object.kind == "Pod"
 
 
 def test_a_change_of_an_annotation_that_is_left_out_makes_no_entry() -> None:

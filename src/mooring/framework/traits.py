@@ -45,6 +45,8 @@ class Traits:
     """True: the final scores are from 0 to 100 by construction, and nobody has to check."""
     signs: bool = True
     """False: ``sign`` returns None for every pod, so that nobody has to call it."""
+    annotations: tuple[str, ...] = ()
+    """Names of annotations that it reads. A record keeps their values; those of all others are left out."""
 
     def __new__(cls, *values: Any, **named: Any) -> Traits:
         known = [each.name for each in fields(cls)]
@@ -58,7 +60,10 @@ class Traits:
     def __post_init__(self) -> None:
         for each in fields(self):
             value, kind = getattr(self, each.name), type(each.default)
-            if type(value) is not kind:
+            if kind is tuple:
+                if type(value) is not tuple or not all(isinstance(name, str) for name in value):
+                    raise PluginError(f"Traits({each.name}={value!r}): a tuple of names is expected")
+            elif type(value) is not kind:
                 right = "True or False" if kind is bool else ", ".join(f"Reads.{reads.name}" for reads in Reads)
                 raise PluginError(f"Traits({each.name}={value!r}): one of {right} is expected")
 

@@ -37,6 +37,9 @@ class Observed(Protocol):
     def waiting_pods(self) -> WaitingPods: ...
 
     @property
+    def profiles(self) -> dict[str, Profile]: ...
+
+    @property
     def features(self) -> Features: ...
 
     @property

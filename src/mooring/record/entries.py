@@ -27,7 +27,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: float = 0.0  # seconds since the epoch
     gates: dict[str, bool] = {}  # feature gates that are not at the version's default
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
-    is_redacted: bool = True  # whether annotation values were left out that scheduling does not read
+    is_redacted: bool = True  # whether annotations were left out that scheduling does not read
+    annotations: tuple[str, ...] = ()  # names of those that were kept because plugins read them
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):

@@ -174,6 +174,7 @@ class Recorder(SchedulerObserver):
                 gates=features.changed(),
                 configuration=configuration,
                 is_redacted=self._is_redacted,
+                annotations=_annotations(scheduler),
             )
         )
         self._keyframe()
@@ -305,3 +306,9 @@ class Recorder(SchedulerObserver):
         self._since_keyframe = 0
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
         self._output.take_state(self._now(), state)
+
+
+def _annotations(scheduler: Observed) -> tuple[str, ...]:
+    """What the scheduler's plugins declare to read."""
+    plugins = (plugin for profile in scheduler.profiles.values() for plugin in profile.plugins.values())
+    return tuple(sorted({name for plugin in plugins for name in plugin.traits.annotations}))

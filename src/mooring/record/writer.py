@@ -34,7 +34,7 @@ class Writer:
     def __init__(self, sink: Sink, header: Header, *, redact: Redaction | None = None, attempts: int = 0) -> None:
         """``attempts`` were made before this file begins."""
         self._sink = sink
-        self._redact = redact or (keeping() if header.is_redacted else dict)
+        self._redact = redact or (keeping(header.annotations) if header.is_redacted else dict)
         self._packer = Packer(self._redact)
         # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
