@@ -298,6 +298,38 @@ def test_copies_share_a_claim_that_is_not_their_own() -> None:
     assert asked(pod, A, B, disk, claim).nodes == {"a": 4}
 
 
+def test_each_copy_gets_devices_of_its_own() -> None:
+    devices = [{"name": f"gpu-{i}"} for i in range(3)]
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    exactly = {"exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    objects = [
+        make_object("DeviceClass", "gpu", spec={}),
+        make_object("ResourceSlice", "a", spec={"driver": "x", "nodeName": "a", "pool": pool, "devices": devices}),
+        make_object(
+            "ResourceClaimTemplate",
+            "one-gpu",
+            "default",
+            spec={"spec": {"devices": {"requests": [{"name": "gpu", **exactly}]}}},
+        ),
+    ]
+    pod = web(spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]})
+    found = asked(pod, A, B, *objects)
+    assert found.nodes == {"a": 3}
+    assert found.reasons == {"cannot allocate all claims": 2}
+
+
+def test_a_class_that_provisions_gives_each_copy_a_volume_wherever_it_goes() -> None:
+    waits = make_object("StorageClass", "fast", provisioner="x.example", volumeBindingMode="WaitForFirstConsumer")
+    claim = make_object(
+        "PersistentVolumeClaim",
+        "data-db-0",
+        "default",
+        spec={"storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}},
+    )
+    volumes = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]}
+    assert asked(make_pod("db-0", cpu="1", spec=volumes), A, B, waits, claim).nodes == {"a": 4, "b": 2}
+
+
 # ---- against the live scheduler ------------------------------------------------------------------------------------
 
 SHAPES = {"plain": {}, "spread over zones": spread(), "spread over nodes": spread(HOSTNAME), "apart": apart()}

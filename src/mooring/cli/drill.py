@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
 from mooring.cli.cluster_source import warnings_on_stderr
 from mooring.cli.output import emit, output_option
+from mooring.cli.progress import shown_on_a_terminal
 
 
 @click.command()
@@ -36,16 +36,11 @@ def drill(lose: str, n: int, top: int, output: str, **asked: Any) -> int:
       mooring drill --cluster dump.json --lose zone
       mooring drill --kubeconfig ~/.kube/config --lose label=example.com/rack --n 2
     """
-    from mooring.cli.progress import progress
     from mooring.whatif.drill import drill_with
     from mooring.whatif.drill_text import draw
 
     scheduler = asked_scheduler("drill", output, **asked)
-    with warnings_on_stderr():
-        if sys.stderr.isatty():
-            with progress("losses") as show:
-                found = drill_with(scheduler, lose, n, lambda done, total: show("drill", done, total))
-        else:
-            found = drill_with(scheduler, lose, n)
+    with warnings_on_stderr(), shown_on_a_terminal("losses", "drill") as show:
+        found = drill_with(scheduler, lose, n, show)
     emit(found.to_list(), output, lambda to: draw(to, found, top))
     return 0 if found.is_safe else 1

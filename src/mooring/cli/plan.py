@@ -9,6 +9,7 @@ import click
 from mooring.cli.asked_scheduler import asked_scheduler, scheduler_options
 from mooring.cli.cluster_source import warnings_on_stderr
 from mooring.cli.output import emit, output_option
+from mooring.cli.progress import shown_on_a_terminal
 from mooring.errors import UsageError
 
 
@@ -63,7 +64,8 @@ def plan(
     scheduler = asked_scheduler("plan", output, **asked)
     with warnings_on_stderr():
         if remove:
-            gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data)
+            with shown_on_a_terminal("nodes", "plan") as show:
+                gone = removal_with(scheduler, delete_emptydir_data=delete_emptydir_data, progress=show)
             emit(gone.to_dict(), output, lambda to: draw_removal(to, gone, top))
             return 0 if gone.nodes else 1
         found = plan_with(scheduler, types, dict(_copies(pod) for pod in pods))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -46,6 +46,16 @@ def progress(unit: str, *, eta: bool = False) -> Iterator[Show]:
             bar.update(task, description=part, completed=done, total=max(1, total), stage=stage)
 
         yield show
+
+
+@contextmanager
+def shown_on_a_terminal(unit: str, part: str) -> Iterator[Callable[[int, int], None]]:
+    """Show how far one part is where a person looks on, and say nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    with progress(unit) as show:
+        yield lambda done, total: show(part, done, total)
 
 
 class _Lines:

@@ -12,7 +12,7 @@ from mooring.whatif.adding import Adding, Plan
 from mooring.whatif.daemons import Daemons
 from mooring.whatif.node_types import read_types, types_of_cluster
 from mooring.whatif.placing import Placing
-from mooring.whatif.removing import Removal, Removing
+from mooring.whatif.removing import Progress, Removal, Removing
 from mooring.whatif.wanted import Wanted, pods_of, waiting_pods
 
 Types = str | Path | Mapping[str, Any] | None
@@ -63,6 +63,8 @@ def plan_removal(
     return removal_with(scheduler, delete_emptydir_data=delete_emptydir_data)
 
 
-def removal_with(scheduler: Scheduler, *, delete_emptydir_data: bool = False) -> Removal:
+def removal_with(
+    scheduler: Scheduler, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
+) -> Removal:
     """The same, asked of a scheduler and its cluster."""
-    return Removing(Placing.of(scheduler), delete_emptydir_data=delete_emptydir_data).plan()
+    return Removing(Placing.of(scheduler), delete_emptydir_data=delete_emptydir_data, progress=progress).plan()

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -28,6 +28,8 @@ from mooring.whatif.losing import lost_volumes, made_anew
 from mooring.whatif.node_kinds import stays_with_node
 from mooring.whatif.placing import Placing
 from mooring.whatif.wanted import in_queue_order
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,11 @@ class Removal:
 class Removing:
     """Tries nodes one after another, the emptiest first. Nodes that were chosen stay closed to all moves."""
 
-    def __init__(self, base: Placing, *, delete_emptydir_data: bool = False) -> None:
+    def __init__(
+        self, base: Placing, *, delete_emptydir_data: bool = False, progress: Progress = lambda done, total: None
+    ) -> None:
         self._base = base
+        self._progress = progress
         self._deletes = delete_emptydir_data
 
     def plan(self) -> Removal:
@@ -81,7 +86,8 @@ class Removing:
                 movable.append(node.name)
         found.at_most = _at_most(self._base.state, movable)
         at, chosen = self._base.fork(), list[str]()
-        for name in movable:
+        for i, name in enumerate(movable):
+            self._progress(i, len(movable))
             if len(chosen) == found.at_most:
                 found.kept[name] = "the nodes that are left have no room for its pods"
                 continue
