@@ -163,8 +163,8 @@ class Moment:
         )
 
     def _assumed(self, time: float, entry: entries.Assumed) -> None:
-        pod = self._assume(entry.uid, entry.node)
-        if pod is not None and may_reserve(pod, self.state):
+        assumed = self._assume(entry.uid, entry.node)
+        if assumed is not None and may_reserve(assumed.pod, self.state):
             self.unreserved[entry.uid] = 0
         if entry.is_waiting:
             self.waiting.add(entry.uid)
@@ -218,23 +218,23 @@ class Moment:
             self._set_up(held.built, entry.start, entry.picks, {entry.uid: entry.hint})
             profile = held.built.profile_of(pod)
             decision = held.built.engine.decide(self.state.info(pod), profile)
-            self._assume(entry.uid, entry.node, entry.key)
-            held.hold(profile, decision, entry.node)
+            assumed = self._assume(entry.uid, entry.node, entry.key)
+            if assumed is not None:
+                held.hold(profile, decision, assumed)
 
     def _release(self, uid: str) -> None:
         self.unreserved.pop(uid, None)
         if self._reservations is not None:
             self._reservations.release(uid)
 
-    def _assume(self, uid: str, node: str, key: str | None = None) -> Pod | None:
+    def _assume(self, uid: str, node: str, key: str | None = None) -> PodInfo | None:
         if key is not None:
             pod = self.pods.get(key)
         else:
             pod = next((pod for pod in reversed(self.pods.values()) if pod.uid == uid), None)
         if pod is None or pod.uid != uid or self.state.pod(uid) is not None:
             return None
-        self.state.assume(self.state.info(pod), node)
-        return pod
+        return self.state.assume(self.state.info(pod), node)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
