@@ -13,6 +13,7 @@ from rich.console import Console
 from mooring.cli.bench_growth import growth
 from mooring.cli.bench_gym import gym
 from mooring.cli.bench_perf import perf, profile
+from mooring.cli.bench_simulate import simulate
 from mooring.cli.bench_soak import soak
 from mooring.cli.configuration import features_for, version_option
 from mooring.cli.help import Group
@@ -38,6 +39,7 @@ bench.add_command(growth)
 bench.add_command(gym)
 bench.add_command(perf)
 bench.add_command(profile)
+bench.add_command(simulate)
 bench.add_command(soak)
 
 

@@ -76,6 +76,9 @@ class FilterColumns(Derived):
             if rows and plugin.traits.filter_reads is not Reads.RESOURCES:
                 self._judge(attempt, i, np.fromiter(rows, np.int64, len(rows)))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
+        if len(every) > MEMO_ROWS:
+            self.feasible[together] = ~np.any([verdict.ids[together] for verdict in verdicts], axis=0)
+            return
         for row in every:
             self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
 

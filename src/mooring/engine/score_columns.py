@@ -81,6 +81,12 @@ class ScoreColumns(Derived):
         if is_even_no_more:
             self._add_up(attempt)
             return
+        if not are_few:
+            total = np.full(len(every), self._even, np.int64)
+            for raw, weight in self._weighted:
+                total += raw[together.index] * weight
+            self.total[together.index] = total
+            return
         for row in every:
             self._add_up_row(row)
 

@@ -1,0 +1,70 @@
+"""What simulations cost: like pods, a week of arrivals and departures, the openb trace. CPU time, not time on the wall.
+
+Each is a story, run as ``mooring simulate`` runs it. As a program this reads one request from its standard input, as
+JSON, and prints one answer: so that each part is measured in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+WEEK_S = 7 * 86400
+
+
+def like(pods: int, nodes: int) -> dict[str, Any]:
+    """A run of like pods that all wait at once."""
+    return {"steps": [_nodes(nodes), {"workload": {"count": pods, "name": "p-{i}", **_POD}}]}
+
+
+def week(pods: int, nodes: int) -> dict[str, Any]:
+    """So many pods arrive in a week, at any time, and run for an hour on average."""
+    coming = {"rate": pods / WEEK_S, "count": pods, "run": {"exponential": "1h"}, "name": "p-{i}"}
+    sizes = [{**_POD, "cpu": cpu} for cpu in ("100m", "250m", "500m", "1")]
+    return {"steps": [_nodes(nodes), {"workload": {**coming, "templates": sizes}}]}
+
+
+_POD = {"cpu": "100m", "memory": "100Mi"}
+
+
+def _nodes(count: int) -> dict[str, Any]:
+    return {"nodes": {"count": count, "cpu": "32", "memory": "128Gi", "zones": ["a", "b", "c"]}}
+
+
+def measure(story: Mapping[str, Any] | str, parameters: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Simulate, and say what it cost: reading the file and building the cluster included, importing mooring not."""
+    from mooring.sim.library import find
+    from mooring.sim.scenario_file import scenario_of
+    from mooring.simulation.simulate import run_scenario
+
+    begun = time.process_time()
+    if isinstance(story, str):
+        scenario = find(story, parameters)
+    else:
+        scenario = scenario_of(story, source="bench", folder=Path(), name="bench", given=parameters)
+    result = run_scenario(scenario, seed=seed)
+    cpu_s = time.process_time() - begun
+    return {
+        "cpuSeconds": round(cpu_s, 3),
+        "arrived": result.arrived,
+        "placed": result.placed,
+        "attempts": result.attempts,
+        "nodes": result.nodes,
+        "simulatedSeconds": round(result.ended_at_s, 3),
+        "podsPerCpuSecond": round(result.arrived / cpu_s) if cpu_s else 0,
+        "peakMiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+    }
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.readline())
+    print(json.dumps(measure(request["story"], request["parameters"], request["seed"])))
+
+
+if __name__ == "__main__":
+    main()
