@@ -48,6 +48,7 @@ COMMANDS = {
     "lint": "lint-v1",
     "sweep run": "sweep-run-v1",
     "tune": "tune-v1",
+    "simulate": "simulate-v1",
     "scenario run": "story-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
@@ -183,6 +184,9 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "tune-v1",
             f"mooring tune {EXAMPLES}/05-sweep/day.yaml --trials 1 --jobs 1 -o json",
             id="a short search",
+        ),
+        pytest.param(
+            "simulate-v1", f"mooring simulate {EXAMPLES}/05-sweep/day.yaml --placements -o json", id="a simulated day"
         ),
         pytest.param(
             "config-check-v1", f"mooring config check {EXAMPLES}/configurations/two-profiles.yaml -o json", id="valid"
