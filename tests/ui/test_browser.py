@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -260,3 +261,25 @@ async def test_one_file_needs_no_server(story, browser, tmp_path, built_page):
         await page.keyboard.press("ArrowRight")
         await page.keyboard.press("ArrowRight")
         await sees(page, ".guide-card", "is bound to")
+
+
+async def test_every_instant_shows_what_the_record_says_of_it(story, serve, browser):
+    """The page makes the state of an instant itself; ``mooring replay --at`` shows what the record makes of it."""
+    shown = story("preemption")
+    times = shown.timeline.events.columns["time"].tolist()
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        for time in sorted(set(times)):
+            with shown.source.opener()() as record:
+                moment = record.moment(record.header.started + time + 1e-7)
+            rows = moment.state.nodes()
+            for i, info in enumerate(rows.infos):
+                hash_ = f"#lang=en&event={bisect_right(times, time)}&node={info.name}"
+                await page.evaluate("(hash) => { location.hash = hash; }", hash_)
+                requested, whole = (int(column[i]) for column in (rows.requested("cpu"), rows.allocatable("cpu")))
+                text = f"{requested / 1000:g} of {whole / 1000:g}" if requested % 1000 == 0 else f"{requested}m"
+                await sees(page, ".nodePanel h2", info.name)
+                await sees(page, ".nodePanel .meter .number", text)
+                await sees(page, ".mapPanel header", f"{len(rows.infos)} nodes · {sum(rows.pod_count)} pods")
+            for place in ("active", "backoff", "unschedulable", "gated"):
+                waiting = sum(each.place == place for each in moment.queue.values())
+                await sees(page, f".lanes button:has-text('{place}')", f"{place} {waiting}")

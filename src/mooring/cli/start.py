@@ -81,17 +81,18 @@ def start(
     if (keep or shows_page) and once:
         raise UsageError(f"--{'keep' if keep else 'ui'} and --once exclude each other; give one of them")
     place = Place(control_plane, kubeconfig)
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     page = None
-    if shows_page:
-        from mooring.cli.start_page import StartPage
+    if shows_page or (is_terminal and not once and output == "text" and place.is_embedded):
+        from mooring.cli.start_page import start_page
 
-        page = StartPage(is_ours=place.is_embedded)
+        page = start_page(is_ours=place.is_embedded, is_asked_for=shows_page)
     from mooring.sim.library import FIRST, find
     from mooring.sim.runner import EmbeddedWorld, Listening
     from mooring.sim.scenario import Scenario
 
     scenario = find(story) if story is not None else find(FIRST) if nodes is None else None
-    stays = keep or shows_page or (not once and sys.stdin.isatty() and sys.stdout.isatty())
+    stays = keep or shows_page or (not once and is_terminal)
     settings = Telling(quiet, verbose, output).settings()
     setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
     if page is not None:
@@ -164,7 +165,7 @@ class _Shown:
             if self._is_embedded:
                 print_line(f"Pods that wait, and why: mooring queue --kubeconfig {self._kubeconfig}")
         else:
-            print_line("More: mooring scenario list; a cluster that stays: mooring start --keep")
+            print_line("More: mooring scenario list; a cluster that stays, in the browser: mooring start --ui")
 
 
 async def _nothing(cluster: ScenarioCluster) -> None:

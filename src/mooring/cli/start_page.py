@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from mooring.cli.ui import announce
+from mooring.errors import UsageError
 from mooring.sim.runner import Settings
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.ui.bundle import page_files
@@ -17,12 +18,23 @@ from mooring.ui.source import LiveSource
 from mooring.ui.story import source_for
 
 
+def start_page(*, is_ours: bool, is_asked_for: bool) -> StartPage | None:
+    """The page; without it where it has not been built, unless it was asked for: then UsageError says so."""
+    try:
+        return StartPage(is_ours=is_ours, opens=None if is_asked_for else False)
+    except UsageError:
+        if is_asked_for:
+            raise
+        return None
+
+
 class StartPage:
     """Made before the cluster is, so that it hears everything; UsageError where the page has not been built."""
 
-    def __init__(self, *, is_ours: bool) -> None:
+    def __init__(self, *, is_ours: bool, opens: bool | None) -> None:
         self._files = page_files()
         self._is_ours = is_ours
+        self._opens = opens
         self._source: LiveSource | None = None
         self._title = ""
 
@@ -39,7 +51,7 @@ class StartPage:
         editing = ClusterEditing(cluster) if self._is_ours else None
         server = PageServer([Shown(self._title, self._source)], editing=editing, files=self._files)
         await server.start()
-        announce(server, None)
+        announce(server, self._opens)
         try:
             yield
         finally:
