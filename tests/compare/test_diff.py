@@ -213,7 +213,7 @@ _pods = st.lists(st.tuples(_sizes, st.sampled_from([None, "a", "b", "c"]), st.in
 _configs = st.sampled_from([None, LEAST, MOST, WITHOUT_TAINTS])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(pods=_pods, cpus=st.lists(st.integers(1, 6), min_size=3, max_size=3), old=_configs, new=_configs)
 def test_it_is_what_two_separate_runs_give(
     pods: list[tuple[str, str | None, int]],

@@ -92,7 +92,7 @@ def test_schedulers_and_records_do_not_mix(tmp_path: Path) -> None:
         diff(Scheduler(half_full()), tmp_path / "run.mrec")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=6), seed=st.integers(0, 3))
 def test_it_is_what_the_two_simulations_say(sizes: list[int], seed: int, tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("runs")

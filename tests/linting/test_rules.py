@@ -35,6 +35,7 @@ def cluster() -> Cluster:
             allowedTopologies=[{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["west"]}]}],
         ),
         make_object("StorageClass", "anywhere"),
+        make_object("PersistentVolumeClaim", "west-data", "default", spec={"storageClassName": "west"}),
     )
 
 
@@ -226,6 +227,22 @@ def claim(spec: str) -> str:
             4,
             "no node is where the volume disk-1 can be used",
             id="a volume of another zone",
+        ),
+        pytest.param(
+            "claim-out-of-reach",
+            pod("volumes:\n- {name: data, persistentVolumeClaim: {claimName: west-data}}"),
+            5,
+            "no node is where the class west can be used",
+            id="a pod with a claim of another zone",
+        ),
+        pytest.param(
+            "claim-out-of-reach",
+            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec:\n  volumeClaimTemplates:\n"
+            "  - metadata: {name: data}\n    spec:\n      storageClassName: west\n  template:\n"
+            "    metadata: {labels: {app: db}}\n    spec: {containers: [{name: db, image: x}]}\n",
+            8,
+            "no node is where the class west can be used",
+            id="a StatefulSet with claims of another zone",
         ),
     ],
 )

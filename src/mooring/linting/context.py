@@ -36,6 +36,7 @@ class Context:
         self.subjects = subjects
         self.cluster = cluster
         self._config, self._plugins = config, tuple(plugins)
+        self._objects: dict[type[Any], Mapping[str, Any]] = {}
         self._asked: tuple[Pod, dict[str, Mask]] | None = None  # the rules look at one pod after another
         self._complete_pods()
 
@@ -57,18 +58,18 @@ class Context:
 
     # ---- other objects -----------------------------------------------------------------------------------------
 
-    def all(self, kind: type[Any]) -> list[Any]:
-        """All objects of a kind, of manifests and of the cluster. A manifest replaces what has its name."""
-        found = {} if self.cluster is None else {obj.key: obj for obj in self.cluster.state.objects.all(kind)}
-        for subject in self.subjects:
-            if isinstance(subject.obj, kind):
-                found[subject.obj.key] = subject.obj
-        return list(found.values())
+    def all(self, kind: type[Any]) -> Mapping[str, Any]:
+        """All objects of a kind, of manifests and of the cluster, by key. A manifest replaces what has its name."""
+        if kind not in self._objects:
+            theirs = () if self.cluster is None else self.cluster.state.objects.all(kind)
+            ours = (subject.obj for subject in self.subjects if isinstance(subject.obj, kind))
+            self._objects[kind] = {obj.key: obj for obj in (*theirs, *ours)}
+        return self._objects[kind]
 
     @cached_property
     def priorities(self) -> Mapping[str, int]:
         """Every priority class by name."""
-        return {**SYSTEM_PRIORITIES, **{each.name: each.value for each in self.all(PriorityClass)}}
+        return {**SYSTEM_PRIORITIES, **{each.name: each.value for each in self.all(PriorityClass).values()}}
 
     @cached_property
     def pods_in(self) -> Mapping[str, list[Pod]]:

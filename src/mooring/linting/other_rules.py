@@ -189,13 +189,44 @@ def claim_out_of_reach(subject: Subject, context: Context) -> Iterator[Problem]:
         case StorageClass() as found:
             yield from _unreachable_class(found, ("allowedTopologies",), context)
         case PersistentVolumeClaim() as claim:
-            volumes = {each.name: each for each in context.all(PersistentVolume)}
-            classes = {each.name: each for each in context.all(StorageClass)}
-            bound, wanted = volumes.get(claim.spec.volume_name), classes.get(claim.spec.storage_class_name or "")
-            if bound is not None:
-                yield from _unreachable_volume(bound, ("spec", "volumeName"), context)
-            elif wanted is not None:
-                yield from _unreachable_class(wanted, ("spec", "storageClassName"), context)
+            yield from _unreachable_claim(claim, ("spec", "volumeName"), ("spec", "storageClassName"), context)
+    if subject.pod is None:
+        return
+    assert context.cluster is not None
+    theirs = context.cluster.state.objects
+    for i, used in enumerate(subject.pod.spec.volumes):
+        reference = used.persistent_volume_claim
+        key = f"{subject.pod.namespace}/{reference.claim_name}" if reference is not None else ""
+        their = theirs.get(PersistentVolumeClaim, key)
+        if their is not None and context.all(PersistentVolumeClaim)[key] is their:  # those of manifests are found there
+            path: FieldPath = (*subject.pod_spec, "volumes", i)
+            yield from _unreachable_claim(their, path, path, context)
+    if subject.kind == "StatefulSet":
+        yield from _unreachable_templates(subject, context)
+
+
+def _unreachable_templates(subject: Subject, context: Context) -> Iterator[Problem]:
+    """The classes that a StatefulSet's claims will have."""
+    classes = context.all(StorageClass)
+    spec = subject.value["spec"]
+    for i, template in enumerate(spec.get("volumeClaimTemplates") or ()):
+        inside = template.get("spec") if isinstance(template, Mapping) else None
+        wanted = classes.get(str(inside.get("storageClassName"))) if isinstance(inside, Mapping) else None
+        if wanted is not None:
+            path: FieldPath = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")
+            yield from _unreachable_class(wanted, path, context)
+
+
+def _unreachable_claim(
+    claim: PersistentVolumeClaim, volume_path: FieldPath, class_path: FieldPath, context: Context
+) -> Iterator[Problem]:
+    volumes = context.all(PersistentVolume)
+    classes = context.all(StorageClass)
+    bound, wanted = volumes.get(claim.spec.volume_name), classes.get(claim.spec.storage_class_name or "")
+    if bound is not None:
+        yield from _unreachable_volume(bound, volume_path, context)
+    elif wanted is not None:
+        yield from _unreachable_class(wanted, class_path, context)
 
 
 def _unreachable_volume(volume: PersistentVolume, path: FieldPath, context: Context) -> Iterator[Problem]:
