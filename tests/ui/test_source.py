@@ -8,10 +8,15 @@ from mooring.config.load import config_from_dict
 from mooring.config.wire import to_wire
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
+from mooring.record.reader import Record
+from mooring.record.recorder import Recorder
 from mooring.record.writer import Writer
+from mooring.sim.library import find
+from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.sim.virtual_time import run_virtual
 from mooring.testing import make_node
 from mooring.ui.shown import Shown
-from mooring.ui.source import RecordFile
+from mooring.ui.source import LiveSource, RecordFile
 from mooring.ui.timeline import Kind
 
 HEADER = entries.Header(
@@ -42,3 +47,22 @@ def test_a_file_that_grows_is_followed_to_its_end(tmp_path: Path):
     shown.refresh()
     assert not shown.source.is_live
     assert shown.timeline.events.columns["time"].tolist() == [1.0, 2.0, 2.0, 3.0]
+
+
+def test_a_record_in_a_file_beside_the_page_misses_nothing(tmp_path: Path):
+    """Two recorders of one scheduler: each gets the random numbers with which ties were broken."""
+    source, path = LiveSource("scenario"), tmp_path / "beside.mooring"
+    recorder = Recorder.to_file(path, source="scenario")
+    scenario = find("zone-spread")
+
+    async def main() -> None:
+        settings = Settings(level=0, write=lambda line: None, observers=(source.recorder, recorder))
+        async with EmbeddedWorld(settings, scenario) as world:
+            await world.play(scenario)
+
+    run_virtual(main())
+    recorder.close()
+    with source.opener()() as one, Record.open(path) as other:
+        picks = [[attempt.picks for _, attempt in record.attempts()] for record in (one, other)]
+    assert picks[0] == picks[1]
+    assert any(picks[0])

@@ -31,7 +31,7 @@ class Observed(Protocol):
     cluster: Cluster
     queue: SchedulingQueue
     pods: dict[str, Pod]
-    drawn: list[int] | None  # random numbers that were drawn since it was emptied; None: nobody wants them
+    drawn: list[list[int]]  # random numbers, for each observer that added a list of its own, which it empties
 
     @property
     def waiting_pods(self) -> WaitingPods: ...

@@ -113,6 +113,7 @@ class Recorder(SchedulerObserver):
         self._items: list[Item] = []
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
+        self._drawn: list[int] = []  # random numbers since the last attempt
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0
@@ -162,7 +163,7 @@ class Recorder(SchedulerObserver):
         assert self._scheduler is None, "one recorder for each scheduler"
         self._scheduler = scheduler
         self._now = scheduler.clock.now
-        scheduler.drawn = []
+        scheduler.drawn.append(self._drawn)
         features = scheduler.features
         self._output.begin(
             entries.Header(
@@ -271,12 +272,10 @@ class Recorder(SchedulerObserver):
 
     def _picks(self) -> tuple[int, ...]:
         """The random numbers of this attempt."""
-        assert self._scheduler is not None
-        drawn = self._scheduler.drawn
-        if not drawn:
+        if not self._drawn:
             return ()
-        found = tuple(drawn)
-        drawn.clear()
+        found = tuple(self._drawn)
+        self._drawn.clear()
         return found
 
     def _note_nominations(self) -> None:

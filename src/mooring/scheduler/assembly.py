@@ -98,7 +98,7 @@ class Scheduler:
         self.cluster = Cluster()
         self.waiting_pods = WaitingPods()
         self.pods: dict[str, Pod] = {}
-        self.drawn: list[int] | None = None  # random numbers, for an observer that empties it
+        self.drawn: list[list[int]] = []  # random numbers, for each observer that added a list of its own
         self.meters = Meters(options.metrics, options.clock)
         self._clock = clock = options.clock
         self._writer = make_writer(self.pods)
@@ -292,8 +292,8 @@ class Scheduler:
 
     def _pick(self, n: int) -> int:
         drawn = self.options.rng.randrange(n)
-        if self.drawn is not None:
-            self.drawn.append(drawn)
+        for each in self.drawn:
+            each.append(drawn)
         return drawn
 
     # ---- configuration -----------------------------------------------------------------------------------------
