@@ -11,7 +11,7 @@ from mooring.framework.extender import EXTENDER_PLUGIN
 from mooring.framework.resolved import resolve
 from mooring.queue.events import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, UNSCHEDULABLE_TIMEOUT
 from mooring.queue.hints import HintTable, Strategy
-from mooring.queue.profile import EVERYTHING, PluginHint, QueueProfile, queue_profile, registered_hints
+from mooring.queue.profile import EVERYTHING, PluginHint, QueueProfile, queue_profile, registered_hints, whose
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.recorder import NoRecorder
 
@@ -188,3 +188,28 @@ def test_who_does_not_say_what_would_help_hears_of_everything():
     profile = queue_profile("s", [resolve(Silent())], has_extenders=True)
     heard = {name: [h.event for h in profile.hints if h.plugin == name] for name in ("Silent", EXTENDER_PLUGIN)}
     assert heard["Silent"] == heard[EXTENDER_PLUGIN] == [registration.event for registration in EVERYTHING]
+
+
+@pytest.mark.parametrize(
+    ("action", "want"),
+    [
+        pytest.param(ActionType.DELETE, ["AssignedPodDelete"], id="others go"),
+        pytest.param(ActionType.UPDATE_POD_TOLERATION, ["TargetPodUpdatePodToleration"], id="the pod tolerates more"),
+        pytest.param(
+            ActionType.UPDATE_POD_LABEL, ["AssignedPodUpdatePodLabel", "TargetPodUpdatePodLabel"], id="either's labels"
+        ),
+        pytest.param(ActionType.UPDATE, ["TargetPodUpdate"], id="any update is the pod's own"),
+        pytest.param(ActionType.ALL, ["PodAll"], id="everything stays everything"),
+    ],
+)
+def test_since_1_37_a_registration_says_whose_pod_it_means(action, want):
+    assert [event.label for event in whose(ClusterEvent(EventResource.POD, action))] == want
+
+
+def test_the_pods_own_updates_are_told_from_new_pods():
+    own = ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE)
+    assert own.covers(ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL))
+    assert not own.covers(ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_POD_LABEL))
+    assert not ClusterEvent(EventResource.TARGET_POD, ActionType.ALL).covers(
+        ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
+    )

@@ -223,7 +223,7 @@ _CHANGES_1_37 = {
     "DeletedClaimsWake": "A claim that is deleted while it has devices wakes pods that wait for some.",
     "GatedPodsHoldTheirNomination": "A gated pod that is nominated to a node reserves its place there.",
     "BindingIsRetried": "A Binding is sent again after a 500, a 503 or a refused connection.",
-    "EventsTellTargetPods": "Labels of events tell a pod's own updates (TargetPod) from new pods (UnscheduledPod).",
+    "EventsTellTargetPods": "Events tell a pod's own updates (TargetPod) from those of assigned and of new pods.",
     "TaintsWakeOnlyWhoAsks": "A change of taints wakes only pods whose plugins ask for it, not for new nodes alone.",
     "MetricsCountEntities": "Metrics count entities of the queue; the one of created claims has another name.",
     "AnyAntiAffinityTermWakes": "A pod with several anti-affinity terms is woken if any of them is concerned.",

@@ -34,8 +34,9 @@ class EventResource(Enum):
     """Kinds that events are about; the values are upstream's names."""
 
     POD = "Pod"
-    ASSIGNED_POD = "AssignedPod"  # only as what happened, never registered
-    UNSCHEDULABLE_POD = "UnschedulablePod"  # only as what happened, never registered
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"  # a pod without a node; its updates concern that pod alone
+    TARGET_POD = "TargetPod"  # only registered: an update of the waiting pod itself
     NODE = "Node"
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
@@ -105,6 +106,11 @@ class ClusterEvent:
             or (
                 self.resource is EventResource.POD
                 and happened.resource in (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+            )
+            or (
+                self.resource is EventResource.TARGET_POD
+                and happened.resource is EventResource.UNSCHEDULABLE_POD
+                and happened.action not in (ActionType.ADD, ActionType.DELETE)
             )
         )
         return same and bool(self.action & happened.action) and happened.action <= self.action

@@ -61,13 +61,16 @@ def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> lis
     return [_NODE_EVENTS[action] for action in actions]
 
 
-def pod_changes(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """The events of a pod's update; a plain Update if nothing that has a name of its own changed."""
+def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False) -> list[ClusterEvent]:
+    """The events of a pod's update; a plain Update if nothing that has a name of its own changed.
+
+    ``whole_resizes``: a pod that is being resized counts as a whole, as since 1.37.
+    """
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
-    if _is_scaled_down(old, new):
+    if _is_scaled_down(old, new, whole_resizes):
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
@@ -97,12 +100,12 @@ def _statuses(conditions: list[Condition]) -> dict[str, str]:
     return {condition.type: condition.status for condition in conditions}
 
 
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
+def _is_scaled_down(old: Pod, new: Pod, whole_resizes: bool) -> bool:
     """Report whether the pod now asks for less of anything, or got what it asked less for."""
     if _asks_alike(old, new):
         return False
     try:
-        before, after = pod_requests(old), pod_requests(new)
+        before, after = (pod_requests(pod, whole_resizes=whole_resizes) for pod in (old, new))
     except ParseError:
         return False
     return any(name not in after or milli(amount) > milli(after[name]) for name, amount in before.items())

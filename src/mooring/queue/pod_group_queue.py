@@ -110,7 +110,7 @@ class PodGroupQueue(SchedulingQueue):
         if entity is None and not group_of(new):
             super()._update_waiting(info, old, new)
         elif entity is not None and entity.key in self._unschedulable:
-            for event in events.pod_changes(old, new):
+            for event in self.pod_changes(old, new):
                 if self._requeue(entity, self._worth(entity, event, old, new), event.label) != UNSCHEDULABLE:
                     break
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mooring.config.profile import IN_TREE_POINTS
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, QueueingHint, on
 from mooring.framework.extender import EXTENDER_PLUGIN
 from mooring.framework.extension_points import EXTENSION_POINTS
@@ -52,15 +53,41 @@ class QueueProfile:
     sort_key: SortKey = priority_sort
 
 
+ABOUT_OTHERS = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN
+
+
+def whose(event: ClusterEvent) -> list[ClusterEvent]:
+    """A registration for events of pods, as 1.37 has it: of pods with a node, of the waiting pod itself, or of both.
+
+    Other pods matter when they come, go, shrink or change their labels. What else changes matters to the pod itself.
+    """
+    if event.resource is not EventResource.POD or event.action == ActionType.ALL:
+        return [event]
+    parts = [(EventResource.TARGET_POD, event.action & ActionType.UPDATE)]
+    if event.action & ActionType.UPDATE != ActionType.UPDATE:  # one that asks for any update asks for its own
+        parts.insert(0, (EventResource.ASSIGNED_POD, event.action & ABOUT_OTHERS))
+    return [ClusterEvent(resource, action) for resource, action in parts if action]
+
+
 def registered_hints(
-    plugin: str, registrations: Iterable[EventRegistration], *, implies_taints: bool = True
+    plugin: str,
+    registrations: Iterable[EventRegistration],
+    *,
+    implies_taints: bool = True,
+    says_whose: bool = False,
 ) -> list[PluginHint]:
     """A plugin's registrations, and until 1.36 (``implies_taints``) what goes without saying.
+
+    ``says_whose``: events of pods are those of assigned pods or of the pod itself, as since 1.37.
 
     A plugin that waits for new nodes also waits for taints to change: upstream added this
     because a tainted node that was added may have been overlooked.
     """
-    hints = [PluginHint(plugin, each.event, each.hint) for each in registrations]
+    hints = [
+        PluginHint(plugin, event, each.hint)
+        for each in registrations
+        for event in (whose(each.event) if says_whose else (each.event,))
+    ]
     if not implies_taints:
         return hints
     about_nodes = [hint.event.action for hint in hints if hint.event.resource is EventResource.NODE]
@@ -79,6 +106,7 @@ def queue_profile(
     sort_key: SortKey = priority_sort,
     has_extenders: bool = False,
     implies_taints: bool = True,
+    says_whose: bool = False,
 ) -> QueueProfile:
     """Ask every plugin of a profile which events it wants to hear of.
 
@@ -90,11 +118,18 @@ def queue_profile(
     for plugin in plugins:
         if plugin.points & _REFUSING_POINTS:
             wanted = EVERYTHING if plugin.events_to_register is None else plugin.events_to_register()
-            hints += registered_hints(plugin.name, wanted, implies_taints=implies_taints)
+            hints += registered_hints(
+                plugin.name,
+                wanted,
+                implies_taints=implies_taints,
+                says_whose=says_whose and plugin.name in IN_TREE_POINTS,  # others may mean any pod
+            )
     return QueueProfile(scheduler_name, tuple(pre_enqueue), tuple(hints), sort_key)
 
 
-def from_runtime(profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True) -> QueueProfile:
+def from_runtime(
+    profile: Profile, *, has_extenders: bool = False, implies_taints: bool = True, says_whose: bool = False
+) -> QueueProfile:
     """The queue's view of a profile that the engine uses."""
     return queue_profile(
         profile.scheduler_name,
@@ -103,4 +138,5 @@ def from_runtime(profile: Profile, *, has_extenders: bool = False, implies_taint
         sort_key=profile.queue_sort[0].sort_key,
         has_extenders=has_extenders,
         implies_taints=implies_taints,
+        says_whose=says_whose,
     )

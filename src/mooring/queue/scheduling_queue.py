@@ -54,6 +54,7 @@ class QueueOptions:
     pod_max_backoff_s: float = 10.0
     pod_max_in_unschedulable_pods_s: float = 300.0
     pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
+    whole_resizes: bool = False  # whether a pod that is being resized counts as a whole, as since 1.37
     gated_hold_nomination: bool = False  # whether a nomination counts before the pod has passed its gates
 
 
@@ -129,7 +130,7 @@ class SchedulingQueue:
         key = pod.key
         if (trying := self._in_flight.get(pod.metadata.uid)) is not None:
             old = old or trying.pod_info.pod
-            for event in events.pod_changes(old, pod):
+            for event in self.pod_changes(old, pod):
                 self._in_flight.note(event, old, pod)
         elif (info := self.get(key)) is None:
             self._to_active(self._new(new), events.UNSCHEDULED_POD_UPDATE.label)
@@ -143,7 +144,7 @@ class SchedulingQueue:
         elif info.key in self._backoff:
             self._backoff.refresh(info.key)
         else:
-            for event in events.pod_changes(old, new):
+            for event in self.pod_changes(old, new):
                 strategy = self._worth(info, event, old, new)
                 if self._requeue(info, strategy, event.label) != UNSCHEDULABLE:
                     break
@@ -164,6 +165,10 @@ class SchedulingQueue:
         if (info := self._backoff.remove(key)) is not None:
             return info, Strategy.AFTER_BACKOFF
         return self._unschedulable.remove(key), Strategy.SKIP
+
+    def pod_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """The events of a pod's update, as the version sees them."""
+        return events.pod_changes(old, new, whole_resizes=self.options.whole_resizes)
 
     def put_group(self, group: PodGroup) -> None:
         """A pod group is there: here it means nothing, see :mod:`mooring.queue.pod_group_queue`."""

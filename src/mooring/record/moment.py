@@ -27,6 +27,7 @@ from mooring.engine.decision import Decision
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError
 from mooring.explanation.why import Explanation, explain
+from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.handle import Handle
 from mooring.framework.nominator import Nominations
 from mooring.framework.pod_groups import PodGroupInfo
@@ -403,6 +404,9 @@ class _QueueOfRecord:
 
     def move_all(self, *event: object) -> None:
         pass
+
+    def pod_changes(self, old: Pod, new: Pod) -> Sequence[ClusterEvent]:
+        return ()
 
     def put_group(self, group: PodGroup) -> None:
         pass

@@ -378,6 +378,7 @@ class Scheduler:
             pod_max_in_unschedulable_pods_s=self.options.pod_max_in_unschedulable_pods_s,
             pop_from_backoff=features["SchedulerPopFromBackoffQ"],
             gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
+            whole_resizes=features["ResizesCountWholePods"],
         )
 
     def _is_gated_by(self, pod: Pod, plugin: str) -> bool:
@@ -391,8 +392,9 @@ _GROUPS = {EventResource.POD_GROUP, EventResource.COSCHEDULING_POD_GROUP}
 def _queue_profiles(built: Built) -> list[QueueProfile]:
     has_extenders = bool(built.handle.extenders)
     implies_taints = not built.features["TaintsWakeOnlyWhoAsks"]
+    says_whose = built.features["EventsTellTargetPods"]
     return [
-        from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints)
+        from_runtime(profile, has_extenders=has_extenders, implies_taints=implies_taints, says_whose=says_whose)
         for profile in built.profiles.values()
     ]
 

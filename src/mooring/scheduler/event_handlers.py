@@ -32,7 +32,6 @@ from mooring.queue.events import (
     UNSCHEDULED_POD_ADD,
     UNSCHEDULED_POD_UPDATE,
     node_changes,
-    pod_changes,
 )
 from mooring.queue.scheduling_queue import PreCheck, SchedulingQueue
 from mooring.state.cluster import Cluster
@@ -168,7 +167,7 @@ class EventHandlers:
         started = self._now()
         if old.spec.node_name:
             self._cluster.set_pod(new)
-            self._move(pod_changes(old, new), old, new, started)
+            self._move(self._queue.pod_changes(old, new), old, new, started)
             self._took(ASSIGNED_POD_UPDATE, started)
         elif new.spec.node_name:
             self._cluster.set_pod(new)
@@ -181,7 +180,7 @@ class EventHandlers:
         elif self._queue.handles(old.spec.scheduler_name):
             self._update_pending(old, new)
             if self._observer is not None:
-                for event in {UNSCHEDULED_POD_UPDATE, *pod_changes(old, new)}:
+                for event in {UNSCHEDULED_POD_UPDATE, *self._queue.pod_changes(old, new)}:
                     self._took(event, started)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:

@@ -55,9 +55,15 @@ class QueueReplay:
             registry=registry,
             features=features,
         )
-        implies_taints = not features["TaintsWakeOnlyWhoAsks"]
-        profiles = [from_runtime(profile, implies_taints=implies_taints) for profile in self.built.profiles.values()]
-        options = QueueOptions(gated_hold_nomination=features["GatedPodsHoldTheirNomination"])
+        implies_taints, says_whose = not features["TaintsWakeOnlyWhoAsks"], features["EventsTellTargetPods"]
+        profiles = [
+            from_runtime(profile, implies_taints=implies_taints, says_whose=says_whose)
+            for profile in self.built.profiles.values()
+        ]
+        options = QueueOptions(
+            gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
+            whole_resizes=features["ResizesCountWholePods"],
+        )
         self.queue = SchedulingQueue(profiles, self.clock, options=options, nominator=nominator)
         self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)
         self._verdicts: dict[str, list[dict[str, Any]]] = {}  # by pod, one per attempt
