@@ -181,3 +181,8 @@ def test_the_same_pods_go_to_the_same_nodes_at_the_same_times(
         arrivals.append(Arrival(at_s, pod(f"p{i}", cpu), None if run_s is None else run_s + 0.001 * (i + 1)))
     quick = simulate([make_node(name, cpu=cpu) for name, cpu in nodes], arrivals, until_s=at_s + 60)
     assert where(quick) == slowly(nodes, arrivals)
+
+
+def test_a_simulation_ends_with_its_last_pod_not_at_the_next_full_second() -> None:
+    outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("only", "2"), run_s=100.5)])
+    assert outcome.ended_at_s == pytest.approx(100.5, abs=0.02)

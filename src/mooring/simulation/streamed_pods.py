@@ -32,7 +32,8 @@ class StreamedPods:
         self.pods: dict[str, Pod] = {}
         self.arrived = 0
         self.ended = 0  # by themselves, after their run time
-        self.ahead = 0  # ends and deletions that are still to come
+        self._ahead = 0
+        self._out: asyncio.Future[None] | None = None  # somebody waits until nothing is ahead
         self._clock = clock
         self._timers = asyncio.get_running_loop()
         self._put: Put = _nobody
@@ -42,6 +43,25 @@ class StreamedPods:
         self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
         self._silent: set[str] = set()  # nodes whose kubelet does nothing
         self._version = 0
+
+    @property
+    def ahead(self) -> int:
+        """How many ends and deletions are still to come."""
+        return self._ahead
+
+    @ahead.setter
+    def ahead(self, value: int) -> None:
+        self._ahead = value
+        if not value and self._out is not None:
+            if not self._out.done():
+                self._out.set_result(None)
+            self._out = None
+
+    async def run_out(self) -> None:
+        """Wait until no end and no deletion is to come."""
+        if self._ahead:
+            self._out = self._out or self._timers.create_future()
+            await asyncio.shield(self._out)
 
     def connect(self, put: Put, delete: Put) -> None:
         """Tell this scheduler from now on what a watch would tell it."""
