@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -85,6 +86,14 @@ def test_sarif_for_code_review(capsys: pytest.CaptureFixture[str]) -> None:
         ("warning", True, "budget.yaml", 4),
         ("warning", True, "manifests/pod.yaml", 5),
     ]
+
+
+def test_what_a_chart_renders_comes_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"# Source: chart/budget.yaml\n" + BUDGET.encode())))
+    assert run(["lint", "-", "--no-cluster"]) == 1
+    assert capsys.readouterr().out.splitlines()[0] == "-:5 error budget-blocks-drain"
 
 
 def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

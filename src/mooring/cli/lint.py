@@ -43,14 +43,15 @@ def lint(
 ) -> int:
     """Find mistakes of intent in manifests before they are applied.
 
-    MANIFESTS are files or directories. They are held against the nodes and objects of a cluster: a dump, or a live one,
-    which is only read. Each finding has its file and line, and a fix. Exit code 0: nothing is as bad as --fail-on;
-    1: something is; 2: the input cannot be used.
+    MANIFESTS are files or directories; - is standard input. They are held against the nodes and objects of a cluster:
+    a dump, or a live one, which is only read. Each finding has its file and line, and a fix. Exit code 0: nothing is as
+    bad as --fail-on; 1: something is; 2: the input cannot be used.
 
     \b
     Example:
       mooring lint manifests/ --cluster dump.json
       mooring lint web.yaml --no-cluster --disable unknown-field
+      helm template my-chart | mooring lint - --cluster dump.json
       mooring lint manifests/ --cluster dump.json -o sarif > lint.sarif
     """
     from mooring.linting.findings import Severity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -53,7 +54,7 @@ class Findings:
     rules: tuple[str, ...] = ()  # those that were asked
     without_cluster: tuple[str, ...] = ()  # those that were not, for want of a cluster
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Finding]:
         return iter(self.found)
 
     def __len__(self) -> int:

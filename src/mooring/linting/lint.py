@@ -11,7 +11,7 @@ from mooring.linting import file_rules, node_rules, other_rules, spread_rules
 from mooring.linting.context import Context
 from mooring.linting.findings import Finding, Findings, Severity
 from mooring.linting.rules import RULES, Rule
-from mooring.linting.subjects import Subject, read_subjects
+from mooring.linting.subjects import Subject, Unreadable, read_subjects
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Configuration, PluginReference
 
@@ -41,19 +41,7 @@ def lint(
     asked = [rule for rule in enabled if cluster is not None or not rule.needs_cluster]
     found = [finding for subject in subjects.found for finding in _of(subject, asked, context)]
     if "invalid-manifest" not in left_out:
-        for each in subjects.unreadable:
-            fix = "render the template first, for example with helm template" if "{{" in _text(each.file) else ""
-            found.append(
-                Finding(
-                    "invalid-manifest",
-                    Severity.ERROR,
-                    each.file,
-                    each.line,
-                    "",
-                    each.message,
-                    fix or "write YAML or JSON",
-                )
-            )
+        found += map(_unreadable, subjects.unreadable)
     return Findings(
         sorted(found, key=lambda finding: (finding.file, finding.line, finding.rule)),
         subjects.files,
@@ -70,6 +58,12 @@ def all_rules() -> list[Rule]:
     return sorted(RULES.values(), key=lambda rule: modules.index(rule.check.__module__))
 
 
+def _unreadable(file: Unreadable) -> Finding:
+    template = "render the template first, for example with helm template"
+    fix = template if file.is_template else "write YAML or JSON"
+    return Finding("invalid-manifest", Severity.ERROR, file.file, file.line, "", file.message, fix)
+
+
 def _of(subject: Subject, rules: Iterable[Rule], context: Context) -> Iterable[Finding]:
     """What the rules find in one object. One that an API server would refuse is not looked at any further."""
     for rule in rules:
@@ -80,7 +74,3 @@ def _of(subject: Subject, rules: Iterable[Rule], context: Context) -> Iterable[F
         for problem in rule.check(subject, context):
             line = subject.line(*problem.path)
             yield Finding(rule.name, rule.severity, subject.file, line, subject.title, problem.message, problem.fix)
-
-
-def _text(file: str) -> str:
-    return Path(file).read_text(encoding="utf-8", errors="replace")

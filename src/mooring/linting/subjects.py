@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from mooring.api.pod_templates import is_workload, made_by
 from mooring.errors import InputError
 
 FieldPath = tuple[str | int, ...]
+STANDARD_INPUT = "-"
 IGNORE = "mooring/lint-ignore"  # the annotation that switches rules off for one object
 _SPEC: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
 _TEMPLATE: FieldPath = ("spec", "template", "spec")
@@ -89,6 +91,7 @@ class Unreadable:
     file: str
     line: int
     message: str
+    is_template: bool = False  # of a chart, not rendered
 
 
 @dataclass(slots=True)
@@ -102,24 +105,27 @@ class Subjects:
 
 
 def read_subjects(paths: Iterable[str | Path]) -> Subjects:
-    """Read files and directories. What cannot be read is a finding, not the end."""
+    """Read files and directories; ``-`` is standard input. What cannot be read is a finding, not the end."""
     subjects = Subjects()
     for path in paths:
+        if str(path) == STANDARD_INPUT:
+            _read(STANDARD_INPUT, sys.stdin.buffer.read(), subjects)
+            continue
         for file in manifest_files(Path(path)):
-            subjects.files += 1
-            _read(file, subjects)
+            try:
+                content = file.read_bytes()
+            except OSError as error:
+                raise InputError(f"{file}: {(error.strerror or str(error)).lower()}") from None
+            _read(str(file), content, subjects)
     return subjects
 
 
-def _read(file: Path, into: Subjects) -> None:
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"{file}: {(error.strerror or str(error)).lower()}") from None
+def _read(file: str, content: bytes, into: Subjects) -> None:
+    into.files += 1
     try:
         documents = yaml.load_documents(content, lines=True)
     except InputError as error:
-        into.unreadable.append(Unreadable(str(file), _line_in(str(error)), str(error)))
+        into.unreadable.append(Unreadable(file, _line_in(str(error)), str(error), b"{{" in content))
         return
     for document in documents:
         lines = document.lines or {}
@@ -128,7 +134,7 @@ def _read(file: Path, into: Subjects) -> None:
                 into.skipped += 1
                 continue
             first = lines.get(root) or min((lines[(key,)] for key in value if (key,) in lines), default=document.line)
-            subject = Subject(str(file), first, value, lines, root)
+            subject = Subject(file, first, value, lines, root)
             _decode(subject)
             into.found.append(subject)
 
