@@ -22,6 +22,7 @@ from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.testing import make_node, make_pod
 from mooring.ui.bundle import page_files
 from mooring.ui.editing import ClusterEditing
+from mooring.ui.notebook import Page
 from mooring.ui.one_file import one_file
 from mooring.ui.shown import Shown
 from mooring.ui.source import RecordFile
@@ -283,3 +284,14 @@ async def test_every_instant_shows_what_the_record_says_of_it(story, serve, brow
             for place in ("active", "backoff", "unschedulable", "gated"):
                 waiting = sum(each.place == place for each in moment.queue.values())
                 await sees(page, f".lanes button:has-text('{place}')", f"{place} {waiting}")
+
+
+async def test_a_notebook_shows_the_page_in_a_frame(browser, tmp_path, built_page):
+    cell = Page("preemption")
+    assert repr(cell) == "<Page: The cluster is full when something important comes>"
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><div class=top>{cell._repr_html_()}</div>", encoding="utf-8")
+    async with browser(f"file://{path}") as page:
+        await playwright.expect(page.frame_locator("iframe").locator(".whyPanel")).to_contain_text(
+            "default/important", timeout=PATIENT_MS
+        )

@@ -164,7 +164,12 @@ export function writeAddress(): void {
   if (isGuided.value) values.set("guide", "");
   values.set("lang", language.value);
   const text = values.toString().replaceAll("%2F", "/").replaceAll("guide=", "guide");
-  if (location.hash.slice(1) !== text) history.replaceState(null, "", `#${text}`);
+  if (location.hash.slice(1) === text) return;
+  try {
+    history.replaceState(null, "", `#${text}`);
+  } catch {
+    // a frame in a notebook has no address of its own
+  }
 }
 
 let writing = 0;

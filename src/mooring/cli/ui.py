@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from mooring.ui.server import PageServer
     from mooring.ui.shown import Shown
 
-STORIES = (".yaml", ".yml", ".py")
-
 
 @click.command(
     epilog=examples("mooring ui run.mooring", "mooring ui preemption", "mooring ui --kubeconfig ~/.kube/config")
@@ -58,7 +56,9 @@ def ui(
     if not 1 <= len(records) <= 2:
         raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
     page_files()  # before anything is played
-    shown = [_shown(each, plugins) for each in records]
+    from mooring.ui.opening import opened
+
+    shown = [opened(each, plugins) for each in records]
     if output is not None:
         return _write(output, shown)
 
@@ -104,17 +104,3 @@ def _has_desktop() -> bool:
     import sys
 
     return sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _shown(name: str, plugins: tuple[str, ...]) -> Shown:
-    from mooring.sim.library import built_in, find
-    from mooring.ui.shown import Shown
-    from mooring.ui.source import RecordFile
-    from mooring.ui.story import played
-
-    path = Path(name)
-    if path.suffix in STORIES or (not path.exists() and name in {each.name for each in built_in()}):
-        return played(find(name))
-    found = Shown(path.name, RecordFile(path, plugins))
-    found.refresh()
-    return found
