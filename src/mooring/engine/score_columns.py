@@ -55,20 +55,8 @@ class ScoreColumns(Derived):
     def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
         every = node_rows | pod_rows
         table = attempt.nodes.table
-        are_few = len(every) <= MEMO_ROWS
-        if not are_few:
-            together = NodeRows(table, np.fromiter(every, np.int64, len(every)))
-            for plugin in self.by_figures:
-                self.raw[plugin.name][together.index] = _score(plugin, attempt, together)
-        for row in every if self.by_figures and are_few else ():
-            fullness = figures.of(table, row)
-            answers = self.memo.get(fullness)
-            if answers is None:
-                one = NodeRows(table, np.array([row]))
-                answers = tuple(int(_score(plugin, attempt, one)[0]) for plugin in self.by_figures)
-                self.memo.put(fullness, answers)
-            for by_figures, score in zip(self.by_figures, answers, strict=True):
-                self.raw[by_figures.name][row] = score
+        if self.by_figures:
+            self._score_figures(attempt, figures, every)
         is_even_no_more = False
         for plugin, _ in self.plan.cached:
             rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
@@ -81,14 +69,40 @@ class ScoreColumns(Derived):
         if is_even_no_more:
             self._add_up(attempt)
             return
-        if not are_few:
+        if len(every) > MEMO_ROWS:
+            together = np.fromiter(every, np.int64, len(every))
             total = np.full(len(every), self._even, np.int64)
             for raw, weight in self._weighted:
-                total += raw[together.index] * weight
-            self.total[together.index] = total
+                total += raw[together] * weight
+            self.total[together] = total
             return
         for row in every:
             self._add_up_row(row)
+
+    def _score_figures(self, attempt: Attempt, figures: Figures, rows: set[int]) -> None:
+        """Score rows by how full they are. Those that are as full as another one was are looked up, if they are few."""
+        table = attempt.nodes.table
+        unknown: dict[int, bytes] = {}  # row -> how full it is
+        if len(rows) > MEMO_ROWS:
+            unknown = dict.fromkeys(rows, b"")
+        else:
+            for row in rows:
+                fullness = figures.of(table, row)
+                answers = self.memo.get(fullness)
+                if answers is None:
+                    unknown[row] = fullness
+                    continue
+                for plugin, score in zip(self.by_figures, answers, strict=True):
+                    self.raw[plugin.name][row] = score
+        if not unknown:
+            return
+        together = NodeRows(table, np.fromiter(unknown, np.int64, len(unknown)))
+        scores = [_score(plugin, attempt, together) for plugin in self.by_figures]
+        for plugin, column in zip(self.by_figures, scores, strict=True):
+            self.raw[plugin.name][together.index] = column
+        for i, fullness in enumerate(unknown.values()):
+            if fullness:
+                self.memo.put(fullness, tuple(int(column[i]) for column in scores))
 
     def _add_up(self, attempt: Attempt) -> None:
         self.summed.clear()
