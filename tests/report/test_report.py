@@ -110,6 +110,15 @@ def test_several_runs_are_side_by_side_with_what_differs_marked() -> None:
     assert "class=differs><th scope=row>p50</th><td class=n>3 s</td><td class=n>7 s</td>" in made
 
 
+def test_runs_of_different_length_have_one_axis_of_time() -> None:
+    short = Meter()
+    short.put(0, make_node("a"))
+    made = page([Run("long", measured()), Run("short", short.finish(60))])
+    plots = re.findall(r"<figcaption>Allocated</figcaption><svg.*?</svg>", made, re.DOTALL)
+    marks = [re.findall(r">(\d+ min)<", plot) for plot in plots]
+    assert len(marks) == 2 and marks[0] == marks[1] and marks[0][-1] == "50 min"
+
+
 @pytest.mark.parametrize(
     "measures",
     [

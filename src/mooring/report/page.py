@@ -115,6 +115,11 @@ def _plots(runs: Sequence[Run]) -> list[str]:
     return [f'<div class="plots side" {columns}>{heads}{rows}</div>']
 
 
+def _longest(runs: Sequence[Run]) -> float:
+    """How long the longest of the runs is: all their plots end there."""
+    return max(run.measures.seconds for run in runs)
+
+
 def _common(runs: Sequence[Run], values: Callable[[Measures], Sequence[Sequence[float]]]) -> float:
     return max((max(each, default=0.0) for run in runs for each in values(run.measures)), default=0.0)
 
@@ -125,7 +130,9 @@ def _allocation(runs: Sequence[Run]) -> Plot:
         return [Series(name, measures.columns[f"allocated.{name}"]) for name in named]
 
     highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
-    return lambda measures: lines("Allocated", _seconds(measures), columns(measures), share, highest=highest)
+    return lambda measures: lines(
+        "Allocated", _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest
+    )
 
 
 def _zones(resource: str, runs: Sequence[Run]) -> Plot:
@@ -139,7 +146,7 @@ def _zones(resource: str, runs: Sequence[Run]) -> Plot:
     def plot(measures: Measures) -> str:
         more = len(measures.zones) - MOST_LINES
         whole = f"{title} ({more} more zones are not shown)" if more > 0 else title
-        return lines(whole, _seconds(measures), columns(measures), share, highest=highest)
+        return lines(whole, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest)
 
     return plot
 
@@ -155,7 +162,13 @@ def _pending(runs: Sequence[Run]) -> Plot:
 
     highest = _common(runs, lambda measures: [measures.columns["pending"]])
     return lambda measures: lines(
-        "Pending pods by cause", _seconds(measures), columns(measures), count, highest=highest, stacked=True
+        "Pending pods by cause",
+        _seconds(measures),
+        columns(measures),
+        count,
+        until_s=_longest(runs),
+        highest=highest,
+        stacked=True,
     )
 
 
@@ -170,7 +183,9 @@ def _fragmentation(runs: Sequence[Run]) -> Plot:
         return [Series(name, measures.columns[f"fragmentation.{name}"]) for name in named]
 
     title = "Free but unusable for typical pods"
-    return lambda measures: lines(title, _seconds(measures), columns(measures), share, highest=1.0)
+    return lambda measures: lines(
+        title, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=1.0
+    )
 
 
 def _attempts(runs: Sequence[Run]) -> Plot:
@@ -180,7 +195,9 @@ def _attempts(runs: Sequence[Run]) -> Plot:
         return [each for each in found if each.name != "evicted by preemption" or any(each.values)]
 
     highest = _common(runs, lambda measures: [each.values for each in columns(measures)])
-    return lambda measures: lines("Attempts per minute", _seconds(measures), columns(measures), count, highest=highest)
+    return lambda measures: lines(
+        "Attempts per minute", _seconds(measures), columns(measures), count, until_s=_longest(runs), highest=highest
+    )
 
 
 def _nodes(runs: Sequence[Run]) -> Plot:
@@ -188,7 +205,7 @@ def _nodes(runs: Sequence[Run]) -> Plot:
 
     def plot(measures: Measures) -> str:
         series = [Series("nodes", measures.columns["nodes"]), Series("with pods", measures.columns["nodesInUse"])]
-        return lines("Nodes", _seconds(measures), series, count, highest=highest)
+        return lines("Nodes", _seconds(measures), series, count, until_s=_longest(runs), highest=highest)
 
     return plot
 
@@ -198,7 +215,7 @@ def _column(title: str, runs: Sequence[Run], name: str) -> Plot:
 
     def plot(measures: Measures) -> str:
         values = measures.columns.get(name) or [0.0] * len(_seconds(measures))
-        return lines(title, _seconds(measures), [Series(name, values)], count, highest=highest)
+        return lines(title, _seconds(measures), [Series(name, values)], count, until_s=_longest(runs), highest=highest)
 
     return plot
 

@@ -31,11 +31,15 @@ def lines(
     series: Sequence[Series],
     text: Callable[[float], str] = count,
     *,
+    until_s: float = 0.0,
     highest: float | None = None,
     stacked: bool = False,
 ) -> str:
-    """Values over time, each of which holds since the time before it. ``highest`` makes several plots comparable."""
-    frame = _Frame(seconds[-1] if seconds else 0.0, _highest(series, highest, stacked), text)
+    """Values over time, each of which holds since the time before it.
+
+    ``until_s`` and ``highest`` say how far the axes go at least, so that several plots can be compared.
+    """
+    frame = _Frame(max(seconds[-1], until_s) if seconds else until_s, _highest(series, highest, stacked), text)
     shapes = frame.areas(seconds, series) if stacked else frame.lines(seconds, series)
     body = [*frame.axes(), *shapes, *frame.tips(seconds, series, stacked)]
     return _figure(title, body, [each.name for each in series], stacked)
@@ -156,7 +160,7 @@ class _Frame:
             edges.append(total)
         shapes: list[str] = []
         for i, edge in reversed(list(enumerate(edges))):
-            outline = f"{self._steps(seconds, edge)}V{_n(BOTTOM)}H{_n(LEFT)}z"
+            outline = f"{self._steps(seconds, edge)}V{_n(BOTTOM)}H{_n(LEFT)}z"  # back along the axis
             shapes.append(f'<path class="area s{i % COLOURS}" d="{outline}"/>')
         return shapes
 

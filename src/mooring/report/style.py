@@ -15,11 +15,11 @@ h2{font-size:18px;margin:36px 0 12px}
 h3{font-size:15px;margin:12px 0 4px;overflow-wrap:anywhere}
 dl{display:flex;flex-wrap:wrap;gap:4px 24px;margin:0;color:var(--quiet)}
 dt,dd{display:inline;margin:0}dt::after{content:": "}dd{color:var(--ink)}
-.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(136px,1fr));gap:12px;list-style:none;
+.tiles{display:grid;grid-template-columns:repeat(auto-fill,minmax(140px,1fr));gap:12px;list-style:none;
 margin:20px 0 0;padding:0}
 .tiles li{background:var(--card);border-radius:8px;padding:10px 14px}
 .tiles span{display:block;color:var(--quiet);font-size:13px}
-.tiles b{display:block;font-size:20px;font-weight:600;font-variant-numeric:tabular-nums}
+.tiles b{display:block;font-size:18px;white-space:nowrap;font-weight:600;font-variant-numeric:tabular-nums}
 .tiles b+b{color:var(--quiet);font-size:16px}
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:16px}
 .plots.side{grid-template-columns:repeat(var(--runs),minmax(min(100%,300px),1fr))}
