@@ -1,6 +1,6 @@
 // Builds the page into src/mooring/ui/page: one script, one style sheet, one document.
 import { build } from "esbuild";
-import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,6 +23,13 @@ await build({
   logLevel: "warning",
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(join(here, "src", name), join(out, name));
+// Their licences go wherever their code goes.
+const bundled = ["preact", "@preact/signals", "@preact/signals-core", "uplot", "@tanstack/virtual-core"].map((name) => {
+  const folder = join(here, "node_modules", name), { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const text = join(folder, "LICENSE");
+  return `${name} ${version} (${license})\n\n${existsSync(text) ? readFileSync(text, "utf8") : ""}`;
+});
+writeFileSync(join(out, "licenses.txt"), bundled.join("\n\n----\n\n"));
 const size = ["app.js", "app.css", "index.html"].reduce((sum, name) => sum + gzipSync(readFileSync(join(out, name))).length, 0);
 if (size > LIMIT) {
   console.error(`the page has ${size} bytes gzipped; at most ${LIMIT} are allowed`);
