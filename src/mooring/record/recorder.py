@@ -188,6 +188,11 @@ class Recorder(SchedulerObserver):
         self._before_input()
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
+    def wants_detail(self) -> bool:
+        """An attempt begins: what was drawn since the last decision was not for this one."""
+        self._picks()
+        return False
+
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         self._note_nominations()
         self.attempts += 1
@@ -287,7 +292,7 @@ class Recorder(SchedulerObserver):
         changes = nominator.log.since(self._nominations_seen)
         self._nominations_seen = nominator.log.end
         names: Iterable[str] = nominator.nominated_nodes() if changes is EVERYTHING else dict.fromkeys(changes)
-        for name in names:
+        for name in filter(None, names):  # nominations to no node count nowhere, and there may be thousands
             uids = tuple(info.uid for info in nominator.nominated_pods(name))
             self._add(entries.Nominated(name, uids))
 
