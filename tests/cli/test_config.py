@@ -73,7 +73,7 @@ def test_a_plugin_of_ones_own_can_be_assumed(write: Write, capsys: pytest.Captur
     file = write(V1 + "profiles: [{plugins: {multiPoint: {enabled: [{name: mine}]}}}]\n")
     assert run(["config", "check", file, "--assume", "mine=permit,score"]) == 0
     out = capsys.readouterr().out
-    assert "permit              mine\n" in out
+    assert "permit               mine\n" in out
     assert "ImageLocality 1, mine 1\n" in out
 
 
@@ -166,6 +166,14 @@ def test_a_gate_that_depends_on_another_is_bad_usage(write: Write, capsys: pytes
 
 
 def test_a_plugin_that_mooring_does_not_have_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    gates = "GangScheduling=true,GenericWorkload=true"
-    assert run(["config", "check", write(V1), "--feature-gates", gates]) == 1
-    assert 'PreFilterPlugin "GangScheduling" does not exist' in capsys.readouterr().err
+    enabled = "profiles: [{plugins: {multiPoint: {enabled: [{name: DeferredPodScheduling}]}}}]\n"
+    assert run(["config", "check", write(V1 + enabled), "--kubernetes-version", "1.37"]) == 1
+    assert 'PreFilterPlugin "DeferredPodScheduling" does not exist' in capsys.readouterr().err
+
+
+def test_pod_groups_have_their_plugin(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    gates = ["--kubernetes-version", "1.37", "--feature-gates", "GenericWorkload=true"]
+    assert run(["config", "check", write(V1), *gates]) == 0
+    out = capsys.readouterr().out
+    assert "permit               GangScheduling\n" in out
+    assert "podGroupPostFilter   DynamicResources, DefaultPreemption\n" in out

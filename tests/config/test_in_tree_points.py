@@ -9,12 +9,10 @@ from mooring.config.profile import IN_TREE_POINTS
 from mooring.engine.in_tree import IN_TREE
 from mooring.framework.extension_points import points_of
 
-_PLACEMENT = {"placementGenerate", "placementScore"}  # of pod groups, alpha upstream and not built here
-
 
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
 def test_a_plugin_runs_where_the_table_says(plugin: type) -> None:
-    assert points_of(plugin) == IN_TREE_POINTS[plugin.name] - _PLACEMENT  # type: ignore[attr-defined]
+    assert points_of(plugin) == IN_TREE_POINTS[plugin.name]  # type: ignore[attr-defined]
 
 
 def test_every_default_plugin_is_there() -> None:
