@@ -299,6 +299,11 @@ class Scheduler:
     # ---- configuration -----------------------------------------------------------------------------------------
 
     @property
+    def built(self) -> Built:
+        """The engine and its profiles, as they are now."""
+        return self._loop.built
+
+    @property
     def profiles(self) -> dict[str, Profile]:
         return self._loop.built.profiles
 

@@ -19,6 +19,7 @@ from mooring.controlplane.types.kind import Kind
 from mooring.errors import InputError
 
 if TYPE_CHECKING:
+    from mooring.sim.node_group import NodeGroup
     from mooring.sim.workload import Arrival
 
 Object = dict[str, Any]
@@ -141,6 +142,10 @@ class Backend:
         if arrival.run_s is not None:
             meta["annotations"] = {**meta.get("annotations", {}), COMPLETES_AFTER: f"{arrival.run_s}s"}
         await self.create({**manifest, "metadata": meta})
+
+    async def scale_group(self, group: NodeGroup) -> None:
+        """Let a group of nodes be scaled by itself from now on. Only a simulation has an autoscaler."""
+        raise InputError("node groups are scaled by mooring simulate only")
 
     async def evict(self, pod: Object) -> None:
         """Ask for a pod's eviction; a disruption budget may refuse it with code 429."""

@@ -33,6 +33,7 @@ from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
 from mooring.sim.generator import Generated
 from mooring.sim.imported_story import ImportStep
+from mooring.sim.node_group import NodeGroup
 from mooring.sim.node_table import nodes_of_table
 from mooring.sim.parameters import parameter_values, substituted
 from mooring.sim.rows import Row
@@ -232,6 +233,14 @@ class _Steps:
             raise InputError(f"{file}: no function {name!r} in it")
         function: Callable[..., Any] = found
         return function
+
+    def read_nodeGroup(self, value: Any) -> Step:
+        group = NodeGroup.read(value)
+
+        async def step(cluster: ScenarioCluster) -> None:
+            await cluster.backend.scale_group(group)
+
+        return step
 
     def read_import(self, value: Any) -> Step:
         """Files of other tools: a cluster, pods that arrive, changes."""

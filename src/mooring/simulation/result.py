@@ -49,7 +49,7 @@ class Simulation:
     attempts: int = 0
     waiting_s: dict[str, float] = field(default_factory=dict)  # from arrival to binding: p50, p90, p99, max
     allocated_at_end: dict[str, float] = field(default_factory=dict)  # shares of all nodes' resources
-    measures: Measures | None = None  # over time, and as one row
+    measures: Measures | None = field(default=None, repr=False)  # over time, and as one row
     gpu_allocation: dict[str, float] = field(default_factory=dict)  # in percent, by percent of arrived GPU demand
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
     expectations: int = 0  # that held
@@ -111,6 +111,10 @@ class Witness(SchedulerObserver):
         self.attempts = self.evictions = 0
         self.placements: dict[str, Placed] | None = {} if keeps_placements else None
         self.evicted_at: dict[str, float] | None = {} if keeps_placements else None
+
+    @property
+    def placed(self) -> int:
+        return len(self._waits)
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         self.attempts += 1

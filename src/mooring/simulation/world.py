@@ -22,9 +22,11 @@ from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options, Scheduler, Writer
 from mooring.scheduler.writer import ApiWriter
 from mooring.sim.backend import Backend, Object, Ref
+from mooring.sim.node_group import NodeGroup
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario
 from mooring.sim.workload import Arrival
+from mooring.simulation.autoscaler import Autoscaler
 from mooring.simulation.gpu_allocation import GpuAllocation
 from mooring.simulation.node_watch import NodeWatch
 from mooring.simulation.result import Simulation, Witness
@@ -33,6 +35,8 @@ from mooring.state.pod_info import PodInfo
 
 REST_S, MAX_REST_S = 0.001, 1.0
 """How long the end waits for what the last event set off; more and more, as nothing happens."""
+STALLED_S = 3600.0
+"""A simulation is over when pods are only tried again in vain for so long, as in a cluster without nodes."""
 NO_LEASES = KubeletOptions(lease_interval_s=0)
 """A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
 
@@ -56,6 +60,7 @@ class SimulatedWorld(EmbeddedWorld):
         self._measuring = MeasuringObserver() if is_measured else None
         self.streamed = StreamedPods(self.clock)
         self.node_watch = NodeWatch(self.streamed, self.clock)
+        self.autoscaler: Autoscaler | None = None
 
     async def _bring_up(self) -> RestClient:
         client = await super()._bring_up()
@@ -87,6 +92,14 @@ class SimulatedWorld(EmbeddedWorld):
     def _backend(self, client: RestClient) -> Backend:
         return _SplitBackend(client, self)
 
+    async def scale_group(self, group: NodeGroup) -> None:
+        """Let a group of nodes be scaled by itself from now on."""
+        if self.autoscaler is None:
+            cluster = self.cluster
+            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster.create, cluster.delete)
+            self._stack.callback(self.autoscaler.stop)
+        await self.autoscaler.add(group)
+
     def result(self) -> Simulation:
         """What has become of everything so far."""
         found = Simulation(ended_at_s=self.clock.monotonic(), arrived=self.streamed.arrived, ended=self.streamed.ended)
@@ -103,14 +116,15 @@ class SimulatedWorld(EmbeddedWorld):
                 found.allocated_at_end[resource] = int(table.requested(resource).sum()) / total
         return found
 
-    def is_idle(self) -> bool:
-        """Whether nothing is left to happen by itself, and no pod can be placed any more."""
+    def is_idle(self, *, retries_count: bool = True) -> bool:
+        """Whether nothing is left to happen by itself, and no pod is tried again, if that is to count."""
         return not (
             self.streamed.ahead
             or self.scheduler.in_flight
-            or not self.scheduler.queue.is_quiet
+            or (retries_count and not self.scheduler.queue.is_quiet)
             or not self.kubelets.is_idle
             or not self.controllers.is_idle
+            or (self.autoscaler is not None and not self.autoscaler.is_idle)
         )
 
 
@@ -177,15 +191,23 @@ class _SplitBackend(Backend):
         self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
 
     async def quiet(self) -> None:
-        rest_s = REST_S
+        rest_s, clock = REST_S, self._world.clock
+        placed, since = -1, clock.monotonic()
         while True:
             await asyncio.sleep(rest_s)
             if self._world.is_idle():
                 return
             if self._streamed.ahead:  # pods may run for months: to ask every second would take longer than all else
                 await self._streamed.run_out()
-                rest_s = REST_S
+                rest_s, since = REST_S, clock.monotonic()
+            if self._world.witness.placed != placed:
+                placed, since = self._world.witness.placed, clock.monotonic()
+            elif clock.monotonic() - since > STALLED_S and self._world.is_idle(retries_count=False):
+                return
             rest_s = min(2 * rest_s, MAX_REST_S)
+
+    async def scale_group(self, group: NodeGroup) -> None:
+        await self._world.scale_group(group)
 
     def measures(self) -> Object:
         return self._world.result().to_dict()
