@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.api.core import Node
-from mooring.record.entries import Attempt, Put
+from mooring.record.entries import Attempt, Nominated, Put
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
 from mooring.simulation.simulate import Arrival
@@ -60,6 +60,11 @@ def test_hints_of_equal_pods_are_taken_again(recorded: Any) -> None:
 def test_a_search_of_a_part_of_the_nodes_begins_where_it_did(recorded: Any) -> None:
     attempts = check_all(recorded(story(3, 20), config={"percentageOfNodesToScore": 5}, nodes=150))
     assert {entry.start for entry in attempts} == {0, 50, 100}
+
+
+def test_pods_that_are_nominated_to_nothing_are_not_listed(recorded: Any) -> None:
+    timed = recorded(story(1)).entries()
+    assert {entry.node for _, entry in timed if isinstance(entry, Nominated)} <= {f"n{i}" for i in range(5)}
 
 
 def test_the_same_story_gives_the_same_bytes(recorded: Any) -> None:
