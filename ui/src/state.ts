@@ -4,7 +4,7 @@ import { Columns, CPU, Kind, MEMORY, PODS } from "./columns";
 export const NOWHERE = 255;
 const EVERY = 16_384; // events between two keyframes
 
-interface Keyframe {
+export interface Keyframe {
   at: number;
   version: Int32Array;
   used: Float64Array[];
@@ -29,10 +29,10 @@ export class State {
   attempt = new Int32Array(0); // by pod: its last attempt's event, or -1
   pending = [0, 0, 0, 0, 0, 0]; // by place
   decided = 0; refused = 0; evicted = 0; nodes = 0; running = 0; nodeEvents = 0;
-  private keyframes: Keyframe[] = [];
   private ofNode: { at: number; starts: Int32Array; pods: Int32Array } | null = null;
 
-  constructor(readonly columns: Columns) {}
+  /** States of the same columns may share their keyframes. */
+  constructor(readonly columns: Columns, private keyframes: Keyframe[] = []) {}
 
   /** Make room for what came since. */
   private fit(): void {

@@ -1,7 +1,7 @@
 // What is being looked at: signals that all views share, and the address bar, which holds the whole view.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { Columns, Kind, Meta } from "./columns";
-import { State, strips, Strips } from "./state";
+import { Keyframe, State, strips, Strips } from "./state";
 import { language } from "./words";
 
 export interface Funnel { plugin: string; code: string; reasons: string[]; rows: number[] }
@@ -19,8 +19,9 @@ export class Shown {
   strips = signal<Strips | null>(null);
   private scout: State; // goes through the whole record for the strips
   constructor(readonly number: number, readonly meta: Meta, readonly columns: Columns) {
-    this.state = new State(columns);
-    this.scout = new State(columns);
+    const keyframes: Keyframe[] = [];
+    this.state = new State(columns, keyframes);
+    this.scout = new State(columns, keyframes);
   }
   measure(): void {
     this.strips.value = strips(this.columns, this.scout);

@@ -114,7 +114,9 @@ class PageServer:
         return found
 
     async def start(self) -> None:
-        """Listen on loopback."""
+        """Listen on loopback. What takes long is done before the link can be opened."""
+        for record in self._records:
+            record.describe()
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
