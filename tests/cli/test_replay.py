@@ -87,3 +87,15 @@ def test_a_record_holds_one_story(tmp_path: Path, capsys: pytest.CaptureFixture[
     stories = ["preemption", "first-placement"]
     assert run(["scenario", "run", "--virtual-time", *stories, "--record", str(tmp_path / "r")]) == 2
     assert "--record: a record holds one story" in capsys.readouterr().err
+
+
+def test_a_lesson_is_recorded_from_what_its_scheduler_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "lesson.mrec")
+    assert run(["learn", "1", "--record", path]) == 0
+    capsys.readouterr()
+    assert run(["replay", path, "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["record"]["source"] == "lesson"
+    assert shown["attempts"] and all(attempt["node"] for attempt in shown["attempts"])
+    assert run(["replay", path, "--open", "1"]) in (0, 1)  # mooring may choose another node than a random scheduler
+    assert shown["attempts"][0]["pod"] in capsys.readouterr().out
