@@ -96,6 +96,18 @@ steps:
     assert nodes[:2] == ["n-2", "n-1"] and list(result.pending) == ["default/p-3"]
 
 
+def test_a_class_of_the_story_gives_its_priority(write: Write) -> None:
+    story = """
+steps:
+- nodes: {count: 1, cpu: "1"}
+- apply: {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 5}
+- workload: {csv: pods.csv}
+"""
+    path = write(story, pods="name,at,cpu,priorityClassName\nlow,0,1,\nhigh,1,1,high\n")
+    result = run_scenario(load_scenario_file(path), keeps_placements=True)
+    assert result.failure == "" and list(result.evictions or ()) == ["default/low"]
+
+
 def test_a_function_arranges_the_rows(write: Write, tmp_path: Path) -> None:
     (tmp_path / "order.py").write_text(
         "def twice(rows, *, seed, nodes):\n    return [*rows, *rows[: len(nodes)]] if seed == 3 else rows\n"

@@ -21,6 +21,7 @@ from mooring.simulation.simulate import Arrival, simulate
 from mooring.testing import make_node, make_object, make_pod
 
 GRACE_S = 2
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
 
 
 def pod(name: str, cpu: str = "1", priority: int | None = None, **more: Any) -> Any:
@@ -120,6 +121,7 @@ def slowly(nodes: list[tuple[str, str]], arrivals: list[Arrival]) -> dict[str, t
                     bound[name] = (node, round(loop.time() - started, 3))
 
             stop = world.plane.api.store.subscribe(PODS, note)
+            await world.cluster.create(HIGH)
             for name, cpu in nodes:
                 await world.cluster.create(_manifest_of_node(name, cpu))
             await asyncio.sleep(1)
@@ -154,6 +156,7 @@ def _manifest_of_pod(arrival: Arrival) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": meta,
         "spec": {
+            **({"priorityClassName": "high"} if arrival.pod.spec.priority_class_name else {}),
             "terminationGracePeriodSeconds": GRACE_S,
             "containers": [
                 {"name": "main", "image": "app", "resources": {"requests": dict(container.resources.requests)}}
@@ -166,20 +169,28 @@ def _manifest_of_pod(arrival: Arrival) -> dict[str, Any]:
 @given(
     st.lists(st.sampled_from(["1", "2", "4"]), min_size=1, max_size=3),
     st.lists(
-        st.tuples(st.sampled_from([0.0, 0.5, 1.0, 3.0]), st.sampled_from(["1", "2"]), st.sampled_from([None, 1, 4])),
+        st.tuples(
+            st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+            st.sampled_from(["1", "2"]),
+            st.sampled_from([None, 1, 4]),
+            st.booleans(),  # whether it is important enough to evict others
+        ),
         max_size=8,
     ),
 )
 def test_the_same_pods_go_to_the_same_nodes_at_the_same_times(
-    sizes: list[str], story: list[tuple[float, str, int | None]]
+    sizes: list[str], story: list[tuple[float, str, int | None, bool]]
 ) -> None:
     """No two things happen at one instant: which of them is seen first is chance in a real cluster, too."""
     nodes = [(f"n{i}", cpu) for i, cpu in enumerate(sizes)]
     at_s, arrivals = 0.0, []
-    for i, (pause_s, cpu, run_s) in enumerate(story):
+    for i, (pause_s, cpu, run_s, is_high) in enumerate(story):
         at_s += pause_s + 0.013
-        arrivals.append(Arrival(at_s, pod(f"p{i}", cpu), None if run_s is None else run_s + 0.001 * (i + 1)))
-    quick = simulate([make_node(name, cpu=cpu) for name, cpu in nodes], arrivals, until_s=at_s + 60)
+        spec = {"priorityClassName": "high"} if is_high else {}
+        arrivals.append(Arrival(at_s, pod(f"p{i}", cpu, spec=spec), None if run_s is None else run_s + 0.001 * (i + 1)))
+    high = make_object("PriorityClass", "high", value=100)
+    quick = simulate([high, *(make_node(name, cpu=cpu) for name, cpu in nodes)], arrivals, until_s=at_s + 60)
+    assert quick.failure == ""
     assert where(quick) == slowly(nodes, arrivals)
 
 

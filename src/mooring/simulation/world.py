@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mooring.api.codec import to_plain
+from mooring.api.codec import from_plain, to_plain
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import Admission
+from mooring.api.manifests import READ_KINDS
+from mooring.api.meta import Object as ApiObject
 from mooring.client.rest import RestClient
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
@@ -21,7 +23,7 @@ from mooring.observe.events import EventRecorder, ObjectReference, Recorder
 from mooring.observe.observer import SchedulerObserver
 from mooring.scheduler.assembly import Options, Scheduler, Writer
 from mooring.scheduler.writer import ApiWriter
-from mooring.sim.backend import Backend, Object, Ref
+from mooring.sim.backend import Backend, Object, Ref, kind_named
 from mooring.sim.node_group import NodeGroup
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario
@@ -35,6 +37,8 @@ from mooring.state.pod_info import PodInfo
 
 REST_S, MAX_REST_S = 0.001, 1.0
 """How long the end waits for what the last event set off; more and more, as nothing happens."""
+CLASSES = ("PriorityClass", "RuntimeClass")
+"""What an API server looks up when it admits a pod."""
 STALLED_S = 3600.0
 """A simulation is over when pods are only tried again in vain for so long, as in a cluster without nodes."""
 NO_LEASES = KubeletOptions(lease_interval_s=0)
@@ -185,7 +189,10 @@ class _SplitBackend(Backend):
         return [info.node for info in infos if info.node is not None]
 
     async def admission(self) -> Callable[[Pod], None]:
-        return Admission(self._world.scheduler.cluster.objects).admit_pod
+        classes: list[ApiObject] = []
+        for kind in CLASSES:
+            classes += [from_plain(READ_KINDS[kind], each) for each in await self.list(kind_named(kind))]
+        return Admission(classes).admit_pod
 
     def arrive(self, arrival: Arrival) -> None:
         self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
