@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
+from mooring.api.wording import count_of
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.story_options import scheduler_options, with_scheduler
@@ -106,12 +107,14 @@ def simulate(
 def _draw(out: Console, result: Simulation) -> None:
     out.print(f"{result.name}: {result.title}" if result.title else result.name)
     waits = ", ".join(f"{name} {_duration(each)}" for name, each in result.waiting_s.items())
-    pods = f"{result.arrived:,} arrived, {result.placed:,} placed, {len(result.pending):,} pending"
+    came = f"{result.arrived:,} arrived, " if result.arrived else ""  # those of workloads
+    pods = f"{came}{result.placed:,} placed, {len(result.pending):,} pending"
     print_facts(
         out,
         {
             "pods": pods + (f", {result.ended:,} ended" if result.ended else ""),
-            "attempts": f"{result.attempts:,}" + (f", {result.evicted:,} pods evicted" if result.evicted else ""),
+            "attempts": f"{result.attempts:,}"
+            + (f", {count_of(result.evicted, 'pod')} evicted" if result.evicted else ""),
             "waiting": waits,
             "allocated": _allocated(result),
             **_gpus(result),
