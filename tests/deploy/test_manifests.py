@@ -154,16 +154,17 @@ def test_the_kinds_that_a_plugin_adds_can_be_allowed(manifests, render_chart):
     needed = {
         ("get", "list", "watch", kind.group_version.partition("/")[0], kind.plural) for kind in EXTRA_KINDS.values()
     }
-    chart = render_chart(values={"coscheduling": {"enabled": True}})
+    chart = render_chart(values={"coscheduling": {"enabled": True}, "podGroups": {"enabled": True}})
+    components = ("components/coscheduling/cluster-role.yaml", "components/pod-groups/cluster-role.yaml")
     for objects in (
-        manifests("components/coscheduling/cluster-role.yaml") + manifests("base/cluster-role.yaml"),
+        [*(o for component in components for o in manifests(component)), *manifests("base/cluster-role.yaml")],
         chart,
     ):
         rules = [rule for o in objects if o["kind"] == "ClusterRole" for rule in o["rules"]]
         allowed = {(*r["verbs"], group, name) for r in rules for group in r["apiGroups"] for name in r["resources"]}
         assert needed <= allowed
-    component, binding = manifests("components/coscheduling/cluster-role.yaml")
-    assert binding["roleRef"]["name"] == component["metadata"]["name"]
+    for role, binding in map(manifests, components):
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
 
 
 def test_the_chart_can_be_installed_twice(render_chart):

@@ -18,7 +18,7 @@ from mooring.gpus.scoring import LARGEST_CPU, LARGEST_GPU, GpuScore
 
 
 class GpuDotProduct(GpuScore):
-    """100 less the dot product of CPU and GPU, each as a part of the largest node's."""
+    """The score is 100 less the dot product of CPU and GPU, each as a part of the largest node's."""
 
     name: ClassVar[str] = "GpuDotProduct"
 

@@ -14,7 +14,7 @@ from mooring.gpus.scoring import GpuScore
 
 
 class GpuPacking(GpuScore):
-    """50 to 100 where the pod fits on GPUs in use, 33 to 49 where it opens idle GPUs, up to 32 on idle nodes."""
+    """It gives 50 to 100 where the pod fits on GPUs in use, 33 to 49 where it opens idle ones, 0 to 32 elsewhere."""
 
     name: ClassVar[str] = "GpuPacking"
 
