@@ -77,9 +77,10 @@ def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pyt
     limits = files(path)
     limits.max_bytes_each = 12_000
     play(story(3, 60), Recorder(AtOnce(limits), batch=16))
-    assert sorted(os.listdir(tmp_path)) == ["live.mrec", "live.mrec.1", "live.mrec.2", "live.mrec.3"]
+    names = sorted(os.listdir(tmp_path))  # how many there are depends on how well uids compress
+    assert names == ["live.mrec", *(f"live.mrec.{age}" for age in range(1, len(names)))] and len(names) >= 3
     numbers: list[int] = []
-    for name in ("live.mrec.3", "live.mrec.2", "live.mrec.1", "live.mrec"):
+    for name in (*reversed(names[1:]), names[0]):
         with Record.open(tmp_path / name) as record:
             attempts = [entry for _, entry in record.attempts()]
             assert record.is_complete and (tmp_path / name).stat().st_mode & 0o777 == 0o600
