@@ -12,13 +12,12 @@ import click
 from mooring.cli.configuration import features_for, load_configuration
 from mooring.cli.help import examples
 from mooring.config.duration import parse_seconds
-from mooring.errors import ApiError, ParseError, UsageError
+from mooring.errors import ParseError, UsageError
 
 if TYPE_CHECKING:
     from mooring.record.recorder import Immediately
     from mooring.record.watching import WatchRecorder
 
-SYNC_S = 30.0
 FLUSH_S = 2.0
 
 
@@ -73,14 +72,13 @@ async def _record(
     max_bytes: int,
     annotations: bool,
 ) -> WatchRecorder:
-    from mooring.client.informer import InformerSet
+    from mooring.cli.watched_cluster import SYNC_S, watched
     from mooring.client.kubeconfig import find_config
     from mooring.client.rest import RestClient, user_agent
     from mooring.client.server_version import server_version
     from mooring.record.files import WholeWrites, create
     from mooring.record.recorder import Immediately
     from mooring.record.watching import WatchRecorder
-    from mooring.scheduler.informers import connect
 
     async with RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", "record")) as client:
         release = (await server_version(client, timeout_s=SYNC_S)).release
@@ -88,18 +86,11 @@ async def _record(
         config = load_configuration(config_path, (), features)
         output = Immediately(WholeWrites(create(path)))
         recorder = WatchRecorder(output, config, features, time.time, is_redacted=not annotations)
-        informers = InformerSet(client)
-        connect(informers, recorder)
-        informers.start()
         try:
-            if not await informers.wait_for_sync(SYNC_S):
-                missing = ", ".join(informers.missing())
-                raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
-            recorder.is_synced = True
-            click.echo(f"Recording into {path}; Ctrl-C ends it.", err=True)
-            await _until_the_end(output, seconds, max_bytes)
+            async with watched(client, recorder):
+                click.echo(f"Recording into {path}; Ctrl-C ends it.", err=True)
+                await _until_the_end(output, seconds, max_bytes)
         finally:
-            await informers.stop()
             recorder.close()
     return recorder
 

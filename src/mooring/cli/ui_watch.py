@@ -6,17 +6,13 @@ import time
 
 from mooring.cli.configuration import features_for, load_configuration
 from mooring.cli.ui import serve_until_interrupted
-from mooring.client.informer import InformerSet
+from mooring.cli.watched_cluster import SYNC_S, watched
 from mooring.client.kubeconfig import find_config
 from mooring.client.rest import RestClient, user_agent
 from mooring.client.server_version import server_version
-from mooring.errors import ApiError
 from mooring.record.watching import WatchRecorder
-from mooring.scheduler.informers import connect
 from mooring.ui.shown import Shown
 from mooring.ui.source import TapeSource
-
-SYNC_S = 30.0
 
 
 async def watch_and_serve(kubeconfig: str, port: int, opens: bool | None) -> None:
@@ -26,14 +22,5 @@ async def watch_and_serve(kubeconfig: str, port: int, opens: bool | None) -> Non
         release = (await server_version(client, timeout_s=SYNC_S)).release
         features = features_for(None, release)
         recorder = WatchRecorder(source.tape, load_configuration(None, (), features), features, time.time)
-        informers = InformerSet(client)
-        connect(informers, recorder)
-        informers.start()
-        try:
-            if not await informers.wait_for_sync(SYNC_S):
-                missing = ", ".join(informers.missing())
-                raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
-            recorder.is_synced = True
+        async with watched(client, recorder):
             await serve_until_interrupted([Shown(kubeconfig, source)], port, opens)
-        finally:
-            await informers.stop()
