@@ -30,7 +30,7 @@ async def answered(settings: Settings, body: bytes | None) -> Settings:
         original = Settings.client_config
         Settings.client_config = lambda self: _config(port)  # type: ignore[method-assign]
         try:
-            return await for_cluster(settings, timeout_s=5)
+            return await for_cluster(settings, timeout_s=60)
         finally:
             Settings.client_config = original  # type: ignore[method-assign]
 
