@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
@@ -18,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
 from mooring.client.watch import Reflector
+from mooring.clock import Clock, SystemClock
 from mooring.memory import frozen_gc
 
 log = logging.getLogger("mooring.client.informer")
@@ -45,10 +45,13 @@ class _Handler(Generic[T]):
 class Informer(Generic[T]):
     """The copy of one kind. ``run`` keeps it up to date; handlers are called from there, one event at a time."""
 
-    def __init__(self, client: RestClient, kind: ResourceKind[T], **reflector: Any) -> None:
+    def __init__(
+        self, client: RestClient, kind: ResourceKind[T], *, clock: Clock | None = None, **reflector: Any
+    ) -> None:
         self.kind = kind
+        self._clock = clock or SystemClock()
         self.store: dict[str, T] = {}
-        self.reflector: Reflector[T] = Reflector(client, kind, self, **reflector)
+        self.reflector: Reflector[T] = Reflector(client, kind, self, clock=self._clock, **reflector)
         self._handlers: list[_Handler[T]] = []
         self._synced = asyncio.Event()
         self._tombstones: OrderedDict[str, int] = OrderedDict()
@@ -103,7 +106,7 @@ class Informer(Generic[T]):
         self._tombstones.clear()
         self._listed_at = _number(resource_version)
         keep: set[str] = set()
-        slices = _Slices()
+        slices = _Slices(self._clock)
         for item in objects:
             key = _key(item)
             keep.add(key)
@@ -118,7 +121,7 @@ class Informer(Generic[T]):
 
     async def apply(self, events: Sequence[tuple[str, T]]) -> None:
         """Take events in order."""
-        slices = _Slices()
+        slices = _Slices(self._clock)
         for type_, item in events:
             if type_ == "DELETED":
                 self._delete(_key(item), item)
@@ -185,8 +188,10 @@ class Informer(Generic[T]):
 class InformerSet:
     """All informers of a process: started together, synchronised together."""
 
-    def __init__(self, client: RestClient, *, tune_gc: bool = False) -> None:
+    def __init__(self, client: RestClient, *, tune_gc: bool = False, **reflector: Any) -> None:
+        """``reflector`` is handed to every informer: a clock, a source of chance."""
         self._client = client
+        self._reflector = reflector
         self._tune_gc = tune_gc
         self._informers: dict[str, Informer[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -196,7 +201,7 @@ class InformerSet:
         known = self._informers.get(kind.name)
         if known is not None:
             return known
-        informer: Informer[T] = Informer(self._client, kind, **reflector)
+        informer: Informer[T] = Informer(self._client, kind, **{**self._reflector, **reflector})
         self._informers[kind.name] = informer
         if self._tasks:
             self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {kind.name}"))
@@ -256,17 +261,18 @@ class InformerSet:
 class _Slices:
     """Says when it is time to let other tasks run. It looks at the clock for every sixteenth object only."""
 
-    __slots__ = ("_count", "_until")
+    __slots__ = ("_count", "_monotonic", "_until")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._count = 0
-        self._until = time.monotonic() + SLICE_S
+        self._monotonic = clock.monotonic
+        self._until = self._monotonic() + SLICE_S
 
     def is_over(self) -> bool:
         self._count += 1
         if self._count & 15:
             return False
-        now = time.monotonic()
+        now = self._monotonic()
         if now < self._until:
             return False
         self._until = now + SLICE_S

@@ -14,7 +14,6 @@ import platform
 import socket
 import ssl
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
@@ -33,6 +32,7 @@ from mooring.client.errors import (
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import Answer, ConnectionPool
+from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
 from mooring.version import __version__
 
@@ -193,12 +193,14 @@ class RestClient:
         transport: Transport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         is_fenced: Callable[[], bool] = lambda: False,
+        clock: Clock | None = None,
     ) -> None:
         """``is_fenced`` is asked right before each write: whether this process has lost the right to write."""
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
         self.agent = agent or user_agent()
-        self.limiter = RateLimiter(qps, burst)
+        self.clock = clock or SystemClock()
+        self.limiter = RateLimiter(qps, burst, clock=self.clock)
         self.timeout_s = timeout_s
         self._qps, self._burst = qps, burst
         self._observer = observer
@@ -225,6 +227,7 @@ class RestClient:
             observer=self._observer,
             transport=self.transport,
             is_fenced=is_fenced,
+            clock=self.clock,
         )
 
     async def close(self) -> None:
@@ -321,7 +324,7 @@ class RestClient:
 
     async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
         await self._refresh_credentials()
-        started = time.monotonic()
+        started = self.clock.monotonic()
         code, received = "<error>", 0
         try:
             pool = self.transport.pool
@@ -336,7 +339,7 @@ class RestClient:
             return answer
         finally:
             if self._observer is not None:
-                took_s = time.monotonic() - started
+                took_s = self.clock.monotonic() - started
                 self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
 
     async def _refresh_credentials(self) -> None:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import socket
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
-from mooring.clock import UnstoppableClock
 from mooring.config.wire import completed, to_wire
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
@@ -25,6 +23,7 @@ from mooring.scheduler.live import COMPONENT, LiveScheduler
 from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
 from mooring.scheduler.settings import Settings
+from mooring.scheduler.surroundings import Surroundings
 
 log = get_logger("mooring.scheduler")
 T = TypeVar("T")
@@ -50,8 +49,10 @@ class Control:
         *,
         is_stopping: Callable[[], bool],
         is_leading: Callable[[], bool],
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._settings = settings
+        self._surroundings = surroundings or Surroundings()
         self._live = live
         self._metrics = metrics
         self._main = main
@@ -63,7 +64,8 @@ class Control:
         self._beats: asyncio.Task[None] | None = None
         limit_s = settings.flags.seconds("attempt-timeout")
         self._gives_up = limit_s > 0
-        self.heartbeat = Heartbeat(main, limit_s + MARGIN_S if limit_s > 0 else LONG_S)
+        late_s = limit_s + MARGIN_S if limit_s > 0 else LONG_S
+        self.heartbeat = Heartbeat(main, late_s, self._surroundings.clock)
         self.elector: LeaderElector | None = None
         self.server: EndpointServer | None = None
 
@@ -118,22 +120,28 @@ class Control:
         wanted = self._settings.leader_election
         if wanted is None:
             return
-        connection = self._settings.config.client_connection
+        connection, around = self._settings.config.client_connection, self._surroundings
         self._lease_client = client = RestClient(
             client_config,
             agent=user_agent(COMPONENT, "leader-election"),
             qps=connection.qps,
             burst=connection.burst,
             observer=self._metrics,
+            transport=around.make_transport(client_config),
+            clock=around.clock,
         )
         # Events about leases go to the core API, as upstream's do.
-        self._lease_events = EventRecorder(client, hostname=socket.gethostname(), legacy=True, workers=1)
+        self._lease_events = EventRecorder(
+            client, hostname=around.hostname, legacy=True, workers=1, clock=around.clock, rng=around.make_rng()
+        )
         self.elector = LeaderElector(
             client,
             wanted,
+            identity=around.identity,
             recorder=self._lease_events,
             observer=self._metrics.observe_leadership,
-            clock=UnstoppableClock(),
+            clock=around.lease_clock,
+            rng=around.make_rng(),
         )
 
     def _review_client(self, flag: str) -> RestClient | None:

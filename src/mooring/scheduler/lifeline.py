@@ -23,7 +23,7 @@ class Lifeline:
     """The thread. ``run`` runs a coroutine in it."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="lifeline", daemon=True)
         self._thread.start()
 

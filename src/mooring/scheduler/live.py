@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 
 from mooring.client.informer import InformerSet
 from mooring.client.kinds import RESOURCE_CLAIMS
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
-from mooring.extender.client import build_extenders
 from mooring.extender.objects import RawObjects
 from mooring.memory import keep_freed_memory
 from mooring.observe.events import EventRecorder
@@ -19,6 +17,7 @@ from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.extender_calls import ExtenderCalls
 from mooring.scheduler.informers import connect
 from mooring.scheduler.leftovers import Leftovers
+from mooring.scheduler.surroundings import Surroundings
 from mooring.scheduler.without import consequences
 from mooring.scheduler.writer import ApiWriter
 
@@ -41,16 +40,23 @@ class LiveScheduler:
         *,
         hostname: str = "",
         tune_gc: bool = False,
+        surroundings: Surroundings | None = None,
     ) -> None:
         agent = user_agent(COMPONENT, "scheduler")
+        around = surroundings or Surroundings()
         options = options or Options()
         self.client = client.sibling(agent=agent, is_fenced=options.is_fenced)
-        self.recorder = EventRecorder(client.sibling(agent=agent), hostname=hostname or socket.gethostname())
+        self.recorder = EventRecorder(
+            client.sibling(agent=agent, is_fenced=options.is_fenced),
+            hostname=hostname or around.hostname,
+            clock=around.clock,
+            rng=around.make_rng(),
+        )
         raw = RawObjects() if config.extenders else None
         calls = ExtenderCalls(options.metrics) if config.extenders else None
-        options.extenders = lambda config: build_extenders(config.extenders, raw, observer=calls)
+        options.extenders = lambda config: around.make_extenders(config.extenders, raw, observer=calls)
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
-        options.condition_turn = Leftovers(self.client.limiter).turn
+        options.condition_turn = Leftovers(self.client.limiter, clock=around.clock).turn
         self.scheduler = Scheduler(
             config,
             lambda pods: ApiWriter(
@@ -59,7 +65,7 @@ class LiveScheduler:
             self.recorder,
             options,
         )
-        self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc)
+        self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc, **around.reflector())
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
         connect(self.informers, self.scheduler, raw=raw, resources=self.scheduler.resources)

@@ -27,6 +27,7 @@ from mooring.scheduler.log_entry import LoggedDecisions
 from mooring.scheduler.reload import ConfigReloader
 from mooring.scheduler.serving import EndpointServer
 from mooring.scheduler.settings import Settings, load_configuration
+from mooring.scheduler.surroundings import Surroundings
 from mooring.version import __version__
 
 log = get_logger("mooring.scheduler")
@@ -49,9 +50,11 @@ class SchedulerProcess:
         settings: Settings,
         client_config: Callable[[], ClientConfig],
         observers: Sequence[SchedulerObserver] = (),
+        surroundings: Surroundings | None = None,
     ) -> None:
         """``client_config`` is called once for each thread: credentials belong to one loop."""
         self._observers = tuple(observers)
+        self._surroundings = surroundings or Surroundings()
         self._settings = settings
         self._client_config = client_config
         self._is_stopping = False
@@ -71,7 +74,7 @@ class SchedulerProcess:
         With ``signals`` this is the whole process: what hangs cannot keep it from ending.
         """
         self._ends_hard = signals
-        settings = self._settings
+        settings, around = self._settings, self._surroundings
         metrics = self._metrics()
         client = self._connect(metrics)
         decision_log = self._decision_log()
@@ -84,9 +87,12 @@ class SchedulerProcess:
             attempt_timeout_s=settings.flags.seconds("attempt-timeout"),
             is_fenced=self._is_fenced,
             metrics=metrics,
+            limits=around.make_limits(),
+            clock=around.clock,
+            rng=around.make_rng(),
         )
-        live = self.live = LiveScheduler(client, settings.config, options, tune_gc=True)
-        self._lifeline = lifeline = Lifeline()
+        live = self.live = LiveScheduler(client, settings.config, options, tune_gc=around.tunes_gc, surroundings=around)
+        self._lifeline = lifeline = around.make_lifeline()
         self._control = control = Control(
             settings,
             live,
@@ -94,6 +100,7 @@ class SchedulerProcess:
             asyncio.get_running_loop(),
             is_stopping=lambda: self._is_stopping,
             is_leading=lambda: self._is_leading,
+            surroundings=around,
         )
         try:
             await lifeline.run(control.start(self._client_config(), self._give_up if signals else None))
@@ -263,12 +270,15 @@ class SchedulerProcess:
 
     def _connect(self, metrics: SchedulerMetrics) -> RestClient:
         connection = self._settings.config.client_connection
+        config, around = self._client_config(), self._surroundings
         return RestClient(
-            self._client_config(),
+            config,
             agent=user_agent(COMPONENT, "scheduler"),
             qps=connection.qps,
             burst=connection.burst,
             observer=metrics,
+            transport=around.make_transport(config),
+            clock=around.clock,
         )
 
     def _decision_log(self) -> DecisionLog | None:

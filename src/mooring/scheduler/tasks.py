@@ -17,7 +17,7 @@ class Tasks:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._running: set[asyncio.Future[Any]] = set()
+        self._running: dict[asyncio.Future[Any], None] = {}  # in order: two runs in virtual time do the same
         self.is_aborted = False
 
     def __len__(self) -> int:
@@ -26,12 +26,12 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
         """Begin something; what it raises is logged."""
         task = asyncio.get_running_loop().create_task(work)
-        self._running.add(task)
+        self._running[task] = None
         task.add_done_callback(self._done)
         return task
 
     def _done(self, task: asyncio.Future[Any]) -> None:
-        self._running.discard(task)
+        self._running.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             log.error(task.exception(), "Unexpected error in a background task")
 
@@ -42,13 +42,13 @@ class Tasks:
             left_s = deadline - self._clock.monotonic()
             if left_s <= 0:
                 return False
-            await asyncio.wait(set(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tuple(self._running), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         return True
 
     async def abort(self) -> None:
         """Stop everything at once, and wait until it has stopped."""
         self.is_aborted = True
-        tasks = set(self._running)
+        tasks = tuple(self._running)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
