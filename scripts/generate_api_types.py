@@ -37,6 +37,7 @@ core.v1.Pod core.v1.Node core.v1.Namespace core.v1.PersistentVolume core.v1.Pers
 core.v1.ReplicationController core.v1.ConfigMap core.v1.Secret core.v1.ServiceAccount core.v1.Event core.v1.Binding
 core.v1.ResourceQuota core.v1.LimitRange
 apps.v1.Deployment apps.v1.ReplicaSet apps.v1.StatefulSet apps.v1.DaemonSet apps.v1.ControllerRevision batch.v1.Job
+batch.v1.CronJob
 authentication.v1.TokenReview authentication.v1.SelfSubjectReview authentication.v1.TokenRequest
 authorization.v1.SubjectAccessReview
 authorization.v1.SelfSubjectAccessReview authorization.v1.LocalSubjectAccessReview

@@ -54,7 +54,9 @@ def quickly(scenario: Scenario) -> Seen:
                 delete(pod)
 
             world.streamed.connect(told, gone)
+            stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
             result = await world.play(scenario)
+            stop()
             assert not result.failure, result.failure
 
     run_virtual(main())
@@ -67,15 +69,7 @@ def slowly(scenario: Scenario) -> Seen:
 
     async def main() -> None:
         async with EmbeddedWorld(Settings(write=lambda text: None), scenario, kubelets=NO_LEASES) as world:
-
-            def note(event: Event) -> None:
-                name = event.entry.key.partition("/")[2]
-                fields = event.entry.fields or {}
-                ended = event.type == DELETED or fields.get("status.phase") in ("Succeeded", "Failed")
-                what = "gone" if ended else str(fields.get("spec.nodeName", ""))
-                _note(seen, name, what, world.clock.monotonic())
-
-            stop = world.plane.api.store.subscribe(PODS, note)
+            stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
             result = await world.play(scenario)
             stop()
             assert not result.failure, result.failure
@@ -85,15 +79,43 @@ def slowly(scenario: Scenario) -> Seen:
     return seen
 
 
+def _note_event(seen: Seen, event: Event, world: EmbeddedWorld) -> None:
+    name = event.entry.key.partition("/")[2]
+    fields = event.entry.fields or {}
+    ended = event.type == DELETED or fields.get("status.phase") in ("Succeeded", "Failed")
+    what = "gone" if ended else str(fields.get("spec.nodeName", ""))
+    _note(seen, name, what, world.clock.monotonic())
+
+
 def _note(seen: Seen, name: str, what: str, at_s: float) -> None:
     known = seen.setdefault(name, [])
     if what and (not known or known[-1][0] != what):
         known.append((what, round(at_s, 2)))
 
 
+CRON_JOB = """
+- apply:
+    apiVersion: batch/v1
+    kind: CronJob
+    metadata: {name: report}
+    spec:
+      schedule: "*/2 * * * *"
+      concurrencyPolicy: Forbid
+      jobTemplate:
+        spec:
+          template:
+            metadata: {annotations: {mooring/completes-after: 150s}}
+            spec: {restartPolicy: Never, containers: [{name: c, image: i, resources: {requests: {cpu: "3"}}}]}
+- advance: 9m
+- delete: cronjob/report
+- advance: 1m
+"""
+
+
 @pytest.mark.parametrize(
     "steps",
     [
+        pytest.param(CRON_JOB, id="Jobs are made by a schedule"),
         pytest.param("- fail: node1\n- advance: 10m\n- recover: node1\n- advance: 10m\n", id="a node fails for long"),
         pytest.param("- fail: node1\n- advance: 20s\n- recover: node1\n- advance: 10m\n", id="a node fails shortly"),
         pytest.param("- fail: {zone: b}\n- advance: 10m\n", id="a zone goes"),
@@ -189,3 +211,15 @@ def test_nodes_that_are_not_named_rightly(step: str, says: str) -> None:
 
 def test_a_zone_without_nodes_is_a_mistake() -> None:
     assert "no node has the label topology.kubernetes.io/zone=c" in simulated("- fail: {zone: c}\n").failure
+
+
+def test_the_end_of_a_story_does_not_wait_for_schedules() -> None:
+    forever = CRON_JOB.partition("- advance")[0].replace("Forbid", "Allow").replace("150s", "1h")
+    found = simulated(forever, "count: 3, every: 100s, cpu: '100m', run: 250s")
+    assert (found.failure, found.arrived, found.ended) == ("", 3, 3)
+    assert found.placed == 3 + 2 and found.ended_at_s < 2 * 3600  # two Jobs until the last pod of the workload came
+
+
+def test_jobs_of_a_schedule_come_until_the_given_end() -> None:
+    found = simulated(CRON_JOB.partition("- advance")[0].replace("150s", "30s"), "count: 1", until_s=3600)
+    assert found.placed == 1 + 29

@@ -13,6 +13,7 @@ from mooring.api.defaults import Admission
 from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object as ApiObject
 from mooring.client.rest import RestClient
+from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage import selectors
@@ -198,6 +199,12 @@ class _SplitBackend(Backend):
         self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
 
     async def quiet(self) -> None:
+        cron_jobs = self._world.controllers.of(CronJobController)
+        cron_jobs.pause()  # a schedule has no end
+        await self._rest()
+        cron_jobs.resume()
+
+    async def _rest(self) -> None:
         rest_s, clock = REST_S, self._world.clock
         placed, since = -1, clock.monotonic()
         while True:

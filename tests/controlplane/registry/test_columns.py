@@ -36,6 +36,7 @@ UPSTREAM = {
     "replicasets.apps": "Name,Desired,Current,Ready,Age,+Containers,+Images,+Selector",
     "statefulsets.apps": "Name,Ready,Age,+Containers,+Images",
     "jobs.batch": "Name,Status,Completions,Duration,Age,+Containers,+Images,+Selector",
+    "cronjobs.batch": "Name,Schedule,Timezone,Suspend,Active,Last Schedule,Age,+Containers,+Images,+Selector",
     "leases.coordination.k8s.io": "Name,Holder,Age",
     "networkpolicies.networking.k8s.io": "Name,Pod-Selector,Age",
     "runtimeclasses.node.k8s.io": "Name,Handler,Age",

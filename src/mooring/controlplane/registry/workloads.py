@@ -12,7 +12,7 @@ from mooring.controlplane.registry.pod_validation import validate_pod_spec
 from mooring.controlplane.registry.scheduling_validation import validate_label_selector
 from mooring.controlplane.storage.selectors import from_object
 from mooring.controlplane.types import quantities
-from mooring.controlplane.types.kind import Cell, Context, Fields
+from mooring.controlplane.types.kind import Cell, Column, Context, Fields
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
 
@@ -103,19 +103,24 @@ def keep_metadata(new: Object, old: Object) -> None:
             new["metadata"].pop(name, None)
 
 
-def _template(name: str) -> Cell:
-    def cell(obj: Object, _: float) -> str:
-        containers = get(obj, "spec", "template", "spec", "containers") or ()
-        return ",".join(container.get(name, "") for container in containers)
+def template_columns(*path: str) -> tuple[Column, ...]:
+    """Columns of a workload whose pod template and selector are at a path."""
 
-    return cell
+    def names(name: str) -> Cell:
+        def cell(obj: Object, _: float) -> str:
+            containers = get(obj, *path, "template", "spec", "containers") or ()
+            return ",".join(container.get(name, "") for container in containers)
+
+        return cell
+
+    return (
+        wide("Containers", names("name")),
+        wide("Images", names("image")),
+        wide("Selector", selector_cell(*path, "selector")),
+    )
 
 
-WORKLOAD = (
-    wide("Containers", _template("name")),
-    wide("Images", _template("image")),
-    wide("Selector", selector_cell("spec", "selector")),
-)
+WORKLOAD = template_columns("spec")
 
 
 REPLICA_COLUMNS = (

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import Controller
 from mooring.controlplane.cluster.controllers.budgets import DisruptionController
+from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
 from mooring.controlplane.cluster.controllers.daemon_sets import DaemonSetController
 from mooring.controlplane.cluster.controllers.deployments import DeploymentController
 from mooring.controlplane.cluster.controllers.jobs import JobController
@@ -17,6 +20,8 @@ from mooring.controlplane.cluster.controllers.taint_eviction import TaintEvictio
 from mooring.controlplane.cluster.controllers.volumes import EphemeralVolumeController, VolumeController
 from mooring.controlplane.cluster.timers import Timers
 
+C = TypeVar("C", bound=Controller)
+
 ALL: tuple[type[Controller], ...] = (
     DeploymentController,
     ReplicaSetController,
@@ -24,6 +29,7 @@ ALL: tuple[type[Controller], ...] = (
     StatefulSetController,
     DaemonSetController,
     JobController,
+    CronJobController,
     NodeLifecycleController,
     TaintEvictionController,
     PodGarbageCollector,
@@ -48,6 +54,10 @@ class ControllerManager:
     def is_idle(self) -> bool:
         """Whether no controller has anything left to do by itself."""
         return all(controller.is_idle for controller in self.controllers)
+
+    def of(self, kind: type[C]) -> C:
+        """The controller of a kind."""
+        return next(controller for controller in self.controllers if isinstance(controller, kind))
 
     def stop(self) -> None:
         for controller in self.controllers:

@@ -1,4 +1,4 @@
-"""The batch group: Jobs."""
+"""The batch group: Jobs and CronJobs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.api.times import human_duration
-from mooring.controlplane.registry.columns import AGE, NAME, get
+from mooring.controlplane.registry.columns import AGE, NAME, ago, at, get
 from mooring.controlplane.registry.meta import immutable, parse_time
 from mooring.controlplane.registry.pod_validation import validate_pod_spec
-from mooring.controlplane.registry.workloads import WORKLOAD, default_template, keep_metadata, selector_is_immutable
+from mooring.controlplane.registry.workloads import (
+    WORKLOAD,
+    default_template,
+    keep_metadata,
+    selector_is_immutable,
+    template_columns,
+)
+from mooring.controlplane.types.cron import parse_schedule, time_zone
 from mooring.controlplane.types.kind import Column, Context, Fields, Kind, Strategy
 from mooring.controlplane.types.objects import Object
-from mooring.controlplane.types.status import Cause, invalid_value, unsupported
+from mooring.controlplane.types.status import Cause, invalid_value, required, unsupported
+from mooring.errors import ParseError
 
 
 def _job_status(obj: Object, _: float) -> str:
@@ -78,15 +86,20 @@ def _admit_job(obj: Object, _: Context) -> None:
 
 
 def _validate_job(obj: Object) -> list[Cause]:
-    spec = obj.get("spec") or {}
+    return _validate_job_spec(obj.get("spec") or {}, "spec")
+
+
+def _not_negative(spec: Object, at: str, *names: str) -> list[Cause]:
+    why = "must be greater than or equal to 0"
+    return [invalid_value(f"{at}.{name}", spec[name], why) for name in names if (spec.get(name) or 0) < 0]
+
+
+def _validate_job_spec(spec: Object, at: str) -> list[Cause]:
     pod_spec = (spec.get("template") or {}).get("spec") or {}
-    found: list[Cause] = []
-    for name in ("parallelism", "completions", "backoffLimit"):
-        if spec.get(name) is not None and spec[name] < 0:
-            found.append(invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0"))
-    found += validate_pod_spec(pod_spec, "spec.template.spec")
+    found = _not_negative(spec, at, "parallelism", "completions", "backoffLimit")
+    found += validate_pod_spec(pod_spec, f"{at}.template.spec")
     if pod_spec.get("restartPolicy") not in ("OnFailure", "Never"):
-        where = "spec.template.spec.restartPolicy"
+        where = f"{at}.template.spec.restartPolicy"
         found.append(unsupported(where, pod_spec.get("restartPolicy"), ("OnFailure", "Never")))
     return found
 
@@ -123,5 +136,76 @@ JOBS = Kind(
         Column("Duration", _job_duration),
         AGE,
         *WORKLOAD,
+    ),
+)
+
+
+def _default_cron_job(obj: Object) -> None:
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+    default_template(spec.setdefault("jobTemplate", {}).setdefault("spec", {}))
+
+
+def _validate_cron_job(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    found = _validate_schedule(spec.get("schedule") or "")
+    if spec.get("timeZone") is not None:
+        try:
+            time_zone(spec["timeZone"])
+        except ParseError as error:
+            found.append(invalid_value("spec.timeZone", spec["timeZone"], str(error)))
+    if spec.get("concurrencyPolicy") not in _POLICIES:
+        found.append(unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), _POLICIES))
+    found += _not_negative(spec, "spec", "startingDeadlineSeconds", "successfulJobsHistoryLimit",
+                           "failedJobsHistoryLimit")  # fmt: skip
+    found += _validate_job_spec((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec")
+    if len(obj["metadata"].get("name", "")) > MAX_CRON_JOB_NAME:
+        why = f"must be no more than {MAX_CRON_JOB_NAME} characters"
+        found.append(invalid_value("metadata.name", obj["metadata"]["name"], why))
+    return found
+
+
+def _validate_schedule(schedule: str) -> list[Cause]:
+    if not schedule:
+        return [required("spec.schedule")]
+    if "TZ" in schedule:
+        why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        return [invalid_value("spec.schedule", schedule, why)]
+    try:
+        parse_schedule(schedule)
+    except ParseError as error:
+        return [invalid_value("spec.schedule", schedule, str(error))]
+    return []
+
+
+def _last_schedule(obj: Object, now: float) -> str:
+    when = get(obj, "status", "lastScheduleTime")
+    return ago(when, now) if when else "<none>"
+
+
+_POLICIES = ("Allow", "Forbid", "Replace")
+MAX_CRON_JOB_NAME = 52  # the time is put after it, and makes the name of a Job
+
+CRON_JOBS = Kind(
+    "CronJob",
+    "cronjobs",
+    "batch",
+    short_names=("cj",),
+    subresources=("status",),
+    categories=("all",),
+    has_generation=True,
+    strategy=Strategy(default=_default_cron_job, prepare_status=keep_metadata, validate=_validate_cron_job),
+    columns=(
+        NAME,
+        Column("Schedule", at("spec", "schedule")),
+        Column("Timezone", at("spec", "timeZone", default="<none>")),
+        Column("Suspend", lambda obj, _: str(bool(get(obj, "spec", "suspend"))), type="boolean"),
+        Column("Active", lambda obj, _: len(get(obj, "status", "active") or ()), type="integer"),
+        Column("Last Schedule", _last_schedule),
+        AGE,
+        *template_columns("spec", "jobTemplate", "spec"),
     ),
 )
