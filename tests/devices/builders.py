@@ -69,8 +69,8 @@ def claim(*requests: Wire, name: str = "c", **devices: Any) -> ResourceClaim:
     return msgspec.convert(wire, ResourceClaim)
 
 
-def inventory_of(slices: list[Wire]) -> Inventory:
-    return Inventory(msgspec.convert(slices, list[ResourceSlice]))
+def inventory_of(slices: list[Wire], rules: Rules = FIRST_RULES) -> Inventory:
+    return Inventory(msgspec.convert(slices, list[ResourceSlice]), rules)
 
 
 def allocate(
@@ -81,7 +81,8 @@ def allocate(
     rules: Rules = FIRST_RULES,
 ) -> list[AllocationResult] | None:
     """The results for the claims on node ``n``, or None."""
-    allocator = Allocator(inventory_of(slices), SELECTORS, allocated or AllocatedState(), device_class, rules=rules)
+    inventory, allocated = inventory_of(slices, rules), allocated or AllocatedState()
+    allocator = Allocator(inventory, SELECTORS, allocated, device_class, rules=rules)
     found = allocator.allocate("n", labels or {}, allocator.prepare(claims))
     return None if found is None else found.results()
 

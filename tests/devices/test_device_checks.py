@@ -11,6 +11,7 @@ from mooring.devices.cel import CelSelectors
 from mooring.devices.device_checks import DeviceChecks
 from mooring.devices.pools import AllocationError, Inventory, PublishedDevice
 from mooring.devices.requests import Request, plan_claim
+from mooring.devices.rules import Rules
 
 from .builders import SELECTORS, Wire, claim, device, device_class, exactly, in_use, inventory_of, sliced
 
@@ -115,11 +116,19 @@ def test_capacity(asked: str, consumed: str | None, consuming: int, want: bool) 
     allocated = in_use("a", share=True, consumed={"memory": consumed}) if consumed else AllocatedState()
     checks = DeviceChecks(inventory, SELECTORS, allocated)
     request = request_for(exactly(capacity={"requests": {"memory": asked}}))
-    assert checks.has_capacity(request, candidate, {"memory": consuming} if consuming else {}) is want  # type: ignore[dict-item]
+    assert checks.has_capacity(claim(), request, candidate, {"memory": consuming} if consuming else {}) is want  # type: ignore[dict-item]
 
 
 def test_a_capacity_that_the_device_does_not_have() -> None:
     inventory, (candidate,) = published(device("a"))
     checks = DeviceChecks(inventory, SELECTORS, AllocatedState())
     request = request_for(exactly(capacity={"requests": {"memory": "1"}}))
-    assert not checks.has_capacity(request, candidate, {})
+    assert not checks.has_capacity(claim(), request, candidate, {})
+
+
+def test_an_amount_that_cannot_be_computed_with_fails_the_search() -> None:
+    inventory, (candidate,) = published(device("a", capacity={"memory": {"value": "4"}}))
+    checks = DeviceChecks(inventory, SELECTORS, AllocatedState(), Rules(refuses_odd_amounts=True))
+    request = request_for(exactly(capacity={"requests": {"memory": "-1"}}))
+    with pytest.raises(AllocationError, match=r'checking capacity for device .*/a: capacity "memory": .*negative'):
+        checks.has_capacity(claim(), request, candidate, {})

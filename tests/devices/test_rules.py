@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from mooring.config.features import Features
@@ -17,7 +19,9 @@ BOTH = pytest.mark.parametrize("rules", [pytest.param(FIRST_RULES, id="1.36"), p
 
 def test_rules_are_those_of_the_version() -> None:
     assert Rules.of(Features(V1_36).__getitem__) == FIRST_RULES
-    assert Rules(True, True, True, True, True) == NOW
+    changes = {field.name: field.name != "counts_milli" for field in fields(Rules)}
+    assert Rules(**changes) == NOW
+    assert Rules.of(Features(V1_37, DRAFractionalCapacityRange=True).__getitem__).counts_milli
 
 
 @BOTH
@@ -85,3 +89,55 @@ def test_counters_of_a_device_that_is_shared_without_capacity(rules: Rules) -> N
     allocated = holding(allocation(share))
     found = allocate(slices, claim(exactly()), allocated=allocated, rules=rules)
     assert chosen(found) == ([["r=a"]] if rules is NOW else None)
+
+
+@BOTH
+def test_counters_of_another_nodes_slice(rules: Rules) -> None:
+    """A pool that another node has counters of, and whose slices are not all there, is no matter of this node."""
+    counters = [{"name": "set", "counters": {"slots": {"value": "1"}}}]
+    slices = [
+        sliced(device("a"), name="here", pool="here", nodeName="n"),
+        sliced(name="there", pool="there", count=2, sharedCounters=counters, nodeName="elsewhere"),
+    ]
+    if rules is NOW:
+        assert chosen(allocate(slices, claim(everything()), rules=rules)) == [["r=a"]]
+    else:
+        with pytest.raises(AllocationError, match="resource pool drv/there is currently being updated"):
+            allocate(slices, claim(everything()), rules=rules)
+
+
+@BOTH
+def test_devices_with_compatibility_groups(rules: Rules) -> None:
+    """The whole pool waits for an allocator that understands them."""
+    draws = {"counterSet": "set", "counters": {"slots": {"value": "1"}}, "compatibilityGroups": ["g"]}
+    counters = [{"name": "set", "counters": {"slots": {"value": "4"}}}]
+    slices = [
+        sliced(device("a"), name="s", count=3),
+        sliced(device("b", consumesCounters=[draws]), name="t", count=3),
+        sliced(name="u", count=3, sharedCounters=counters),
+    ]
+    found = allocate(slices, claim(exactly()), rules=rules)
+    assert chosen(found) == (None if rules is NOW else [["r=a"]])
+
+
+@BOTH
+def test_the_notation_of_a_share(rules: Rules) -> None:
+    policy = {"validRange": {"min": "1G", "step": "1G"}, "default": "1G"}
+    shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8G", "requestPolicy": policy}})
+    wanted = claim(exactly(capacity={"requests": {"memory": "1500M"}}))
+    found = allocate([sliced(shared)], wanted, rules=rules)
+    assert found is not None
+    consumed = found[0].devices.results[0].consumed_capacity
+    assert consumed == {"memory": "2G" if rules is NOW else "1953125Ki"}
+
+
+@BOTH
+def test_an_amount_beyond_all_bounds(rules: Rules) -> None:
+    policy = {"validRange": {"min": "1", "step": "1"}, "default": "1"}
+    shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8", "requestPolicy": policy}})
+    wanted = claim(exactly(capacity={"requests": {"memory": "10E"}}))
+    if rules is NOW:
+        with pytest.raises(AllocationError, match="checking capacity for device drv/p/a: .* exceeds MaxInt64"):
+            allocate([sliced(shared)], wanted, rules=rules)
+    else:
+        assert allocate([sliced(shared)], wanted, rules=rules) is None

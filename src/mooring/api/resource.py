@@ -35,6 +35,7 @@ class CounterSet(Struct):
 class DeviceCounterConsumption(Struct):
     counter_set: str = ""
     counters: dict[str, Counter] = {}
+    compatibility_groups: list[str] = []
 
 
 class DeviceAttribute(Struct):

@@ -23,7 +23,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "InPlacePodVerticalScalingSchedulerPreemption": "nothing is evicted for a pod that waits to be resized",
     "DRADerivedAttributes": "attributes of devices that follow from others are not understood",
     "DRADeviceCompatibilityGroups": "groups of compatible devices are not understood",
-    "DRAFractionalCapacityRange": "steps of a capacity are whole numbers",
 }
 """Gates that a scheduler of any version takes only with their default, and why; a version adds its own. All others are
 heeded, or have nothing to do here:

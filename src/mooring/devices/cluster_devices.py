@@ -18,6 +18,7 @@ from mooring.devices.allocated import AllocatedState
 from mooring.devices.cel import CelError, CelSelectors
 from mooring.devices.extended import ClassResolver, device_totals
 from mooring.devices.pools import AllocationError, Inventory
+from mooring.devices.rules import FIRST_RULES, Rules
 from mooring.devices.taint_rules import applies_to, tainted
 from mooring.state.change_log import EVERYTHING
 from mooring.state.cluster import Cluster
@@ -35,16 +36,19 @@ class _InFlight:
 class ClusterDevices:
     """Listers over the cluster's objects that keep derived state until those objects change."""
 
-    def __init__(self, cluster: Cluster, *, extended: bool = True, taint_rules: bool = False) -> None:
+    def __init__(
+        self, cluster: Cluster, *, extended: bool = True, taint_rules: bool = False, rules: Rules = FIRST_RULES
+    ) -> None:
         """``extended`` is the gate DRAExtendedResource: whether a class can stand behind an extended resource.
 
         ``taint_rules`` is the gate DRADeviceTaintRules.
         """
         self._extended = extended
         self._has_rules = taint_rules
+        self.rules = rules
         self.selectors = CelSelectors()
         self._objects = cluster.objects
-        self._inventory = Inventory()
+        self._inventory = Inventory(rules=rules)
         self._slices = cluster.objects.log(ResourceSlice).cursor()
         self._rules_version = -1
         self._rules: list[DeviceTaintRule] = []
@@ -62,7 +66,7 @@ class ClusterDevices:
 
     def on(self, cluster: Cluster) -> ClusterDevices:
         """The same for a fork of the cluster: what is about to be taken here is about to be taken there, too."""
-        other = ClusterDevices(cluster, extended=self._extended, taint_rules=self._has_rules)
+        other = ClusterDevices(cluster, extended=self._extended, taint_rules=self._has_rules, rules=self.rules)
         other.selectors = self.selectors  # compiled expressions, nothing of the cluster
         other._assumed = dict(self._assumed)
         other._created = dict.fromkeys(self._created, cluster.objects.version(ResourceClaim))
@@ -77,7 +81,8 @@ class ClusterDevices:
     def inventory(self) -> Inventory:
         changed = self._slices.take()
         if self._take_rules() or changed is EVERYTHING:
-            self._inventory = Inventory(tainted(each, self._rules) for each in self._objects.all(ResourceSlice))
+            slices = (tainted(each, self._rules) for each in self._objects.all(ResourceSlice))
+            self._inventory = Inventory(slices, self.rules)
             return self._inventory
         for name in changed:
             slice = self._objects.get(ResourceSlice, name)

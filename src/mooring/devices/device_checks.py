@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from mooring.api.resource import ResourceClaim
 from mooring.devices.allocated import AllocatedState
-from mooring.devices.capacity import fits, has_unknown_request
+from mooring.devices.capacity import CapacityProblem, fits, has_unknown_request
 from mooring.devices.cel import CelSelectors, CompileError, RuntimeCelError
 from mooring.devices.pools import AllocationError, Inventory, PublishedDevice
 from mooring.devices.requests import Request
@@ -69,34 +69,49 @@ class DeviceChecks:
                 raise AllocationError(f"{where}: CEL {kind} error: {text}") from None
         return True
 
-    def has_capacity(self, request: Request, candidate: PublishedDevice, consuming: Mapping[str, Fraction]) -> bool:
+    def has_capacity(
+        self, claim: ResourceClaim, request: Request, candidate: PublishedDevice, consuming: Mapping[str, Fraction]
+    ) -> bool:
         """Report whether the requested share of the device's capacity is left."""
-        capacity = candidate.device.capacity
         consumed = self.allocated.capacity.get(candidate.id, NOTHING)
         if consumed or consuming:
-            return not has_unknown_request(request.capacity, capacity) and fits(
-                request.capacity, capacity, consumed, consuming
-            )
-        return self._has_capacity_alone(request, candidate)
+            return self._fits(claim, request, candidate, candidate.id, consumed, consuming)
+        return self._has_capacity_alone(claim, request, candidate, candidate.id)
 
-    def counts_for_all(self, request: Request, candidate: PublishedDevice) -> bool:
+    def counts_for_all(self, claim: ResourceClaim, request: Request, candidate: PublishedDevice) -> bool:
         """Report whether a request for all devices wants this one, too."""
         if self.rules.all_counts_full_devices:  # what others have left of it is checked when it is taken
-            return self._has_capacity_alone(request, candidate)
-        return self.has_capacity(request, candidate, NOTHING)
+            return self._has_capacity_alone(claim, request, candidate, candidate.device.name)
+        return self.has_capacity(claim, request, candidate, NOTHING)
 
     def has_shares(self, candidate: PublishedDevice) -> bool:
         """Report whether some claim shares the device already."""
         shared, consumed = self.allocated.shares, self.allocated.capacity
         return candidate.id in consumed or (self.rules.shares_draw_counters_once and candidate.id in shared)
 
-    def _has_capacity_alone(self, request: Request, candidate: PublishedDevice) -> bool:
-        capacity = candidate.device.capacity
+    def _has_capacity_alone(
+        self, claim: ResourceClaim, request: Request, candidate: PublishedDevice, name: object
+    ) -> bool:
         known = self._fits_alone.setdefault(request, {})
         verdict = known.get(candidate.content)
         if verdict is None:
-            verdict = not has_unknown_request(request.capacity, capacity) and fits(
-                request.capacity, capacity, NOTHING, NOTHING
-            )
-            known[candidate.content] = verdict
+            verdict = known[candidate.content] = self._fits(claim, request, candidate, name, NOTHING, NOTHING)
         return verdict
+
+    def _fits(
+        self,
+        claim: ResourceClaim,
+        request: Request,
+        candidate: PublishedDevice,
+        name: object,
+        consumed: Mapping[str, Fraction],
+        consuming: Mapping[str, Fraction],
+    ) -> bool:
+        capacity = candidate.device.capacity
+        if has_unknown_request(request.capacity, capacity):
+            return False
+        try:
+            return fits(request.capacity, capacity, consumed, consuming, self.rules)
+        except CapacityProblem as problem:
+            where = f"claim {claim.key}, request {request.name}"
+            raise AllocationError(f"{where}: checking capacity for device {name}: {problem}") from None

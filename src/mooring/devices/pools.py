@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from mooring.api.resource import CounterSet, Device, ResourceSlice, ResourceSliceSpec
+from mooring.devices.rules import FIRST_RULES, Rules
 from mooring.errors import MooringError
 from mooring.state.node_selector import CompiledNodeSelector, compile_node_selector
 
@@ -93,7 +94,8 @@ class Pool:
 class Inventory:
     """All ResourceSlices, indexed. What nodes reach is gathered on first use and kept until it may have changed."""
 
-    def __init__(self, slices: Iterable[ResourceSlice] = ()) -> None:
+    def __init__(self, slices: Iterable[ResourceSlice] = (), rules: Rules = FIRST_RULES) -> None:
+        self._rules = rules
         self._slices: dict[str, ResourceSlice] = {}
         self._on_node: defaultdict[str, dict[str, ResourceSlice]] = defaultdict(dict)  # node -> name -> slice
         self._shared: dict[str, ResourceSlice] = {}
@@ -133,8 +135,20 @@ class Inventory:
             del self._on_node[node_name]
 
     def _group_of(self, slice: ResourceSlice) -> dict[str, ResourceSlice]:
-        spec = slice.spec
-        return self._shared if not spec.node_name or spec.shared_counters else self._on_node[spec.node_name]
+        name = slice.spec.node_name
+        return self._on_node[name] if name and not self._is_for_all(slice) else self._shared
+
+    def _is_for_all(self, slice: ResourceSlice) -> bool:
+        """Report whether the slice concerns every node, whatever it says: counters did once."""
+        return bool(slice.spec.shared_counters) and not self._rules.counters_have_nodes
+
+    def _is_left_out(self, slice: ResourceSlice) -> bool:
+        """Report whether its devices say more than the allocator understands; their pool is then incomplete."""
+        return self._rules.leaves_out_groups and any(
+            consumption.compatibility_groups
+            for device in slice.spec.devices
+            for consumption in device.consumes_counters
+        )
 
     def _forget(self, slice: ResourceSlice) -> None:
         """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
@@ -210,7 +224,7 @@ class Inventory:
 
     def _is_relevant(self, slice: ResourceSlice, node_name: str, labels: Mapping[str, str]) -> bool:
         spec = slice.spec
-        if spec.shared_counters:
+        if self._is_for_all(slice):
             return True
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             try:
@@ -231,6 +245,8 @@ class Inventory:
     def _gather(self, node_name: str, labels: Mapping[str, str]) -> list[Pool]:
         newest: dict[PoolId, list[ResourceSlice]] = {}
         for slice in self._slices_for(node_name):
+            if self._is_left_out(slice):
+                continue
             try:
                 if not self._is_relevant(slice, node_name, labels):
                     continue
@@ -265,7 +281,7 @@ class Inventory:
             for slice in self._by_pool[id].values():
                 if slice.spec.pool.generation > generation:
                     return None
-                if slice.spec.pool.generation == generation:
+                if slice.spec.pool.generation == generation and not self._is_left_out(slice):
                     everywhere.append(slice)
             if len(everywhere) != count:
                 return Pool(id, is_incomplete=True)
@@ -274,13 +290,13 @@ class Inventory:
         pool = Pool(id)
         pool.invalid_reason = (
             _duplicate_device(targeting)
-            or _add_counter_sets(pool.counter_sets, targeting)
+            or _add_counter_sets(pool.counter_sets, everywhere)
             or _unknown_counter(pool.counter_sets, targeting)
             or _unknown_counter(pool.counter_sets, others)
         )
         if not pool.invalid_reason:
             pool.candidates = [c for s in targeting if not s.spec.shared_counters for c in self._candidates_of(s)]
-            pool.elsewhere = [c for s in others for c in self._candidates_of(s)]
+            pool.elsewhere = [c for s in others if not s.spec.shared_counters for c in self._candidates_of(s)]
         return pool
 
     def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, PublishedDevice]]) -> int | None:

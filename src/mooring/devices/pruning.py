@@ -117,7 +117,7 @@ class Pruning:
             traits = [
                 (
                     search.is_selectable(plan.claim, request, candidate),
-                    candidate.is_shareable or search.checks.has_capacity(request, candidate, NOTHING),
+                    candidate.is_shareable or search.checks.has_capacity(plan.claim, request, candidate, NOTHING),
                     prevents_allocation(candidate.device, request.tolerations),
                     *[constraint.trait(candidate) for constraint in applying],
                 )

@@ -141,7 +141,7 @@ class Search:
         found = [
             position
             for position, (_, candidate) in enumerate(self.devices)
-            if self.is_selectable(claim, request, candidate) and self.checks.counts_for_all(request, candidate)
+            if self.is_selectable(claim, request, candidate) and self.checks.counts_for_all(claim, request, candidate)
         ]
         self._everything[request] = found
         return len(found)
@@ -245,10 +245,11 @@ class Search:
     def is_usable(self, claim_index: int, request: Request, position: int) -> bool:
         """Report whether the device is free, selected and large enough; not whether it goes with those chosen."""
         candidate = self.devices[position][1]
+        claim = self.plans[claim_index].claim
         return (
             self._is_free(claim_index, request, position, candidate)
-            and self.is_selectable(self.plans[claim_index].claim, request, candidate)
-            and self.checks.has_capacity(request, candidate, self.consuming.get(position, NOTHING))
+            and self.is_selectable(claim, request, candidate)
+            and self.checks.has_capacity(claim, request, candidate, self.consuming.get(position, NOTHING))
         )
 
     def _is_free(self, claim_index: int, request: Request, position: int, candidate: PublishedDevice) -> bool:
@@ -275,18 +276,19 @@ class Search:
                 break
             added += 1
         before = self.consuming.get(position)
-        if added < len(constraints) or not self.checks.has_capacity(request, candidate, before or NOTHING):
+        claim = self.plans[claim_index].claim
+        if added < len(constraints) or not self.checks.has_capacity(claim, request, candidate, before or NOTHING):
             self._undo_checks(pool, candidate, constraints[:added], request, draws)
             if must and added < len(constraints):
                 raise AllocationError(
-                    f"claim {self.plans[claim_index].claim.key}, request {request.name}: "
+                    f"claim {claim.key}, request {request.name}: "
                     f"cannot add device {candidate.id} because a claim constraint would not be satisfied"
                 )
             return None
 
         consumed: dict[str, Quantity] = {}
         if candidate.is_shareable:
-            consumed = consumed_by(request.capacity, candidate.device.capacity)
+            consumed = consumed_by(request.capacity, candidate.device.capacity, self.checks.rules)
             after = dict(before or ())
             for name, amount in consumed.items():
                 after[name] = after.get(name, Fraction(0)) + parse_quantity(amount)

@@ -92,7 +92,6 @@ class DynamicResources:
         assert isinstance(handle.devices, ClusterDevices)
         self._devices = handle.devices
         self._prioritizes = handle.is_enabled("DRAPrioritizedList", True)
-        self._rules = Rules.of(handle.is_enabled)
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
         self._places_groups = handle.is_enabled("TopologyAwareWorkloadScheduling")
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
@@ -111,6 +110,7 @@ class DynamicResources:
                 handle.cluster,
                 extended=handle.is_enabled("DRAExtendedResource", True),
                 taint_rules=handle.is_enabled("DRADeviceTaintRules"),
+                rules=Rules.of(handle.is_enabled),
             )
 
     # ---- before the queue, and what lets a pod back in ---------------------------------------------------------
@@ -213,7 +213,7 @@ class DynamicResources:
                 self._devices.device_class,
                 lambda: self._is_late(state, attempt),
                 lambda: self._start_timer(attempt),
-                self._rules,
+                self._devices.rules,
             )
         state.write(KEY, attempt)
         return SUCCESS
