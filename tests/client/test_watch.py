@@ -457,6 +457,29 @@ async def test_a_kind_that_is_not_served_is_skipped_with_one_line(watching, fake
     ]
 
 
+async def test_an_older_version_will_do_where_the_first_is_not_served(serve, fake_api):
+    asked = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        if "/v1/" in request.path:
+            return web.Response(status=404, text="404 page not found")
+        return await fake_api.handle(request)
+
+    fake_api.put("a", size=1)
+    rules = typed_kind("devicetaintrules", "resource.k8s.io/v1", Thing, older=("resource.k8s.io/v1beta2",))
+    async with RestClient(ClientConfig(server=await serve(handler))) as client:
+        informers = InformerSet(client)
+        informer = informers.add(rules)
+        informers.start()
+        await informers.wait_for_sync()
+        assert informers.not_served() == []
+        assert [obj.metadata.name for obj in informer] == ["a"]
+        assert asked[0] == "/apis/resource.k8s.io/v1/devicetaintrules"
+        assert set(asked[1:]) == {"/apis/resource.k8s.io/v1beta2/devicetaintrules"}
+        await informers.stop()
+
+
 async def test_a_set_names_the_kinds_that_are_not_served(serve, fake_api, eventually):
     """An older server has no resource.k8s.io/v1; what depends on it can say so."""
 

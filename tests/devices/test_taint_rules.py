@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.taint_rules import tainted
 from mooring.framework.cluster_event import EventResource, Hint
-from mooring.testing import Scheduler, make_node, make_object, make_pod
+from mooring.plugins.dynamic_resources import DynamicResources
+from mooring.testing import Scheduler, filter_statuses, make_handle, make_node, make_object, make_pod
 
 EXACTLY = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
 TAINT = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
@@ -84,6 +86,13 @@ def feasible(on: Scheduler) -> list[str]:
 )
 def test_a_pod_gets_no_device_that_a_rule_taints(version: str, nodes: list[str]) -> None:
     assert feasible(scheduler(version, rule(selector={"pool": "a"}))) == nodes
+
+
+def test_the_gate_of_1_36() -> None:
+    cluster = scheduler("1.36", rule(selector={"pool": "a"})).cluster
+    plugin = DynamicResources(DynamicResourcesArgs(), make_handle(cluster, features={"DRADeviceTaintRules": True}))
+    refused = filter_statuses(plugin, cluster, POD)
+    assert [name for name, status in refused.items() if status.is_success] == ["b"]
 
 
 def test_rules_and_slices_may_come_and_go() -> None:

@@ -40,7 +40,9 @@ VOLUME_ATTACHMENTS = typed_kind("volumeattachments", "storage.k8s.io/v1", Volume
 RESOURCE_CLAIMS = typed_kind("resourceclaims", "resource.k8s.io/v1", ResourceClaim)
 RESOURCE_SLICES = typed_kind("resourceslices", "resource.k8s.io/v1", ResourceSlice)
 DEVICE_CLASSES = typed_kind("deviceclasses", "resource.k8s.io/v1", DeviceClass)
-DEVICE_TAINT_RULES = typed_kind("devicetaintrules", "resource.k8s.io/v1", DeviceTaintRule)
+DEVICE_TAINT_RULES = typed_kind(
+    "devicetaintrules", "resource.k8s.io/v1", DeviceTaintRule, older=("resource.k8s.io/v1beta2",)
+)
 POD_GROUPS = typed_kind("podgroups", "scheduling.k8s.io/v1beta1", PodGroup)
 COSCHEDULING_POD_GROUPS = typed_kind("podgroups", "scheduling.x-k8s.io/v1alpha1", CoschedulingPodGroup)
 

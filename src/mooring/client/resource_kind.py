@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -35,7 +35,8 @@ class ResourceKind(Generic[T]):
     """Where objects of a kind are served and how they are decoded.
 
     ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
-    ``share`` may replace parts of a decoded object by equal ones seen before.
+    ``share`` may replace parts of a decoded object by equal ones seen before. ``older`` are other versions of the group
+    that will do where the first is not served.
     """
 
     plural: str
@@ -46,6 +47,11 @@ class ResourceKind(Generic[T]):
     label_selector: str = ""
     decode_event: Callable[[bytes], TypedEvent[T]] | None = None
     share: Callable[[T], None] | None = None
+    older: tuple[str, ...] = ()
+
+    def at_each_version(self) -> list[ResourceKind[T]]:
+        """The kind as it is served at each of its versions, the best first."""
+        return [replace(self, group_version=version, older=()) for version in (self.group_version, *self.older)]
 
     @property
     def path(self) -> str:
@@ -77,6 +83,7 @@ def typed_kind(
     field_selector: str = "",
     label_selector: str = "",
     share: Callable[[T], None] | None = None,
+    older: tuple[str, ...] = (),
 ) -> ResourceKind[T]:
     """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
     # msgspec knows the concrete type at run time only.
@@ -90,4 +97,5 @@ def typed_kind(
         label_selector,
         msgspec.json.Decoder(event_type).decode,
         share,
+        older,
     )

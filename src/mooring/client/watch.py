@@ -99,6 +99,8 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.kind = kind
+        self._versions = kind.at_each_version()
+        self._version = 0  # which of them is asked for
         self.last_version = ""
         self.is_served = True
         self._client = client
@@ -159,6 +161,11 @@ class Reflector(Generic[T]):
         self._complaint = text
 
     async def _not_served(self) -> float:
+        """Go on to the next version of the kind; after the last one, do without."""
+        self._version = (self._version + 1) % len(self._versions)
+        self.kind = self._versions[self._version]
+        if self._version:
+            return 0.0
         if self.is_served:
             self.is_served = False
             log.debug("%s: not served by this API server, skipped", self.kind.name)

@@ -13,7 +13,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "DRAConsumableCapacity": "devices that several claims share are always understood",
     "DRADeviceBindingConditions": "binding conditions of devices are always waited for",
     "DRAResourceClaimDeviceStatus": "the status of devices is always read",
-    "DRADeviceTaintRules": "DeviceTaintRules are watched since 1.37 only, at resource.k8s.io/v1",
     "DRAListTypeAttributes": "attributes of devices that are lists are not understood",
     "DRANodeAllocatableResources": "devices are not counted as a node's resources",
     "DRAWorkloadResourceClaims": "claims of pod groups are not understood",

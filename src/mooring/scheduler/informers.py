@@ -71,10 +71,10 @@ async def load_objects(client: RestClient, features: Features = DEFAULT_FEATURES
     objects: list[Any] = []
     also = (DEVICE_TAINT_RULES,) if features["DRADeviceTaintRules"] else ()
     for kind in (*SCHEDULER_KINDS, *also):
-        try:
-            objects += await _list(client, kind)
-        except NotFound:
-            continue
+        for version in kind.at_each_version():
+            with contextlib.suppress(NotFound):
+                objects += await _list(client, version)
+                break
     if "GenericWorkload" not in features.version.unsupported:
         with contextlib.suppress(NotFound, Forbidden):  # most clusters have none, and most users may not look
             objects += await _list(client, POD_GROUPS)
