@@ -96,14 +96,14 @@ class Heard(SchedulerObserver):
     def failed(self, info, profile, reason, message, seconds) -> None:
         self.story.append(f"failed {info.key}: {reason}")
 
-    def preempting(self, preemptor, node_name, victims) -> None:
-        self.story.append(f"preempting for {preemptor.key} on {node_name}: {victims}")
+    def preempting(self, room) -> None:
+        self.story.append(f"preempting for {room.preemptor.key} on {room.node_name}: {room.victims}")
 
     def evicted(self, preemptor, victim, node_name) -> None:
         self.story.append(f"evicted {victim.key} for {preemptor.key}")
 
-    def preempted(self, preemptor, node_name, seconds) -> None:
-        self.story.append(f"preempted for {preemptor.key}")
+    def preempted(self, room, seconds, is_done, in_background) -> None:
+        self.story.append(f"preempted for {room.preemptor.key}")
 
     def event(self, regarding, reason, note) -> None:
         self.story.append(f"event {regarding.name}: {reason}")

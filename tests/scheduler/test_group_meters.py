@@ -5,7 +5,7 @@ from __future__ import annotations
 from mooring.config.features import Features
 from mooring.config.versions import V1_37
 from mooring.observe.metrics import SchedulerMetrics
-from mooring.testing import make_node, make_pod, make_pod_group
+from mooring.testing import make_node, make_object, make_pod, make_pod_group
 
 FEATURES = Features(V1_37, GenericWorkload=True)
 
@@ -33,6 +33,50 @@ async def test_what_is_counted_of_groups(make_stage):
     }
 
 
+async def test_what_is_counted_when_room_is_made_for_a_group(make_stage):
+    stage = make_stage(features=FEATURES, metrics=SchedulerMetrics(features=FEATURES))
+    budget = make_object("PodDisruptionBudget", "b", "default", spec={"selector": {"matchLabels": {"app": "old"}}})
+    stage.put(make_node("a", cpu="2"), budget, make_pod_group("whole", gang=1, evicted_as_one=True))
+    stage.put(make_pod("old", node="a", cpu="1", labels={"app": "old"}))
+    stage.put(make_pod("whole-0", node="a", cpu="1", group="whole"))
+    stage.put(make_pod_group("g", gang=2, priority=10))
+    stage.put(*(make_pod(f"g{i}", group="g", cpu="1", priority=10) for i in range(2)))
+    await stage.go()
+    text = stage.scheduler.meters.render().decode()
+    for line in (
+        'scheduler_workload_preemption_attempts_total{result="Success"} 1',
+        "scheduler_workload_preemption_victims_sum 2",
+        'scheduler_preemption_workload_disruptions_sum{preemptor="podgroup"} 1',
+        'scheduler_preemption_pdb_violations_total{preemptor="podgroup"} 1',
+        'scheduler_preemption_evaluation_duration_seconds_count{preemptor="podgroup",result="Success"} 1',
+        'scheduler_preemption_execution_duration_seconds_count{preemptor="podgroup",result="success"} 1',
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds_count 1",
+        'scheduler_podgroup_scheduling_attempt_duration_seconds_count{profile="default-scheduler",'
+        'result="waiting_on_preemption"} 1',
+        "scheduler_preemption_victims_count 0",
+    ):
+        assert f"\n{line}\n" in text
+
+
+async def test_what_is_counted_of_places(make_stage):
+    features = Features(V1_37, GenericWorkload=True, TopologyAwareWorkloadScheduling=True)
+    stage = make_stage(features=features, metrics=SchedulerMetrics(features=features))
+    stage.put(make_node("a", cpu="1", labels={"rack": "1"}), make_node("b", cpu="2", labels={"rack": "2"}))
+    stage.put(make_pod_group("g", gang=2, topology="rack"))
+    stage.put(*(make_pod(f"g{i}", group="g", cpu="1") for i in range(2)))
+    await stage.go()
+    assert lines(stage, "scheduler_generated_placements_total") == {'{profile="default-scheduler"}': 2}
+    assert lines(stage, "scheduler_placement_evaluations_total") == {
+        '{profile="default-scheduler",result="feasible"}': 1,
+        '{profile="default-scheduler",result="infeasible"}': 1,
+    }
+    assert lines(stage, "scheduler_placement_evaluation_duration_seconds_count").keys() == {
+        '{profile="default-scheduler",result="feasible"}',
+        '{profile="default-scheduler",result="infeasible"}',
+    }
+
+
 async def test_without_the_gate_there_is_no_such_metric(make_stage):
     stage = make_stage(features=Features(V1_37), metrics=SchedulerMetrics(features=Features(V1_37)))
-    assert "podgroup_schedule_attempts" not in stage.scheduler.meters.render().decode()
+    text = stage.scheduler.meters.render().decode()
+    assert not any(name in text for name in ("podgroup_schedule_attempts", "workload_preemption", "placement"))

@@ -13,6 +13,7 @@ from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.observer import Room
 from mooring.queue.profile import QueueProfile
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.meters import SAMPLED, Meters
@@ -340,8 +341,9 @@ def test_permit_decisions_evictions_and_timeouts(told):
     meters, _, shows = told
     meters.waited(waiting(), Code.UNSCHEDULABLE, 2.0)
     meters.decided(waiting(), PROFILE, None, 0.004)
-    meters.preempting(None, "a", 4)
-    meters.preempted(None, "a", 0.5)
+    room = Room(None, "pod", "a", 4)
+    meters.preempting(room)
+    meters.preempted(room, 0.5, False, True)
     meters.timed_out("attempt")
     assert shows(
         'scheduler_permit_wait_duration_seconds_count{result="Unschedulable"} 1',

@@ -32,7 +32,7 @@ def preemption():
 class Stage:
     """An executor with everything around it made of paper."""
 
-    def __init__(self, *victims, failures=None, nominated=(), gated=False):
+    def __init__(self, *victims, failures=None, nominated=(), gated=False, **options):
         self.sent, self.events, self.activated, self.tasks = [], [], [], []
         self.failures = failures or {}
         self.pods = {victim.pod.key: victim.pod for victim in victims}
@@ -51,6 +51,7 @@ class Stage:
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
             is_gated=lambda pod, plugin: gated,
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
+            **options,
         )
 
     async def patch_pod_status(self, namespace, name, patch):
@@ -143,14 +144,19 @@ async def test_a_preemptor_whose_victims_went_too_early_is_tried_again(gone, gat
     assert stage.activated == activated
 
 
-async def test_a_victim_that_waits_on_permit_is_stopped_in_memory():
+@pytest.mark.parametrize(
+    ("wakes", "activated"), [pytest.param(False, [], id="1.36"), pytest.param(True, ["preemptor"], id="1.37")]
+)
+async def test_a_victim_that_waits_on_permit_is_stopped_in_memory(wakes, activated):
+    """Nothing is deleted, so that no event wakes the preemptor: since 1.37 it is tried again at once."""
     victim = make("one")
-    stage = Stage(victim)
+    stage = Stage(victim, wakes_after_waiting=wakes)
     waiting = stage.waiting.add(victim, "a", {"P": 60.0})
     await stage.run()
     assert stage.sent == []
     assert stage.events[0][1].endswith("on node a (in kube-scheduler memory).")
     assert (await waiting.verdict()).message == "preempted"
+    assert stage.activated == activated
 
 
 # ---- without the gate SchedulerAsyncPreemption -----------------------------------------------------------------------

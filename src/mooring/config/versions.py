@@ -230,6 +230,8 @@ _CHANGES_1_37 = {
     "EventsTellTargetPods": "Events tell a pod's own updates (TargetPod) from those of assigned and of new pods.",
     "TaintsWakeOnlyWhoAsks": "A change of taints wakes only pods whose plugins ask for it, not for new nodes alone.",
     "MetricsCountEntities": "Metrics count entities of the queue; the one of created claims has another name.",
+    "MetricsTellOfFailedEvictions": "Metrics tell preemptions that failed from those that succeeded.",
+    "WaitingVictimsWake": "A preemptor is tried again at once if its last victim was only waiting to be bound.",
     "AnyAntiAffinityTermWakes": "A pod with several anti-affinity terms is woken if any of them is concerned.",
 }
 

@@ -95,9 +95,7 @@ def share_of(name: str, wanted: CapacityRequirements | None, offered: DeviceCapa
     return asked
 
 
-def _round_up_to_range(
-    asked: Quantity, least: Quantity, allowed: CapacityRequestPolicyRange, rules: Rules
-) -> Quantity:
+def _round_up_to_range(asked: Quantity, least: Quantity, allowed: CapacityRequestPolicyRange, rules: Rules) -> Quantity:
     amount = parse_quantity(asked)
     if amount < parse_quantity(least):
         return least

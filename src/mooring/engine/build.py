@@ -53,7 +53,9 @@ class Built:
 
     def groups(self, profile: Profile) -> GroupCycle:
         """Decides about pod groups with this profile."""
-        return GroupCycle(self.engine, profile, by_placement=self.features["TopologyAwareWorkloadScheduling"])
+        return GroupCycle(
+            self.engine, profile, self.handle, by_placement=self.features["TopologyAwareWorkloadScheduling"]
+        )
 
     def decide(self, pod: Pod, *, detail: bool = True) -> Decision:
         """Decide about a pod that is new, with the profile that it asks for."""
@@ -148,7 +150,7 @@ def build_profile(
 
     def on_fork(cluster: Cluster) -> GroupCycle:
         made = on(cluster)
-        return GroupCycle(made.engine, made.profiles[profile.scheduler_name], by_placement=by_placement)
+        return GroupCycle(made.engine, made.profiles[profile.scheduler_name], handle, by_placement=by_placement)
 
     handle.preemption = Evaluator(built, engine, handle, GroupPreemption(handle, on_fork))
     return built

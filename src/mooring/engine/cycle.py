@@ -174,6 +174,7 @@ class Engine:
         decision.nominated_node = answer.nominated_node
         decision.post_filter_plugin = answer.status.plugin
         decision.victims = answer.victims
+        decision.pdb_violations = answer.pdb_violations
 
 
 def _describe(decision: Decision, result: SearchResult) -> None:

@@ -71,6 +71,7 @@ class Decision:
     post_filter_plugin: str = ""  # the plugin that chose the victims
     nominated_node: str | None = None  # None: leave it; "": clear it
     victims: tuple[PodInfo, ...] = ()
+    pdb_violations: int = 0  # of the victims
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     is_fit_error: bool = False

@@ -65,3 +65,5 @@ class PodGroupPostFilterResult:
     status: Status
     nominations: Mapping[str, str] = field(default_factory=dict)  # uid -> node
     victims: tuple[PodInfo, ...] = ()
+    pdb_violations: int = 0  # evictions that break a budget
+    disruptions: int = 0  # groups among the victims; a group whose pods go one by one counts for each of them

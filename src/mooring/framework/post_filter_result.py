@@ -15,3 +15,4 @@ class PostFilterResult:
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+    pdb_violations: int = 0  # evictions that break a budget

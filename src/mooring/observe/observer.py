@@ -6,6 +6,7 @@ The scheduler calls them in its own thread, at the moment at which something hap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mooring.api.core import Pod
@@ -22,6 +23,18 @@ from mooring.observe.events import ObjectReference
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Room that is made by evicting pods: for a pod on a node, or for a group (its first pod stands for it)."""
+
+    preemptor: Pod
+    kind: str  # pod or podgroup
+    node_name: str
+    victims: int
+    pdb_violations: int = 0
+    disruptions: int = 0
 
 
 class Observed(Protocol):
@@ -65,8 +78,10 @@ class SchedulerObserver:
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         """A decision was made. Nothing has followed from it yet."""
 
-    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
-        """A decision about a pod group was made. ``decided`` follows for each of its pods."""
+    def group_decided(
+        self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
+    ) -> None:
+        """A decision about a pod group was made, in so many seconds. ``decided`` follows for each of its pods."""
 
     def waiting(self, info: QueuedPodInfo, node_name: str, plugins: Sequence[str]) -> None:
         """A pod holds its node and waits for these Permit plugins."""
@@ -89,14 +104,14 @@ class SchedulerObserver:
     def failed(self, info: QueuedPodInfo, profile: Profile, reason: str, message: str, seconds: float) -> None:
         """An attempt has failed, as ``Unschedulable`` or as ``SchedulerError``, so many seconds after it began."""
 
-    def preempting(self, preemptor: Pod, node_name: str, victims: int) -> None:
-        """So many victims are about to be evicted."""
+    def preempting(self, room: Room) -> None:
+        """Victims are about to be evicted."""
 
     def evicted(self, preemptor: Pod, victim: Pod, node_name: str) -> None:
         """A victim was deleted, or stopped before it ran."""
 
-    def preempted(self, preemptor: Pod, node_name: str, seconds: float) -> None:
-        """Evictions in the background have ended, so many seconds after they began."""
+    def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
+        """Evictions have ended, so many seconds after they began; ``is_done`` unless something went wrong."""
 
     def event(self, regarding: ObjectReference, reason: str, note: str) -> None:
         """An Event is being written about an object."""

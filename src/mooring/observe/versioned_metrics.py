@@ -51,6 +51,75 @@ class GroupMetrics:
         "be scheduled, while 'error' means an internal scheduler problem.",
         ("result", "profile"),
     )
+    attempt_duration = histogram(
+        "scheduler_podgroup_scheduling_attempt_duration_seconds",
+        "[ALPHA] Pod group scheduling attempt latency in seconds",
+        ("result", "profile"),
+        buckets=exponential_buckets(0.001, 2, 15),
+    )
+    algorithm = histogram(
+        "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+        "[ALPHA] Pod group scheduling algorithm latency in seconds",
+        buckets=exponential_buckets(0.001, 2, 15),
+    )
+    preemption_attempts = counter(
+        "scheduler_workload_preemption_attempts_total",
+        "[ALPHA] Total preemption attempts initiated by workload (including pod groups) in the cluster till now.",
+        ("result",),
+    )
+    preemption_victims = histogram(
+        "scheduler_workload_preemption_victims",
+        "[ALPHA] Number of pod preemption victims caused by workload preemption.",
+        buckets=exponential_buckets(1, 2, 11),
+    )
+    disruptions = histogram(
+        "scheduler_preemption_workload_disruptions",
+        "[ALPHA] Number of workload preemption units being preempted. A single preemption unit can be all pods in a "
+        "pod group (in case of DisruptionMode=all), or a single pod (in case of DisruptionMode=single).",
+        ("preemptor",),
+        buckets=exponential_buckets(1, 2, 11),
+    )
+    preemption_evaluation = histogram(
+        "scheduler_preemption_evaluation_duration_seconds",
+        "[ALPHA] Duration in seconds for identifying the target preemption victims.",
+        ("preemptor", "result"),
+        buckets=exponential_buckets(0.001, 2, 16),
+    )
+    preemption_execution = histogram(
+        "scheduler_preemption_execution_duration_seconds",
+        "[ALPHA] Duration in seconds for preempting the target preemption victims. With async preemption enabled, "
+        "preemption execution does not block the scheduling of other pods.",
+        ("preemptor", "result"),
+        buckets=exponential_buckets(0.001, 2, 16),
+    )
+    pdb_violations = counter(
+        "scheduler_preemption_pdb_violations_total",
+        "[ALPHA] Total number of pod disruption budget violations caused by preemption.",
+        ("preemptor",),
+    )
+
+
+class PlacementMetrics:
+    """Those of places for pod groups: in the registry where the gate TopologyAwareWorkloadScheduling is on."""
+
+    generated = counter(
+        "scheduler_generated_placements_total",
+        "[ALPHA] Number of candidate placements generated when scheduling pod groups.",
+        ("profile",),
+    )
+    evaluations = counter(
+        "scheduler_placement_evaluations_total",
+        "[ALPHA] Number of candidate placements evaluated when scheduling pod groups, by result. 'feasible' means the "
+        "pod group fit into the placement, while 'infeasible' means it did not.",
+        ("result", "profile"),
+    )
+    evaluation_duration = histogram(
+        "scheduler_placement_evaluation_duration_seconds",
+        "[ALPHA] Latency in seconds of evaluating a single candidate placement when scheduling pod groups, by result. "
+        "'feasible' means the pod group fit into the placement, while 'infeasible' means it did not.",
+        ("result", "profile"),
+        buckets=exponential_buckets(0.001, 2, 15),
+    )
 
 
 class VersionedMetrics:
@@ -109,6 +178,9 @@ class VersionedMetrics:
 
         self.groups = GroupMetrics()
         fill(self.groups, registry if features["GenericWorkload"] else nowhere)
+        self.placements = PlacementMetrics()
+        fill(self.placements, registry if features["TopologyAwareWorkloadScheduling"] else nowhere)
+        self._tells_of_failed_evictions = features["MetricsTellOfFailedEvictions"]
 
     def event(self, label: str) -> str:
         """What the version calls an event."""
@@ -116,6 +188,10 @@ class VersionedMetrics:
             return label
         what = label.removeprefix("UnschedulablePod")
         return ("TargetPod" if what.startswith("UpdatePod") else "UnscheduledPod") + what
+
+    def eviction(self, *, is_done: bool) -> str:
+        """The result of evictions; until 1.36 it was counted before it was known."""
+        return "success" if is_done or not self._tells_of_failed_evictions else "error"
 
     def claim_created(self, *, is_created: bool) -> None:
         """A claim for an extended resource was written, or could not be."""

@@ -63,12 +63,16 @@ class DefaultPreemption:
         if not said:
             return result
         return PostFilterResult(
-            Status(result.status.code, (f"preemption: {said}",)), result.nominated_node, result.victims
+            Status(result.status.code, (f"preemption: {said}",)),
+            result.nominated_node,
+            result.victims,
+            result.pdb_violations,
         )
 
     def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
         assert self._handle.preemption is not None, "a profile gives its plugins one"
         result = self._handle.preemption.preempt_group(group)
+        self._handle.meters(group.pods[0].pod.spec.scheduler_name).group_preemption_attempted(result.status.code)
         said = (f"pod group preemption: {result.status.message}",) if result.status.message else ()
         return replace(result, status=Status(result.status.code, said))
 

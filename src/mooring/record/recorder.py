@@ -221,7 +221,9 @@ class Recorder(SchedulerObserver):
             )
         )
 
-    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
+    def group_decided(
+        self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
+    ) -> None:
         self._note_nominations()
         decisions = decision.decisions
         self._add(

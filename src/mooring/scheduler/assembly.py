@@ -123,6 +123,7 @@ class Scheduler:
             activate=lambda pods: turnstile(self.queue.activate, pods),
             is_gated=self._is_gated_by,
             spawn=self._tasks.spawn,
+            wakes_after_waiting=options.features["WaitingVictimsWake"],
         )
         built = self._build(config, None)
         make_queue = PodGroupQueue if options.features["GenericWorkload"] else SchedulingQueue

@@ -90,7 +90,14 @@ class Failures:
         """Evict the victims that were chosen for a group, in the background."""
         if decision.victims:
             first = decision.info.pods[0].pod
-            preemption = Preemption(decision.post_filter_plugin, first, "cluster", decision.info.group)
+            preemption = Preemption(
+                decision.post_filter_plugin,
+                first,
+                "cluster",
+                decision.info.group,
+                decision.pdb_violations,
+                decision.disruptions,
+            )
             self._preemptions.start(preemption, decision.victims)
 
     def give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
@@ -231,4 +238,9 @@ async def _give_back(plugin: str, work: Coroutine[Any, Any, None], key: str) -> 
 
 
 def _preemption(decision: Decision) -> Preemption:
-    return Preemption(decision.post_filter_plugin, decision.pod.pod, decision.nominated_node or "")
+    return Preemption(
+        decision.post_filter_plugin,
+        decision.pod.pod,
+        decision.nominated_node or "",
+        pdb_violations=decision.pdb_violations,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.engine.decision import Decision
 from mooring.engine.groups.decision import GroupDecision
@@ -15,7 +14,7 @@ from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.metrics import CounterChild, GaugeChild, HistogramChild
 from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
-from mooring.observe.observer import SchedulerObserver
+from mooring.observe.observer import Room, SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.attempt import UNSCHEDULABLE
@@ -170,6 +169,23 @@ class ProfileMeters:
     def preemption_attempted(self) -> None:
         self._metrics.preemption_attempts.inc()
 
+    def group_preemption_attempted(self, code: Code) -> None:
+        self._metrics.versioned.groups.preemption_attempts.labels(CODE_NAMES[code]).inc()
+
+    def preemption_evaluated(self, preemptor: str, code: Code, seconds: float) -> None:
+        self._metrics.versioned.groups.preemption_evaluation.labels(preemptor, CODE_NAMES[code]).observe(seconds)
+
+    def group_tried(self, seconds: float) -> None:
+        self._metrics.versioned.groups.algorithm.observe(seconds)
+
+    def placements_generated(self, count: int) -> None:
+        self._metrics.versioned.placements.generated.labels(self._name).inc(count)
+
+    def placement_evaluated(self, *, is_feasible: bool, seconds: float) -> None:
+        placements, result = self._metrics.versioned.placements, "feasible" if is_feasible else "infeasible"
+        placements.evaluations.labels(result, self._name).inc()
+        placements.evaluation_duration.labels(result, self._name).observe(seconds)
+
     def volume_stage_failed(self, operation: str) -> None:
         self._metrics.volume_scheduling_stage_error.labels(operation).inc()
 
@@ -259,21 +275,33 @@ class Meters(SchedulerObserver):
         result = "unschedulable" if reason == UNSCHEDULABLE else "error"
         self.profile(profile.scheduler_name).attempt(result, seconds)
 
-    def preempting(self, preemptor: Pod, node_name: str, victims: int) -> None:
-        self.metrics.preemption_victims.observe(victims)
+    def preempting(self, room: Room) -> None:
+        groups = self.metrics.versioned.groups
+        is_of_pod = room.kind == "pod"
+        (self.metrics.preemption_victims if is_of_pod else groups.preemption_victims).observe(room.victims)
+        if room.disruptions:
+            groups.disruptions.labels(room.kind).observe(room.disruptions)
+        if room.pdb_violations:
+            groups.pdb_violations.labels(room.kind).inc(room.pdb_violations)
 
-    def group_decided(self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision) -> None:
+    def group_decided(
+        self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
+    ) -> None:
         result = "scheduled" if decision.status.is_success else "unschedulable"
         if not decision.status.is_success and not decision.status.is_rejected:
             result = "error"
         elif decision.victims:
             result = "waiting_on_preemption"
-        self.metrics.versioned.groups.attempts.labels(result, profile.scheduler_name).inc()
+        groups = self.metrics.versioned.groups
+        groups.attempts.labels(result, profile.scheduler_name).inc()
+        groups.attempt_duration.labels(result, profile.scheduler_name).observe(seconds)
 
-    def preempted(self, preemptor: Pod, node_name: str, seconds: float) -> None:
-        # Upstream's label says success in any case.
-        self.metrics.preemption_goroutines_duration.labels("success").observe(seconds)
-        self.metrics.preemption_goroutines_execution.labels("success").inc()
+    def preempted(self, room: Room, seconds: float, is_done: bool, in_background: bool) -> None:
+        result = self.metrics.versioned.eviction(is_done=is_done)
+        self.metrics.versioned.groups.preemption_execution.labels(room.kind, result).observe(seconds)
+        if in_background:
+            self.metrics.preemption_goroutines_duration.labels(result).observe(seconds)
+            self.metrics.preemption_goroutines_execution.labels(result).inc()
 
     def timed_out(self, what: str) -> None:
         """An attempt, or a plugin's call, did not end in time."""

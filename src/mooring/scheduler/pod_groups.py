@@ -105,7 +105,7 @@ class GroupAttempts:
     ) -> None:
         """Bind the pods, or bring them back; then the group itself goes back into the queue, if any pod is left."""
         for tell in self._observers.group_decided:
-            tell(entity.members, profile, decision)
+            tell(entity.members, profile, decision, took_s)
         self._failures.make_room(decision)
         for member, each in zip([*entity.members], decision.decisions, strict=True):
             for hear in self._observers.decided:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from mooring.api.core import Pod
 from mooring.api.pod_groups import PodGroup
@@ -13,7 +13,7 @@ from mooring.clock import Clock
 from mooring.errors import ApiError
 from mooring.observe.events import Recorder
 from mooring.observe.logs import get_logger
-from mooring.observe.observer import Observers
+from mooring.observe.observer import Observers, Room
 from mooring.scheduler.pre_binding import PreBinding
 from mooring.scheduler.status_patch import StatusWriter, disruption_target, status_patch
 from mooring.scheduler.waiting_pods import WaitingPods
@@ -38,6 +38,8 @@ class Preemption:
     preemptor: Pod  # of a group its first pod: it stands for all
     node_name: str
     group: PodGroup | None = None
+    pdb_violations: int = 0
+    disruptions: int = 0
 
     @property
     def kind(self) -> str:
@@ -50,6 +52,13 @@ class Preemption:
     @property
     def priority(self) -> int:
         return self.preemptor.priority if self.group is None else self.group.priority
+
+
+class _Evicted(NamedTuple):
+    """What came of one victim: a problem if the API server did not play along."""
+
+    problem: ApiError | None = None
+    was_waiting: bool = False  # to be bound: there was nothing to delete
 
 
 class PreemptionExecutor:
@@ -73,6 +82,7 @@ class PreemptionExecutor:
         activate: Callable[[Iterable[Pod]], None],
         is_gated: Callable[[Pod, str], bool],  # by this plugin
         spawn: Callable[[Coroutine[Any, Any, None]], object],
+        wakes_after_waiting: bool = False,  # the change WaitingVictimsWake
     ) -> None:
         self._writer = writer
         self._recorder = recorder
@@ -85,6 +95,7 @@ class PreemptionExecutor:
         self._activate = activate
         self._is_gated = is_gated
         self._spawn = spawn
+        self._wakes_after_waiting = wakes_after_waiting
         self._running: dict[
             str, str
         ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
@@ -104,27 +115,41 @@ class PreemptionExecutor:
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         if not alive:
             return
-        self._begin(preemption, victims)
+        room = self._begin(preemption, victims)
         self._running[preemption.uid] = ""
-        self._spawn(self._run(preemption, alive))
+        self._spawn(self._run(preemption, alive, room))
 
     async def evict_now(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         """Evict the victims before the attempt ends, as without the gate SchedulerAsyncPreemption; or what went wrong.
 
         All go at once: the preemptor is still being tried, and what happens meanwhile wakes it when it is not.
         """
-        self._begin(preemption, victims)
+        room, started = self._begin(preemption, victims), self._clock.monotonic()
         alive = [victim for victim in victims if not victim.pod.is_terminating]
         problem = await self._evict_together(preemption, alive)
         if problem is None:
             await self._clear_nominations(preemption)
+        self._end(room, started, problem is None, in_background=False)
         return problem
 
-    def _begin(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
+    def _begin(self, preemption: Preemption, victims: Sequence[PodInfo]) -> Room:
+        room = Room(
+            preemption.preemptor,
+            preemption.kind,
+            preemption.node_name,
+            len(victims),
+            preemption.pdb_violations,
+            preemption.disruptions,
+        )
         for tell in self._observers.preempting:
-            tell(preemption.preemptor, preemption.node_name, len(victims))
+            tell(room)
+        return room
 
-    async def _run(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
+    def _end(self, room: Room, started: float, is_done: bool, *, in_background: bool = True) -> None:
+        for tell in self._observers.preempted:
+            tell(room, self._clock.monotonic() - started, is_done, in_background)
+
+    async def _run(self, preemption: Preemption, victims: Sequence[PodInfo], room: Room) -> None:
         started = self._clock.monotonic()
         log.v(2).info(
             "Start the preemption asynchronously",
@@ -133,14 +158,16 @@ class PreemptionExecutor:
             numVictims=len(victims),
         )
         is_done = False
+        last = _Evicted()
         try:
             cleared = await self._clear_nominations(preemption)
-            is_done = await self._evict_all(preemption, victims) and cleared
+            last = await self._evict_all(preemption, victims)
+            is_done = last.problem is None and cleared
         finally:
             self._running.pop(preemption.uid, None)
-            for tell in self._observers.preempted:
-                tell(preemption.preemptor, preemption.node_name, self._clock.monotonic() - started)
-            if not is_done or self._came_too_late(preemption, victims):
+            self._end(room, started, is_done)
+            no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
+            if not is_done or no_event or self._came_too_late(preemption, victims):
                 self._activate([preemption.preemptor])
         log.v(2).info(
             "Async Preemption finished completely", preemptor=preemption.preemptor.key, node=preemption.node_name
@@ -174,29 +201,32 @@ class PreemptionExecutor:
                 is_done = False
         return is_done
 
-    async def _evict_all(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
+    async def _evict_all(self, preemption: Preemption, victims: Sequence[PodInfo]) -> _Evicted:
+        """What came of the last one, or what kept it from being evicted."""
         *first, last = victims
-        if await self._evict_together(preemption, first) is not None:
-            return False
+        problem = await self._evict_together(preemption, first)
+        if problem is not None:
+            return _Evicted(problem)
         self._running[preemption.uid] = last.pod.key
-        return await self._evict(preemption, last) is None
+        return await self._evict(preemption, last)
 
     async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         limit = asyncio.Semaphore(PARALLEL)
 
         async def evict(victim: PodInfo) -> ApiError | None:
             async with limit:
-                return await self._evict(preemption, victim)
+                return (await self._evict(preemption, victim)).problem
 
         problems = await asyncio.gather(*(evict(victim) for victim in victims))
         return next((problem for problem in problems if problem is not None), None)
 
-    async def _evict(self, preemption: Preemption, victim: PodInfo) -> ApiError | None:
-        """Make one victim go; an error if the API server did not play along."""
+    async def _evict(self, preemption: Preemption, victim: PodInfo) -> _Evicted:
+        """Make one victim go."""
         preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
         pod = victim.pod
-        if self._stop_in_memory(preemption.plugin, victim.uid):
+        was_waiting = self._stop_in_memory(preemption.plugin, victim.uid)
+        if was_waiting:
             log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)
             note += " (in kube-scheduler memory)."
         else:
@@ -209,9 +239,9 @@ class PreemptionExecutor:
             except ApiError as error:
                 if error.code == 404:
                     log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
-                    return None
+                    return _Evicted()
                 log.error(error, "Tried to preempted pod", pod=pod.key, preemptor=preemptor.key)
-                return error
+                return _Evicted(error)
             log.v(2).info("Preemptor Pod preempted victim Pod", preemptor=preemptor.key, victim=pod.key, node=node_name)
         for tell in self._observers.evicted:
             tell(preemptor, pod, node_name)
@@ -223,7 +253,7 @@ class PreemptionExecutor:
             note=note,
             controller=preemptor.spec.scheduler_name,
         )
-        return None
+        return _Evicted(was_waiting=was_waiting)
 
     def _stop_in_memory(self, plugin: str, uid: str) -> bool:
         waiting = self._waiting_pods.get(uid)

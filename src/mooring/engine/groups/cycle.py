@@ -18,6 +18,7 @@ from mooring.engine.groups.decision import GroupDecision
 from mooring.engine.groups.placements import best_placement, generate
 from mooring.framework.cycle_state import UNLIMITED, Budget
 from mooring.framework.guarded import CycleError, guarded
+from mooring.framework.handle import Handle
 from mooring.framework.pod_groups import (
     GROUP_UNSCHEDULABLE,
     PlacedGroup,
@@ -51,15 +52,19 @@ class Run:
 class GroupCycle:
     """Decides about groups with the plugins of one profile."""
 
-    def __init__(self, engine: Engine, profile: Profile, *, by_placement: bool = False) -> None:
+    def __init__(self, engine: Engine, profile: Profile, handle: Handle, *, by_placement: bool = False) -> None:
         self._engine = engine
         self._profile = profile
+        self._clock = handle.clock
+        self._meters = handle.meters(profile.scheduler_name)
         self._by_placement = by_placement  # the gate TopologyAwareWorkloadScheduling
 
     def decide(self, info: PodGroupInfo, *, detail: bool = True, budget: Budget = UNLIMITED) -> GroupDecision:
         """Find nodes for the group's pods, or say why there are not enough; then look for room."""
         self._engine.batching.begin()
+        started = self._clock.monotonic()
         run = self.run(info, detail=detail, budget=budget)
+        self._meters.group_tried(self._clock.monotonic() - started)
         before = run.status
         answer = PodGroupPostFilterResult(SUCCESS)
         status = before
@@ -75,7 +80,17 @@ class GroupCycle:
             for decision in (*run.decisions, *self._not_tried(info, run))
         ]
         found = {each.pod.uid: each.node_name for each in run.assignments}
-        return GroupDecision(info, status, decisions, found, before, answer.victims, answer.status.plugin)
+        return GroupDecision(
+            info,
+            status,
+            decisions,
+            found,
+            before,
+            answer.victims,
+            answer.pdb_violations,
+            answer.disruptions,
+            answer.status.plugin,
+        )
 
     def run(self, info: PodGroupInfo, *, detail: bool = False, budget: Budget = UNLIMITED) -> Run:
         """One pass, in the best placement where there are several. At least one pod has to find a node."""
@@ -198,12 +213,16 @@ class GroupCycle:
             placements = generate(self._profile, info, self._engine.cluster.nodes())
         except CycleError as error:
             return Run(error.status)
+        self._meters.placements_generated(len(placements))
         first: Run | None = None
         succeeded: list[tuple[PlacedGroup, Run]] = []
         for placement in placements:
+            started = self._clock.monotonic()
             run = self._pass(info, placement.nodes.index, detail, budget)
             if run.status.code is Code.ERROR:
                 return run
+            took_s = self._clock.monotonic() - started
+            self._meters.placement_evaluated(is_feasible=run.status.is_success, seconds=took_s)
             first = first or run
             if run.status.is_success:
                 succeeded.append((PlacedGroup(placement, run.assignments), run))

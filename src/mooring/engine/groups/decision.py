@@ -23,6 +23,8 @@ class GroupDecision:
     found: Mapping[str, str] = field(default_factory=dict)  # uid -> node, also where the group failed
     attempt_status: Status = SUCCESS  # the status before room was looked for: it says how the group is tried again
     victims: tuple[PodInfo, ...] = ()
+    pdb_violations: int = 0
+    disruptions: int = 0
     post_filter_plugin: str = ""  # the plugin that chose the victims
 
     @property

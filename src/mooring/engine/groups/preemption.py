@@ -39,6 +39,13 @@ class GroupPreemption:
             nominations = {pod.uid: pod.pod.status.nominated_node_name for pod in info.pods}
             text = "ongoing preemption on nominated nodes"
             return PodGroupPostFilterResult(Status(Code.SUCCESS, (text,)), nominations)
+        started = self._handle.clock.monotonic()
+        result = self._find_room(info)
+        meters = self._handle.meters(info.pods[0].pod.spec.scheduler_name)
+        meters.preemption_evaluated("podgroup", result.status.code, self._handle.clock.monotonic() - started)
+        return result
+
+    def _find_room(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
         cluster, now = self._handle.cluster, self._handle.clock.now()
         pods = [pod for node in cluster.nodes().infos for pod in node.pods.values()]
         units = [unit for unit in units_among(pods, cluster) if unit.priority < info.group.priority]
@@ -54,16 +61,19 @@ class GroupPreemption:
         budgets = Budgets(cluster.objects.all(PodDisruptionBudget))
         violating, others = budgets.partition_units(by_importance(units, now))
         victims: list[Unit] = []
-        for unit in (*(unit for unit, _ in violating), *others):
+        violations = 0
+        for unit, breaks in (*violating, *((unit, 0) for unit in others)):
             for pod in unit.pods:
                 fork.set_pod(pod.pod)
             if not cycle.still_fit(assignments, {pod.pod.spec.node_name for pod in unit.pods}):
                 _remove(fork, [unit])
                 victims.append(unit)
+                violations += breaks
         chosen = tuple(pod for unit in by_importance(victims, now) for pod in unit.pods)
         text = f"found a placement for podgroup, preempting {len(chosen)} victims"
         nominations = {each.pod.uid: each.node_name for each in assignments}
-        return PodGroupPostFilterResult(Status(Code.SUCCESS, (text,)), nominations, chosen)
+        disruptions = sum(unit.is_of_group for unit in victims)
+        return PodGroupPostFilterResult(Status(Code.SUCCESS, (text,)), nominations, chosen, violations, disruptions)
 
     def _is_ongoing(self, info: PodGroupInfo) -> bool:
         """Whether victims of an earlier attempt are still going, on a node that a pod is nominated to."""

@@ -45,6 +45,15 @@ class Evaluator:
     def preempt(
         self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
     ) -> PostFilterResult:
+        started = self._handle.clock.monotonic()
+        result = self._preempt(state, pod, nodes, statuses, limits)
+        meters = self._handle.meters(self._profile.scheduler_name)
+        meters.preemption_evaluated("pod", result.status.code, self._handle.clock.monotonic() - started)
+        return result
+
+    def _preempt(
+        self, state: CycleState, pod: PodInfo, nodes: NodeRows, statuses: NodeStatuses, limits: CandidateLimits
+    ) -> PostFilterResult:
         refusal = objection(pod, nodes, statuses)
         if refusal:
             return PostFilterResult(Status.unschedulable(refusal))
@@ -57,7 +66,8 @@ class Evaluator:
             return PostFilterResult(Status.unschedulable(dry_run.refusal(rows, len(statuses))), nominated_node="")
         if not any(extender.supports_preemption for extender in self._handle.extenders):
             row = dry_run.columns.least_harm(candidates, self._handle.clock.now())
-            return PostFilterResult(SUCCESS, nodes.table.infos[row].name, tuple(dry_run.columns.victims[row]))
+            found, violations = tuple(dry_run.columns.victims[row]), int(dry_run.columns.breaks_budgets[row])
+            return PostFilterResult(SUCCESS, nodes.table.infos[row].name, found, violations)
         try:
             left = self._ask_extenders(pod, dry_run.candidates(candidates))
         except ExtenderError as error:
@@ -65,7 +75,7 @@ class Evaluator:
         if not left:
             return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
         best = least_harm(left, self._handle.clock.now())
-        return PostFilterResult(SUCCESS, best.node, tuple(best.victims))
+        return PostFilterResult(SUCCESS, best.node, tuple(best.victims), best.pdb_violations)
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Attempt:
         laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter
