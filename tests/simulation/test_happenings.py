@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import DELETED, Event
@@ -34,7 +36,7 @@ def simulated(steps: str, workload: str = "count: 4, cpu: '1'", until_s: float |
 Seen = dict[str, list[tuple[str, float]]]
 
 
-def quickly(scenario: Scenario) -> Seen:
+def quickly(scenario: Scenario, *, may_fail: bool = False) -> Seen:
     """When each pod was bound where, and when it was gone, in a simulation."""
     seen: Seen = {}
 
@@ -57,13 +59,14 @@ def quickly(scenario: Scenario) -> Seen:
             stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
             result = await world.play(scenario)
             stop()
-            assert not result.failure, result.failure
+            assert may_fail or not result.failure, result.failure
+            seen["the story"] = [("failed" if result.failure else "held", 0.0)]
 
     run_virtual(main())
     return seen
 
 
-def slowly(scenario: Scenario) -> Seen:
+def slowly(scenario: Scenario, *, may_fail: bool = False) -> Seen:
     """The same on the embedded control plane."""
     seen: Seen = {}
 
@@ -72,7 +75,8 @@ def slowly(scenario: Scenario) -> Seen:
             stop = world.plane.api.store.subscribe(PODS, lambda event: _note_event(seen, event, world))
             result = await world.play(scenario)
             stop()
-            assert not result.failure, result.failure
+            assert may_fail or not result.failure, result.failure
+            seen["the story"] = [("failed" if result.failure else "held", 0.0)]
             await asyncio.sleep(0)
 
     run_virtual(main())
@@ -112,6 +116,47 @@ CRON_JOB = """
 """
 
 
+BUDGET = """
+- apply:
+    apiVersion: policy/v1
+    kind: PodDisruptionBudget
+    metadata: {name: web}
+    spec: {%s, selector: {matchLabels: {app: web}}}
+- advance: 1s
+"""
+SCRATCH_CLASS = """
+- apply:
+    apiVersion: storage.k8s.io/v1
+    kind: StorageClass
+    metadata: {name: scratch}
+    provisioner: example.com/disk
+    volumeBindingMode: WaitForFirstConsumer
+"""
+SCRATCH = (
+    "spec: {volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], "
+    "storageClassName: scratch, resources: {requests: {storage: 1Gi}}}}}}]}"
+)
+DEVICE = """
+- apply:
+  - apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu}
+    spec: {}
+  - apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: gpu}
+    spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+  - apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: node1}
+    spec:
+      driver: example.com
+      nodeName: node1
+      pool: {name: node1, resourceSliceCount: 1, generation: 1}
+      devices: [{name: gpu0}]
+"""
+
+
 @pytest.mark.parametrize(
     "steps",
     [
@@ -142,6 +187,126 @@ CRON_JOB = """
 )
 def test_both_ways_agree(steps: str, workload: str) -> None:
     assert quickly(story(steps, workload)) == slowly(story(steps, workload))
+
+
+@pytest.mark.parametrize(
+    ("before", "workload", "after"),
+    [
+        pytest.param(
+            BUDGET % "maxUnavailable: 1",
+            "count: 4, every: 250ms, cpu: '1', labels: {app: web}",
+            "- advance: 2s\n- drain: node1\n- advance: 3m\n",
+            id="a drain goes on when the budget allows it",
+        ),
+        pytest.param(
+            BUDGET % "minAvailable: 2",
+            "count: 8, every: 13s, cpu: '1', labels: {app: web}, run: 100s",
+            "- advance: 30s\n- drain: node1\n- advance: 3m\n",
+            id="a drain waits for pods that come",
+        ),
+        pytest.param(
+            BUDGET % "minAvailable: 100%",
+            "count: 6, every: 1s, templates: [{cpu: '2', labels: {app: web}}, {cpu: '2', weight: 2, priority: 10}]",
+            "- advance: 3m\n",
+            id="preemption heeds budgets as far as it can",
+        ),
+        pytest.param(
+            SCRATCH_CLASS,
+            f"count: 5, every: 7s, cpu: '2', run: 50s, {SCRATCH}",
+            "- advance: 30s\n- drain: node1\n- advance: 3m\n",
+            id="pods have ephemeral volumes",
+        ),
+        pytest.param(
+            DEVICE,
+            "count: 3, every: 7s, run: 50s, spec: {resourceClaims: [{name: g, resourceClaimTemplateName: gpu}]}",
+            "- advance: 3m\n",
+            id="claims are made of templates",
+        ),
+    ],
+)
+def test_both_ways_agree_about_what_controllers_do_for_pods_of_a_workload(
+    before: str, workload: str, after: str
+) -> None:
+    text = f"steps:\n{NODES}{before}- workload: {{{workload}}}\n{after}"
+
+    def scenario() -> Scenario:
+        return parse_scenario(text, source="story.yaml", folder=Path(), name="story")
+
+    quick = quickly(scenario())
+    assert quick == slowly(scenario())
+    assert any(node for life in quick.values() for node, _ in life if node.startswith("node"))
+
+
+BUDGETS = st.sampled_from(["", "maxUnavailable: 1", "minAvailable: 50%", "minAvailable: 1"])
+HAPPENINGS = st.sampled_from(
+    [
+        "- drain: node1\n",
+        "- drain: node2\n",
+        "- fail: node1\n",
+        "- recover: node1\n",
+        "- cordon: node2\n",
+        "- uncordon: node2\n",
+        "- delete: node/node1\n",
+    ]
+)
+KINDS_OF_PODS = st.sampled_from(
+    [
+        "cpu: '1', labels: {app: web}",
+        "cpu: '2', labels: {app: web}, run: 71s",
+        f"cpu: '1', labels: {{app: web}}, run: 37s, {SCRATCH}",
+        "cpu: '3', priority: 10, run: 53s",
+        "cpu: '1'",
+    ]
+)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    budget=BUDGETS,
+    has_cron_job=st.booleans(),
+    workloads=st.lists(st.tuples(KINDS_OF_PODS, st.sampled_from(["7s", "19s"])), min_size=1, max_size=3),
+    happenings=st.lists(HAPPENINGS, max_size=3, unique=True),
+)
+def test_both_ways_agree_about_random_stories(
+    budget: str, has_cron_job: bool, workloads: list[tuple[str, str]], happenings: list[str]
+) -> None:
+    """No two things happen at one instant, as far as the story can help it."""
+    steps = NODES + SCRATCH_CLASS + (BUDGET % budget if budget else "")
+    steps += CRON_JOB.partition("- advance")[0] if has_cron_job else ""
+    for i, (kind, every) in enumerate(workloads):
+        steps += f"- workload: {{name: 'w{i}-{{i}}', count: 3, every: {every}, {kind}}}\n- advance: 1.37s\n"
+    for what in happenings:
+        steps += f"- advance: 20.9s\n{what}"
+
+    def scenario() -> Scenario:
+        return parse_scenario(f"steps:\n{steps}- advance: 4m\n", source="s.yaml", folder=Path(), name="story")
+
+    assert quickly(scenario(), may_fail=True) == slowly(scenario(), may_fail=True)
+
+
+def test_a_budget_that_is_broken_by_preemption_is_counted() -> None:
+    pods = "- workload: {name: 'big-{i}', count: 2, cpu: '4', priority: 10}\n- advance: 2m\n"
+    found = simulated((BUDGET % "minAvailable: 2") + pods, "count: 4, cpu: '2', labels: {app: web}")
+    assert found.failure == "" and found.measures is not None
+    assert (found.measures.row["victims"], found.measures.row["budgetBreaches"]) == (4, 2)
+
+
+def test_a_drain_says_which_budget_of_a_workload_is_in_its_way() -> None:
+    failure = simulated(
+        (BUDGET % "minAvailable: 4") + "- drain: node1\n", "count: 4, cpu: '1', labels: {app: web}"
+    ).failure
+    assert "node/node1 is not drained within 600s" in failure and "disruption budget" in failure
+
+
+def test_ephemeral_volumes_come_and_go_with_the_pods_of_a_workload() -> None:
+    steps = "- advance: 40s\n- drain: node1\n- advance: 2m\n"
+    expected = "- expect:\n  - {count: persistentvolumeclaims, is: %d}\n  - {measure: pods.running, is: %d}\n"
+    text = f"steps:\n{NODES}{SCRATCH_CLASS}- workload: {{count: 4, cpu: '1', %s{SCRATCH}}}\n{steps}{expected}"
+    for fields, left in (("", 2), ("recreate: true, ", 4), ("run: 30s, ", 0)):
+        scenario = parse_scenario(text % (fields, left, left), source="s.yaml", folder=Path(), name="story")
+        found = run_scenario(scenario)
+        assert found.failure == "", fields
+        assert (found.arrived, found.ended) == (4, 4 if "run" in fields else 0)
 
 
 def test_pods_of_a_lost_node_come_again_where_they_are_recreated() -> None:

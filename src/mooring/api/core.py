@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from mooring.api.meta import Condition, LabelSelector, Object, Struct
@@ -132,7 +134,9 @@ class PersistentVolumeClaimVolume(Struct):
 
 
 class EphemeralVolume(Struct):
-    """A generic ephemeral volume; its claim is made by a controller, so the template is not read."""
+    """A generic ephemeral volume. Its claim is made by a controller; the template is kept for a simulation's."""
+
+    volume_claim_template: dict[str, Any] | None = None
 
 
 class GcePersistentDisk(Struct):

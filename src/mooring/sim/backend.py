@@ -104,6 +104,7 @@ class Backend:
 
     def __init__(self, client: RestClient) -> None:
         self.client = client
+        self._priority_classes: set[str] = set()
 
     async def create(self, manifest: Object) -> Object:
         ref = Ref.of(manifest)
@@ -141,7 +142,19 @@ class Backend:
         meta = {name: each for name, each in manifest["metadata"].items() if name not in ("uid", "resourceVersion")}
         if arrival.run_s is not None:
             meta["annotations"] = {**meta.get("annotations", {}), COMPLETES_AFTER: f"{arrival.run_s}s"}
-        await self.create({**manifest, "metadata": meta})
+        spec = manifest["spec"]
+        if spec.get("priority") and not spec.get("priorityClassName"):
+            spec = {**spec, "priorityClassName": await self._priority_class(spec["priority"])}
+        await self.create({**manifest, "metadata": meta, "spec": spec})
+
+    async def _priority_class(self, value: int) -> str:
+        """The name of a class for a priority: an API server takes no pod with a bare number."""
+        name = f"workload-{value}".replace("--", "-minus-")
+        if name not in self._priority_classes:
+            await self.apply({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                              "metadata": {"name": name}, "value": value})  # fmt: skip
+            self._priority_classes.add(name)
+        return name
 
     async def scale_group(self, group: NodeGroup) -> None:
         """Let a group of nodes be scaled by itself from now on. Only a simulation has an autoscaler."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any
+from typing import Any, Protocol
 
 from mooring.api.core import Pod, PodStatus
 from mooring.api.meta import Condition, Object, ObjectMeta
@@ -23,6 +23,14 @@ from mooring.state.pod_info import PodInfo
 DEFAULT_GRACE_S = 30
 
 Put = Callable[[Object], None]
+
+
+class PodWatcher(Protocol):
+    """Who hears of every change of a streamed pod, after the scheduler."""
+
+    def put(self, pod: Pod) -> None: ...
+
+    def delete(self, pod: Pod) -> None: ...
 
 
 class StreamedPods:
@@ -38,6 +46,7 @@ class StreamedPods:
         self._timers = asyncio.get_running_loop()
         self._put: Put = _nobody
         self._delete: Put = _nobody
+        self.watcher: PodWatcher | None = None
         self._run_s: dict[str, float] = {}  # by uid, of pods that end by themselves
         self._recreated: dict[str, int] = {}  # by uid, of pods that are created again when they are lost: how often
         self._timers_of: dict[str, asyncio.TimerHandle] = {}  # by uid: its end or its removal
@@ -97,6 +106,8 @@ class StreamedPods:
         run_s = self._run_s.pop(known.uid, None)
         lost = self._recreated.pop(known.uid, None)
         self._delete(known)
+        if self.watcher is not None:
+            self.watcher.delete(known)
         if lost is not None and not is_end:
             self._timers.call_soon(self._come, _anew(known, lost + 1), run_s, lost + 1)
         return True
@@ -137,6 +148,8 @@ class StreamedPods:
         metadata.resource_version = str(self._version)
         self.pods[stored.key] = stored
         self._put(stored)
+        if self.watcher is not None:
+            self.watcher.put(stored)
 
     def _start(self, pod: Pod) -> None:
         """The kubelet runs a pod that is bound."""

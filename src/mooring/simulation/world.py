@@ -1,9 +1,12 @@
-"""The cluster of a simulation: the embedded control plane, and beside it the pods of workloads, which it never sees."""
+"""The cluster of a simulation: the embedded control plane, and beside it the pods of workloads.
+
+The control plane never sees these pods, except those for which its controllers have to make volumes or claims.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +16,11 @@ from mooring.api.defaults import Admission
 from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object as ApiObject
 from mooring.client.rest import RestClient
+from mooring.controlplane.cluster.controllers.budgets import DisruptionController
 from mooring.controlplane.cluster.controllers.cron_jobs import CronJobController
 from mooring.controlplane.cluster.kubelet import KubeletOptions
 from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.policy import BUDGETS
 from mooring.controlplane.storage import selectors
 from mooring.controlplane.types.kind import Kind
 from mooring.framework.handle import NOTHING
@@ -30,9 +35,11 @@ from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario
 from mooring.sim.workload import Arrival
 from mooring.simulation.autoscaler import Autoscaler
+from mooring.simulation.budgets import Budgets
 from mooring.simulation.gpu_allocation import GpuAllocation
 from mooring.simulation.node_watch import NodeWatch
 from mooring.simulation.result import Simulation, Witness
+from mooring.simulation.stored_pods import StoredPods, needs_controllers
 from mooring.simulation.streamed_pods import StreamedPods
 from mooring.state.pod_info import PodInfo
 
@@ -69,7 +76,12 @@ class SimulatedWorld(EmbeddedWorld):
 
     async def _bring_up(self) -> RestClient:
         client = await super()._bring_up()
-        self._stack.callback(self.plane.api.store.subscribe(NODES, self.node_watch.note))
+        api = self.plane.api
+        self.stored = StoredPods(api, self.streamed)
+        self.budgets = Budgets(api, self.controllers.of(DisruptionController), self.streamed)
+        listeners = ((NODES, self.node_watch.note), (PODS, self.stored.note), (BUDGETS, self.budgets.note))
+        for kind, note in listeners:
+            self._stack.callback(api.store.subscribe(kind, note))
         return client
 
     async def _feed(self, scheduler: Scheduler, client: RestClient) -> None:
@@ -195,8 +207,11 @@ class _SplitBackend(Backend):
             classes += [from_plain(READ_KINDS[kind], each) for each in await self.list(kind_named(kind))]
         return Admission(classes).admit_pod
 
-    def arrive(self, arrival: Arrival) -> None:
+    def arrive(self, arrival: Arrival) -> Awaitable[None] | None:
+        if needs_controllers(arrival.pod):
+            return self._world.stored.arrive(arrival, self._create_arrival)
         self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
+        return None
 
     async def quiet(self) -> None:
         cron_jobs = self._world.controllers.of(CronJobController)
@@ -231,6 +246,7 @@ class _SplitBackend(Backend):
         if found is None:
             await super().evict(pod)
         else:
+            self._world.budgets.allow_eviction(found)
             self._streamed.delete(found)
 
     async def get(self, ref: Ref) -> Object | None:

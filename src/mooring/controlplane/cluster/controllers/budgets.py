@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     controller_of,
@@ -14,6 +15,7 @@ from mooring.controlplane.cluster.controllers.base import (
     set_condition,
 )
 from mooring.controlplane.cluster.controllers.deployments import share
+from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS, by_group_kind
 from mooring.controlplane.registry.groups.policy import BUDGETS
@@ -29,6 +31,11 @@ class DisruptionController(Controller):
     """Keeps the status of budgets up to date; evictions and preemption read it."""
 
     watches: ClassVar[tuple[str, ...]] = ("poddisruptionbudgets.policy", "pods")
+
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self.elsewhere: Callable[[str], tuple[int, int]] = lambda key: (0, 0)
+        """Pods of a budget that the API server does not have: how many there are, and how many are healthy."""
 
     def noted(self, event: Event) -> Iterable[str]:
         if event.kind is BUDGETS:
@@ -48,18 +55,18 @@ class DisruptionController(Controller):
                 each.object() for each in self.store.iterate(PODS, entry.namespace) if selector.matches(each.labels)
             ]
         pods = [pod for pod in pods if phase(pod) not in ("Succeeded", "Failed")]
-        expected, desired = self._numbers(spec, pods)
+        more, more_healthy = self.elsewhere(key)
+        expected, desired = self._numbers(spec, pods, more)
         disrupted = self._still_disrupted(key, before.get("disruptedPods") or {}, pods)
-        healthy = [
-            pod
+        healthy = more_healthy + sum(
+            is_true(pod, "Ready") and not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
             for pod in pods
-            if is_true(pod, "Ready") and not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
-        ]
-        allowed = max(0, len(healthy) - desired) if expected > 0 else 0
+        )
+        allowed = max(0, healthy - desired) if expected > 0 else 0
         status: Object = {
             "observedGeneration": budget["metadata"].get("generation", 1),
             "disruptionsAllowed": allowed,
-            "currentHealthy": len(healthy),
+            "currentHealthy": healthy,
             "desiredHealthy": desired,
             "expectedPods": expected,
             "conditions": [dict(each) for each in before.get("conditions") or ()],
@@ -76,16 +83,16 @@ class DisruptionController(Controller):
         set_condition(status, wanted, self.api.timestamp())
         self.set_status(entry, status)
 
-    def _numbers(self, spec: Object, pods: list[Object]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them have to be healthy."""
+    def _numbers(self, spec: Object, pods: list[Object], more: int) -> tuple[int, int]:
+        """How many pods there should be, and how many of them have to be healthy. ``more`` pods are elsewhere."""
         if spec.get("maxUnavailable") is not None:
-            expected = self._scale(pods)
+            expected = self._scale(pods) + more
             return expected, max(0, expected - share(spec["maxUnavailable"], expected, up=True))
         minimum = spec.get("minAvailable", 1)
         if isinstance(minimum, str):
-            expected = self._scale(pods)
+            expected = self._scale(pods) + more
             return expected, share(minimum, expected, up=True)
-        return len(pods), int(minimum)
+        return len(pods) + more, int(minimum)
 
     def _scale(self, pods: list[Object]) -> int:
         """The replicas that the pods' controllers want, together."""
