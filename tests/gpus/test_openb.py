@@ -8,7 +8,8 @@ import pytest
 
 from mooring.errors import InputError
 from mooring.gpus.fragmentation import PodKind
-from mooring.gpus.openb import TraceNode, TracePod, arrange, read_nodes, read_pods
+from mooring.gpus.go_random import GoRandom
+from mooring.gpus.openb import TraceNode, TracePod, arrange, node_prefixes, read_nodes, read_pods
 from mooring.gpus.requests import GpuRequest
 
 
@@ -46,6 +47,16 @@ def test_nodes_are_sorted_by_a_number_drawn_for_each() -> None:
     run = arrange([pod("a")], NODES, seed=42)
     assert [node.name[:5] for node in run.nodes] == [f"{i:04d}-" for i in range(10)]
     assert sorted(node.name[5:] for node in run.nodes) == [node.name for node in NODES]
+
+
+def test_ten_numbers_are_drawn_between_pods_and_nodes_as_in_the_study() -> None:
+    trace = [pod(f"p{i:03}") for i in range(104)]  # as many as wanted: none is drawn again
+    go = GoRandom(42)
+    go.int63()
+    go.shuffle(list(range(104)))
+    for _ in range(10):
+        go.int63()
+    assert node_prefixes(trace, 42, gpus=80, nodes=10) == go.perm(10)
 
 
 def test_a_trace_without_gpus_ends() -> None:

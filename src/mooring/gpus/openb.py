@@ -18,6 +18,7 @@ from mooring.gpus.go_random import GoRandom
 from mooring.gpus.requests import NO_GPU, WHOLE, GpuRequest
 
 RATIO = 1.3  # arrivals, in GPUs, of the cluster's
+WATCHES = 10  # kinds of objects that the study's program watches: each draws one number, for how long, before nodes do
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,10 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
     by_name = sorted(pods, key=lambda pod: pod.name)
     gpus = sum(node.gpus for node in node_list)
     order, rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)
+    prefixes = _prefixes(rng, len(node_list))
     prefixed = [
         TraceNode(f"{prefix:04d}-{node.name}", node.cpu_milli, node.memory_mib, node.gpus, node.model)
-        for prefix, node in zip(rng.perm(len(node_list)), node_list, strict=True)
+        for prefix, node in zip(prefixes, node_list, strict=True)
     ]
     return Run([by_name[i] for i in order], sorted(prefixed, key=lambda node: node.name))
 
@@ -81,7 +83,7 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
 def node_prefixes(pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO) -> list[int]:
     """The numbers that the study puts before the names of so many nodes, sorted by name; drawn after the pods."""
     by_name = sorted(pods, key=lambda pod: pod.name)
-    return _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1].perm(nodes)
+    return _prefixes(_order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1], nodes)
 
 
 def arrival_order(
@@ -111,6 +113,13 @@ def _order(pods: list[GpuRequest], seed: int, gpus: int, ratio: float) -> tuple[
     while total > wanted:
         total -= pods[order.pop(rng.intn(len(order)))].total
     return order, rng
+
+
+def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
+    """What stands before the names of the nodes; the generator has drawn the pods."""
+    for _ in range(WATCHES):
+        rng.int63()
+    return rng.perm(nodes)
 
 
 def _pod(row: dict[str, str], where: str) -> TracePod:
