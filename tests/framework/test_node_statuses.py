@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mooring.framework.node_statuses import MAX_COUNTED, NodeStatuses
+from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import Verdict
+from mooring.framework.verdict import MAX_COUNTED, Verdict
 from mooring.state.node_table import NodeTable
 from mooring.testing import make_cluster, make_node
 

@@ -7,8 +7,6 @@ only the rows that changed since are judged again.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,7 +64,7 @@ class FilterColumns(Derived):
     def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
         every = node_rows | pod_rows
         if len(every) > MEMO_ROWS:
-            together = np.fromiter(every, np.int64, len(every))
+            together = NodeRows(attempt.nodes.table, np.fromiter(every, np.int64, len(every)))
             for i in self.by_figures:
                 self._judge(attempt, i, together)
         elif self.by_figures:
@@ -74,10 +72,14 @@ class FilterColumns(Derived):
         for i, plugin in enumerate(self.plan.cached):
             rows = node_rows if plugin.traits.filter_reads is Reads.NODE else every
             if rows and plugin.traits.filter_reads is not Reads.RESOURCES:
-                self._judge(attempt, i, np.fromiter(rows, np.int64, len(rows)))
+                index = np.fromiter(rows, np.int64, len(rows))
+                self._judge(attempt, i, NodeRows(attempt.nodes.table, index))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
         if len(every) > MEMO_ROWS:
-            self.feasible[together] = ~np.any([verdict.ids[together] for verdict in verdicts], axis=0)
+            passes = np.ones(len(every), np.bool_)
+            for verdict in verdicts:
+                passes &= verdict.ids[together.rows] == 0
+            self.feasible[together.rows] = passes
             return
         for row in every:
             self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
@@ -97,21 +99,20 @@ class FilterColumns(Derived):
                     verdict.ids[row] = number
         if not unknown:
             return
-        asked = np.array([row for alike in unknown.values() for row in alike])
+        asked = NodeRows(table, np.array([row for alike in unknown.values() for row in alike]))
         for i in self.by_figures:
             self._judge(attempt, i, asked)
         verdicts = [self.verdicts[i] for i in self.by_figures]
         for fullness, alike in unknown.items():
             self.memo.put(fullness, tuple(0 if v is None else int(v.ids[alike[0]]) for v in verdicts))
 
-    def _judge(self, attempt: Attempt, i: int, rows: Any) -> None:
+    def _judge(self, attempt: Attempt, i: int, nodes: NodeRows) -> None:
         """Ask one filter about some rows and take over its answer."""
-        table = attempt.nodes.table
-        fresh = judge(self.plan.cached[i], attempt.state, attempt.pod, NodeRows(table, rows))
+        fresh = judge(self.plan.cached[i], attempt.state, attempt.pod, nodes)
         kept = self.verdicts[i]
         if kept is None:
             if fresh is None:
                 return
-            kept = Verdict(np.zeros(len(table), np.int64), fresh.status_of)
-        kept.ids[rows] = 0 if fresh is None else fresh.ids
+            kept = Verdict(np.zeros(len(nodes.table), np.int64), fresh.status_of)
+        kept.ids[nodes.rows] = 0 if fresh is None else fresh.ids
         self.verdicts[i] = kept if fresh is None else Verdict(kept.ids, fresh.status_of)

@@ -126,7 +126,7 @@ class Search:
             if plugin.name in verdicts:
                 verdict = verdicts[plugin.name]
             else:
-                if outcome.verdicts and not outcome.passed_so_far().any():
+                if outcome.verdicts and not outcome.feasible.any() and not outcome.passed_so_far().any():
                     break  # no node is left that this plugin or a later one could say anything about
                 verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
                 if verdict is not None:
@@ -137,6 +137,8 @@ class Search:
 
     def _count_nominated(self, attempt: Attempt, nodes: NodeRows, outcome: FilterOutcome) -> None:
         """Count in the pods that are nominated to a node, with what is kept for the template where that is possible."""
+        if not self._nominated.nominated.by_row:
+            return
         keeps = attempt.uses_kept and nodes.index is None
         if keeps and not self._nominated.nominated.includes(attempt.pod.uid) and attempt.plan.keeps_all(attempt.pod):
             self._nominated.judge_all(attempt, outcome)

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import Ids, Verdict
+from mooring.framework.verdict import Ids, Verdict, numbers_in
 from mooring.state.node_table import NodeTable
-
-MAX_COUNTED = 1024
 
 
 class NodeStatuses:
@@ -65,9 +63,9 @@ class NodeStatuses:
         found = []
         open_ = np.ones(len(self.rows), np.bool_)
         for name, verdict in self._verdicts:
-            ids = np.where(open_, verdict.ids, 0)
-            open_ &= verdict.ids == 0
+            ids = verdict.ids * open_
             if ids.any():
+                open_ &= ids == 0
                 found.append((name, verdict, ids))
         return found
 
@@ -111,7 +109,7 @@ class NodeStatuses:
         found: dict[Status, list[NDArray[np.int64]]] = {}
         looked_at = self.rows
         for name, verdict, ids in self.first_failures():
-            for number in _numbers(ids):
+            for number in numbers_in(ids):
                 found.setdefault(verdict.status_of(number).by(name), []).append(looked_at[ids == number])
         if len(looked_at) < len(self._infos) and not self.absent.is_success:
             mask = np.full(len(self._infos), self._within is None)
@@ -136,10 +134,3 @@ class NodeStatuses:
     def rows_with(self, code: Code) -> NDArray[np.int64]:
         """The table rows with this code."""
         return np.flatnonzero(self.codes() == int(code))
-
-
-def _numbers(ids: Ids) -> list[int]:
-    """The distinct numbers other than 0. They are mostly small, and counting those is quicker than sorting."""
-    if int(ids.min()) >= 0 and int(ids.max()) < MAX_COUNTED:
-        return [number for number in np.bincount(ids).nonzero()[0].tolist() if number]
-    return [number for number in np.unique(ids).tolist() if number]

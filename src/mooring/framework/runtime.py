@@ -20,7 +20,7 @@ from mooring.framework.plans import FilterPlan, ScorePlan
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import Verdict
+from mooring.framework.verdict import Verdict, numbers_in
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -243,7 +243,7 @@ def judge(
     if verdict is None or verdict.only_refuses:
         return verdict
     relevant = verdict.ids if in_running is None else verdict.ids[in_running()]
-    for number in np.unique(relevant[relevant != 0]).tolist():
+    for number in numbers_in(relevant):
         status = verdict.status_of(number)
         if not status.is_rejected:
             raise CycleError(Status.error(text.format(plugin.name, status.message)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +19,10 @@ from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
 
 Left = NDArray[np.int64]
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=np.generic)
 
+MAX_KEPT = 1024
 SHARE_TAG = 1  # a bit for pods that share a GPU; pods with n whole GPUs have the bit 1 << n
 
 
@@ -31,13 +35,15 @@ class GpuColumns:
 
     def __init__(self, table: NodeTable) -> None:
         self.left: Left = np.zeros((0, 0), np.int64)  # [node, gpu], milli
+        self.ranked: Left = np.zeros((0, 0), np.int64)  # [rank, node], the same with each node's emptiest GPU first
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], milli left on all GPUs of the node
         self.capacity: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], GPUs
         self.model: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], index into models
         self.tags: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], one bit for each kind of GPU pod on it
         self.models: list[str] = [""]
         self.generation = -1  # of the table that the rows belong to
-        self._allowed: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+        self.total_capacity = 0  # GPUs of all nodes
+        self._kept: dict[Hashable, NDArray[Any]] = {}  # what follows from capacities and models alone
         self._node_cursor: Cursor[int] = table.node_log.cursor()
         self._pod_cursor: Cursor[int] = table.pod_log.cursor()
 
@@ -69,25 +75,27 @@ class GpuColumns:
         count, model = 0 if info.node is None else gpus_of(info.node), model_of(info.labels)
         if count > self.left.shape[1] or model not in self.models:
             return False
-        number = self.models.index(model)
-        if number != self.model[row]:
-            self.model[row] = number
-            self._allowed.clear()
+        self.model[row] = self.models.index(model)
+        self._kept.clear()
+        self.total_capacity += count - int(self.capacity[row])
         self.capacity[row] = count
         self.left[row] = 0
+        self.ranked[:, row] = 0
         return True
 
     def _read_all(self, table: NodeTable) -> None:
         infos = list(table.infos)
         counts = [0 if info.node is None else gpus_of(info.node) for info in infos]
         self.capacity = np.array(counts, np.int64)
+        self.total_capacity = sum(counts)
         self.left = np.zeros((len(infos), max(counts, default=0)), np.int64)
+        self.ranked = np.zeros(self.left.shape[::-1], np.int64)
         self.total = np.zeros(len(infos), np.int64)
         self.tags = np.zeros(len(infos), np.int64)
         numbers = {"": 0}
         self.model = np.array([numbers.setdefault(model_of(info.labels), len(numbers)) for info in infos], np.int64)
         self.models = list(numbers)
-        self._allowed.clear()
+        self._kept.clear()
         for row, info in enumerate(infos):
             self._read_pods(row, info.pods.values())
         self.generation = table.generation
@@ -96,16 +104,35 @@ class GpuColumns:
         left, self.tags[row] = gpus_left(int(self.capacity[row]), pods)
         self.left[row, : len(left)] = left
         self.total[row] = sum(left)
+        left.sort(reverse=True)
+        self.ranked[: len(left), row] = left
+
+    def kept(self, key: K, make: Callable[[GpuColumns, K], NDArray[T]]) -> NDArray[T]:
+        """[node]: what ``make`` derives from capacities and models, kept until a node changes."""
+        found = self._kept.get((make, key))
+        if found is None:
+            if len(self._kept) > MAX_KEPT:
+                self._kept.clear()
+            found = self._kept[make, key] = make(self, key)
+        return found
 
     def allowed(self, models: tuple[str, ...]) -> NDArray[np.bool_]:
         """[node]: whether the node's GPUs are of one of these models; no models: all nodes."""
-        found = self._allowed.get(models)
-        if found is None:
-            right = np.array([not models or model in models for model in self.models], np.bool_)
-            found = self._allowed[models] = right[self.model]
-            if len(self._allowed) > 1024:
-                self._allowed.clear()
-        return found
+        return self.kept(models, _allowed)
+
+    def room(self, nodes: NodeRows, base: NodeTable, count: int) -> NDArray[np.int64]:
+        """[node]: what so many GPUs of the node have left, each; rows as in :meth:`on`."""
+        if count > len(self.ranked):
+            return np.zeros(len(nodes), np.int64)
+        column: NDArray[np.int64] = self.ranked[count - 1]
+        if nodes.table is base:
+            return column if nodes.index is None else column[nodes.index]
+        column = column.copy() if nodes.index is None else column[nodes.index]
+        for i in nodes.moved_since(base):
+            row = i if nodes.index is None else int(nodes.index[i])
+            left = sorted(gpus_left(int(self.capacity[row]), nodes.pods(i))[0], reverse=True)
+            column[i] = left[count - 1] if count <= len(left) else 0
+        return column
 
     def on(self, nodes: NodeRows, base: NodeTable) -> GpuRows:
         """What is left on these rows, which may be of a fork of ``base``, the table that this follows."""
@@ -135,6 +162,10 @@ class GpuRows:
         self.total = total
         self.capacity = capacity
         self.tags = tags
+
+
+def _allowed(columns: GpuColumns, models: tuple[str, ...]) -> NDArray[np.bool_]:
+    return np.array([not models or model in models for model in columns.models], np.bool_)[columns.model]
 
 
 _COLUMNS: WeakKeyDictionary[NodeTable, GpuColumns] = WeakKeyDictionary()

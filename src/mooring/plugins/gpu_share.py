@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
@@ -63,19 +65,15 @@ class GpuShare:
         request = request_of(pod)
         base = self._handle.cluster.table
         columns = GpuColumns.of(base)
-        gpus = columns.on(nodes, base)
-        fits = (gpus.left >= request.milli).sum(axis=1) >= request.count
+        fits = columns.room(nodes, base, request.count) >= request.milli
         if request.models:
             allowed = columns.allowed(request.models)
             fits &= allowed if nodes.index is None else allowed[nodes.index]
         if fits.all():
             return None
-        ids = np.where(fits, FITS, NO_ROOM)
-        ids[~fits & (gpus.capacity < request.count)] = TOO_FEW
-        if request.models:
-            ids[~(allowed if nodes.index is None else allowed[nodes.index])] = OTHER_MODEL
-        ids[~fits & (gpus.capacity == 0)] = NO_GPUS
-        return Verdict.choose(ids, _reasons(request))
+        refusals = columns.kept((request.count, request.models), _refusals)
+        ids = np.where(fits, FITS, refusals if nodes.index is None else refusals[nodes.index])
+        return Verdict(ids, lambda number: _reasons(request)[number - 1], only_refuses=True)
 
     # ---- the chosen node -----------------------------------------------------------------------------------------
 
@@ -139,6 +137,17 @@ def _has_gpus(pod: Pod, old: Object | None, new: Object | None) -> Hint:
     return Hint.QUEUE if isinstance(new, Node) and new.status.allocatable else Hint.SKIP
 
 
+def _refusals(columns: GpuColumns, asked: tuple[int, tuple[str, ...]]) -> NDArray[np.int64]:
+    """[node]: why a node is refused to pods that ask for so many GPUs of these models, if it is."""
+    count, models = asked
+    ids = np.where(columns.capacity < count, TOO_FEW, NO_ROOM)
+    if models:
+        ids[~columns.allowed(models)] = OTHER_MODEL
+    ids[columns.capacity == 0] = NO_GPUS
+    return ids
+
+
+@lru_cache(maxsize=4096)
 def _reasons(request: GpuRequest) -> list[Status]:
     models = " or ".join(request.models)
     what = "idle GPU" if request.milli == WHOLE else f"GPU with {request.milli} milli left"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,11 @@ from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
 from mooring.resources.usage import ResourceColumns, Usage, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.state.pod_info import PodInfo, PodShape
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
 LOST = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
-UNRESOLVABLE_BIT = 1 << 62
-MAX_IN_BITS = 60  # resources; one more bit is for the number of pods
+MAX_IN_BITS = 60  # resources; the lowest bit is for the number of pods, the highest for what is unresolvable
 TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
@@ -56,6 +56,7 @@ class NodeResourcesFit:
         self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
         self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
         self._phrases: dict[int, Status] = {}
+        self._wanted_by: WeakKeyDictionary[PodShape, tuple[tuple[str, ...], NDArray[np.int64]]] = WeakKeyDictionary()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
@@ -85,9 +86,7 @@ class NodeResourcesFit:
         if self._lacks_pre_filter:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         too_many = nodes.pod_count >= nodes.allowed_pods
-        wanted = self._checked(pod)
-        names = tuple(wanted)
-        amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
+        names, amounts = self._wanted(pod)
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
         if not short.any() and not too_many.any():
@@ -101,7 +100,7 @@ class NodeResourcesFit:
         bits = too_many.astype(np.int64)
         for i in range(len(names)):
             bits[short[i]] |= 2 << i
-        bits[unresolvable] |= UNRESOLVABLE_BIT
+        bits[unresolvable] |= 2 << len(names)
         return Verdict(bits, lambda number: _phrase(number, names), only_refuses=True) if bits.any() else None
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
@@ -115,6 +114,15 @@ class NodeResourcesFit:
             ids[i] = number
             self._phrases[number] = _status(column, names)
         return Verdict(ids, self._phrases.__getitem__, only_refuses=True)
+
+    def _wanted(self, pod: PodInfo) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+        """The names and amounts of :meth:`_checked`, the amounts as a column; worked out once per template."""
+        found = self._wanted_by.get(pod.shape)
+        if found is None:
+            wanted = self._checked(pod)
+            amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
+            found = self._wanted_by[pod.shape] = tuple(wanted), amounts
+        return found
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:
         """What the pod asks for that is checked here, the basic resources first."""
@@ -228,7 +236,8 @@ class NodeResourcesFit:
 
 @lru_cache(maxsize=1024)
 def _phrase(bits: int, names: tuple[str, ...]) -> Status:
-    marks = (bool(bits & UNRESOLVABLE_BIT), *(bool(bits >> i & 1) for i in range(len(names) + 1)))
+    too_many, *short, unresolvable = (bool(bits >> i & 1) for i in range(len(names) + 2))
+    marks = (unresolvable, too_many, *short)
     return _status(marks, names)
 
 

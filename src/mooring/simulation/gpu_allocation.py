@@ -65,7 +65,7 @@ class GpuAllocation(SchedulerObserver):
     def _note(self) -> None:
         assert self._cluster is not None, "configured before it decides"
         gpus = GpuColumns.of(self._cluster.table)
-        total = int(gpus.capacity.sum()) * WHOLE
+        total = gpus.total_capacity * WHOLE
         if not total:
             return
         percent = round(100 * self._arrived / total)

@@ -21,7 +21,7 @@ from mooring.state.pod_info import HostPort, PodInfo
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-CPU_AND_MEMORY: Rows = np.array([0, 1])
+CPU_AND_MEMORY = slice(0, 2)
 
 
 class NodeRows:
@@ -121,9 +121,11 @@ class NodeRows:
             return self._matrix(self.table.non_zero_requested, CPU_AND_MEMORY)
         return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
 
-    def _matrix(self, columns: NDArray[np.int64], indices: Rows) -> NDArray[np.int64]:
+    def _matrix(self, columns: NDArray[np.int64], indices: Rows | slice) -> NDArray[np.int64]:
         if self.index is None:
             return columns[indices]
+        if isinstance(indices, slice):
+            return columns[indices].take(self.index, axis=1, mode="clip")
         picked = np.empty((len(indices), len(self.index)), np.int64)
         for row, i in zip(picked, indices.tolist(), strict=True):
             columns[i].take(self.index, out=row, mode="clip")  # row by row: several times faster than in one go

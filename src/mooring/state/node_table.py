@@ -72,7 +72,7 @@ class NodeTable(Forkable):
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
-        self._indices: dict[tuple[str, ...], NDArray[np.int64]] = {}  # an index never changes once given
+        self._indices: dict[tuple[str, ...], NDArray[np.int64] | slice] = {}  # an index never changes once given
         self._tree = NodeTree()
         self._stale = False
         self._key = object()  # marks the node infos that this table made
@@ -350,11 +350,14 @@ class NodeTable(Forkable):
             self.requested = np.concatenate((self.requested, row))
         return index
 
-    def indices(self, names: tuple[str, ...]) -> NDArray[np.int64]:
-        """The indices of several resources, for reading their columns together."""
+    def indices(self, names: tuple[str, ...]) -> NDArray[np.int64] | slice:
+        """The indices of several resources, for reading their columns together: a slice if they lie side by side."""
         found = self._indices.get(names)
         if found is None:
-            found = np.array([self.resource_index(name) for name in names], np.int64)
+            each = [self.resource_index(name) for name in names]
+            first = each[0] if each else 0
+            is_run = each == list(range(first, first + len(each)))
+            found = slice(first, first + len(each)) if is_run else np.array(each, np.int64)
             if len(self._indices) > 1024:
                 self._indices.clear()
             self._indices[names] = found

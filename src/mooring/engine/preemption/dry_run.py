@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,17 +68,21 @@ class DryRun:
         self._budgets: Budgets | None = None
         self._by_unit = handle.is_enabled("GenericWorkload") and handle.cluster.groups.has_placed
         self._about_pods = [plugin for plugin in attempt.plan.active if plugin.traits.filter_reads is not Reads.NODE]
-        self.columns = self._columns(kept)
-        # Which rows pass every filter that depends only on the Node object; known where columns are kept.
-        self._passed_node_filters: NDArray[np.bool_] | None = None
-        if self.columns.is_kept:
-            columns = engine.search.kept_for(attempt.profile).filters_of(attempt)
-            self._passed_node_filters = columns.passed_node_filters()
+        self._kept = kept
+        self._filters_of = engine.search.kept_for(attempt.profile).filters_of
+        self._has_victims = True  # whether a less important pod was found at all
         self.errors: list[str] = []
         self._fork: NodeTable | None = None  # one for all trials: each changes its own node and looks at no other
 
-    def _columns(self, kept: Kept[DryRunColumns]) -> DryRunColumns:
+    @cached_property
+    def _passed_node_filters(self) -> NDArray[np.bool_] | None:
+        """Which rows pass every filter that depends only on the Node object; known where columns are kept."""
+        return self._filters_of(self._attempt).passed_node_filters() if self.columns.is_kept else None
+
+    @cached_property
+    def columns(self) -> DryRunColumns:
         """What is known from earlier preemptors of the template, or empty columns."""
+        kept = self._kept
         attempt, table = self._attempt, self._attempt.nodes.table
         pod, plan, nominated = attempt.pod, attempt.plan, self._judge.nominated
         key = (plan.template(pod), pod.priority)
@@ -100,9 +105,12 @@ class DryRun:
         wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
         first = self._handle.pick(len(rows))
         if first:
-            rows = np.roll(rows, -first)
+            rows = np.concatenate((rows[first:], rows[:first]))
         has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
         if not has_victims.all():
+            if not has_victims.any():
+                self._has_victims = False
+                return rows[:0]
             self.columns.refuse(rows[~has_victims], NO_VICTIMS)
             rows = rows[has_victims]
         rows = rows[self.columns.outcome[rows] != REFUSED]
@@ -143,7 +151,7 @@ class DryRun:
 
     def refusal(self, rows: Rows, num_nodes: int) -> str:
         """The text for a search among these nodes without candidates, in the form of a refusal."""
-        counts = self.columns.reasons(rows)
+        counts = self.columns.reasons(rows) if self._has_victims else {NO_VICTIMS.reasons[0]: len(rows)}
         others = num_nodes - len(rows)
         if others:
             reason = NOT_HELPFUL.reasons[0]
