@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from mooring.sim.library import find
+from mooring.ui.answers import Editing
 from mooring.ui.bundle import File
-from mooring.ui.server import Editing, PageServer
+from mooring.ui.server import PageServer
 from mooring.ui.shown import Shown
 from mooring.ui.story import played
 

@@ -15,7 +15,7 @@ def test_any_order_gives_the_same_moments(story, order, sizes, monkeypatch: pyte
     for name, size in zip(("BEFORE", "AHEAD", "EVERY", "MOST"), sizes, strict=True):
         monkeypatch.setattr(moments, name, size)
     opener = story("zone-spread").source.opener()
-    near = Moments(opener, 1)
+    near = Moments(opener)
     for number in order:
         found, wanted = near.at(number), opener().attempt(number)
         assert (found.time, found.attempt) == (wanted.time, wanted.attempt)
@@ -25,4 +25,4 @@ def test_any_order_gives_the_same_moments(story, order, sizes, monkeypatch: pyte
 
 def test_an_attempt_that_is_not_there_is_refused(story):
     with pytest.raises(InputError, match="there is no attempt"):
-        Moments(story("zone-spread").source.opener(), 1).at(99)
+        Moments(story("zone-spread").source.opener()).at(99)

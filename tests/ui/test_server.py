@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from mooring.sim.runner import EmbeddedWorld, Settings
+from mooring.ui.answers import POLICY
 from mooring.ui.editing import ClusterEditing
-from mooring.ui.server import POLICY
 from mooring.ui.shown import Shown
 from mooring.ui.story import source_for
 
@@ -149,7 +149,7 @@ async def test_losing_a_zone_says_what_the_drill_says(story, serve):
 
     shown = story("zone-spread")
     event = shown.timeline.attempt_events[-1]
-    moment = shown.moments()(event)
+    moment = shown.moment(event)()
     expected = lose(Placing.of(Scheduler(moment.cluster, moment.config)), ("a",), ["node1", "node4"])
     async with serve(shown) as server:
         _, _, body = await ask(server.link, f"api/what-if?event={event}&lose=topology.kubernetes.io/zone=a")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mooring.clock import VirtualClock
+from mooring.config.features import Features
 from mooring.config.load import config_from_dict
 from mooring.config.wire import to_wire
 from mooring.record import entries
+from mooring.record.background import InBackground
 from mooring.record.blocks import FORMAT
+from mooring.record.files import RotatedFiles
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
+from mooring.record.watching import WatchRecorder
 from mooring.record.writer import Writer
 from mooring.sim.library import find
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.virtual_time import run_virtual
-from mooring.testing import make_node
+from mooring.testing import bound, make_node, make_pod
 from mooring.ui.shown import Shown
-from mooring.ui.source import LiveSource, RecordFile
+from mooring.ui.source import LiveSource, RecordFile, Tape, TapeSource
 from mooring.ui.timeline import Kind
 
 HEADER = entries.Header(
@@ -66,3 +71,66 @@ def test_a_record_in_a_file_beside_the_page_misses_nothing(tmp_path: Path):
         picks = [[attempt.picks for _, attempt in record.attempts()] for record in (one, other)]
     assert picks[0] == picks[1]
     assert any(picks[0])
+
+
+def test_what_is_kept_in_memory_is_bounded():
+    """A record that runs for long has parts; all but the last two are forgotten, and questions about these work."""
+    tape = Tape(max_entries=20)
+    source = TapeSource(tape=tape)
+    clock = VirtualClock(100.0)
+    recorder = WatchRecorder(tape, config_from_dict(None), Features(), clock.now, keyframe_every=10)
+    recorder.put(make_node("a", cpu="64"))
+    recorder.is_synced = True
+    shown = Shown("long", source)
+    sizes, generations = set(), set()
+    for i in range(60):
+        clock.advance(1.0)
+        recorder.put(make_pod(f"web-{i}", cpu="1"))
+        recorder.put(bound(make_pod(f"web-{i}", cpu="1"), "a"))
+        recorder.delete(bound(make_pod(f"web-{i}", cpu="1"), "a"))
+        shown.refresh()
+        sizes.add(len(shown.timeline.events))
+        generations.add(shown.generation)
+    assert len(generations) > 5
+    assert max(sizes) < 100
+    assert len(tape.heard) == 0
+    assert shown.timeline.nodes.values == ["a"]
+    events = shown.timeline.attempt_events
+    assert len(events) >= 2
+    for event in (events[0], events[-1], events[0]):
+        told = shown.why(shown.moment(event)())
+        assert (told["outcome"], told["node"]) == ("scheduled", 0)
+    times = shown.timeline.events.columns["time"]
+    assert list(times) == sorted(times) and times[-1] == 60.0
+
+
+def test_a_file_that_is_replaced_by_a_new_one_is_followed(tmp_path: Path):
+    """As ``mooring run --record`` does when a file is full: the old one gets another name."""
+    path = tmp_path / "run.mooring"
+    output = InBackground(RotatedFiles(str(path), max_bytes=4 << 20, max_age_s=3600))
+    shown: Shown | None = None
+    for part in range(4):
+        if part:
+            output._end_file(100.0 + part)
+            output._begin_file(100.0 + part)
+        else:
+            output._header = HEADER
+            output._begin_file(100.0)
+        assert output._writer is not None
+        output._writer.write_state(100.0 + part, [make_node("a", cpu="64")])
+        pod = make_pod(f"web-{part}")
+        attempt = entries.Attempt(part + 1, pod.key, pod.uid, "default-scheduler", "scheduled", "a")
+        output._write([100.5 + part] * 3, [pod, attempt, bound(pod, "a")])
+        output._writer.flush()
+        if shown is None:
+            shown = Shown("run", source := RecordFile(path, is_endless=True))
+        shown.refresh()
+        assert shown.source.is_live
+    assert shown is not None
+    assert shown.generation == 2
+    assert shown.timeline.pod_names.values == ["default/web-2", "default/web-3"]
+    for event in shown.timeline.attempt_events:
+        assert shown.why(shown.moment(event)())["outcome"] == "scheduled"
+    shown.close()
+    source.close()
+    output._end_file(104.0)

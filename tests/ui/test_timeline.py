@@ -38,11 +38,10 @@ def test_the_first_placement_is_told_in_order(story):
 @pytest.mark.parametrize("name", ["first-placement", "preemption", "zone-spread", "node-failure", "gang"])
 def test_pods_count_where_the_record_says_at_every_attempt(story, name):
     shown = story(name)
-    moment_of = shown.moments()
     counted: dict[str, set[str]] = defaultdict(set)
     for event, (kind, pod, node, _) in enumerate(rows(shown.timeline)):
         if kind is Kind.ATTEMPT:
-            cluster = moment_of(event).state
+            cluster = shown.moment(event)().state
             expected = {
                 each: {info.pod.key for info in node_info.pods.values()}
                 for each, node_info in cluster.table.nodes.items()
@@ -72,11 +71,10 @@ def test_an_event_that_is_no_attempt_is_refused(story):
 @pytest.mark.parametrize("name", ["first-placement", "preemption", "zone-spread", "taints"])
 def test_every_attempt_is_explained_as_it_was_decided(story, name):
     shown = story(name)
-    moment_of = shown.moments()
     for event, (kind, pod, node, aux) in enumerate(rows(shown.timeline)):
         if kind is not Kind.ATTEMPT:
             continue
-        told = shown.why(moment_of(event))
+        told = shown.why(shown.moment(event)())
         assert (told["pod"], told["outcome"], told["again"]) == (pod, OUTCOMES[aux & 7], "")
         refused = [row for step in told["funnel"] for row in step["rows"]]
         assert len(refused) + told["nodes"]["feasible"] == told["nodes"]["evaluated"]

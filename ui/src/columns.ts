@@ -72,6 +72,9 @@ export interface Meta {
   tables: string[];
 }
 
+/** The server has forgotten what was long ago, and numbers everything anew. */
+export class Forgotten extends Error {}
+
 export class Columns {
   texts: string[] = [];
   nodes: string[] = [];
@@ -88,6 +91,10 @@ export class Columns {
   requestsOf = new Starts();
   isLive = true;
   isWhole = false;
+  generation = 0; // another number when the server has forgotten what was long ago
+  isHead = false; // the last instant alone: one pod on each node stands for all of its pods
+  running = 0; // of the head: how many pods they are
+  waiting: number[] = []; // of the head, by place
 
   constructor(public meta: Meta) {}
 
@@ -113,6 +120,7 @@ export class Columns {
   take(message: ArrayBuffer): boolean {
     const size = new DataView(message).getUint32(0, true);
     const header = JSON.parse(new TextDecoder().decode(new Uint8Array(message, 4, size)));
+    if (this.length && (header.generation ?? 0) !== this.generation) throw new Forgotten();
     let at = 4 + size, isNew = false;
     for (const part of header.tables as { table: string; rows: number; texts?: string[]; columns?: [string, TypeName][] }[]) {
       isNew ||= part.rows > 0;
@@ -130,6 +138,10 @@ export class Columns {
     this.requestsOf.update(this.requests.pod);
     this.isLive = header.isLive;
     this.isWhole = header.whole;
+    this.generation = header.generation ?? 0;
+    this.isHead = header.waiting !== undefined;
+    this.running = header.running ?? 0;
+    this.waiting = header.waiting ?? [];
     return isNew;
   }
 

@@ -114,7 +114,7 @@ render(<Page />, document.getElementById("app")!);
 begin().then(() => {
   keepAddress();
   effect(() => {
-    void attempt.value;
+    void [attempt.value, records.value];
     void askWhy();
     void askSecond();
   });

@@ -1,11 +1,12 @@
 // Talking to the server: columns as they grow, explanations, and changes.
 import { batch } from "@preact/signals";
-import { Columns, Meta } from "./columns";
+import { Columns, Forgotten, Meta } from "./columns";
 import type { Answer } from "./WhatIf";
 import { say } from "./words";
-import { attempt, cursor, follows, goTo, growth, isGuided, isAsking, isFile, isOurs, problem, readAddress, records, Shown, shown, Why, why } from "./view";
+import { attempt, cursor, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
 
 const RETRY_MS = 1500;
+const STEP = 40_000; // events that are taken at once
 
 /** What a page without a server carries with it: the answers to the questions that it will ask. */
 const carried: Record<string, string> | null = JSON.parse(document.getElementById("carried")?.textContent || "null");
@@ -24,14 +25,24 @@ async function get(path: string): Promise<Response> {
 class Refused extends Error {}
 
 export async function begin(): Promise<void> {
-  const meta = (await (await get("api/meta")).json()) as { records: Meta[]; isOurs: boolean };
+  const [meta, heads] = await Promise.all([get("api/meta").then((answer) => answer.json()) as Promise<{ records: Meta[]; isOurs: boolean; canSave: boolean }>, readHead()]);
   isOurs.value = meta.isOurs;
   isFile.value = carried !== null;
-  const found = meta.records.map((each, number) => new Shown(number, each, new Columns(each)));
-  await Promise.all(found.map(async (each) => { do await fetchMore(each); while (!each.columns.isWhole); }));
+  const make = () => meta.records.map((each, number) => new Shown(number, each, new Columns(each)));
+  if (heads && meta.records.length === 1 && !meta.records[0].guide) { // the first view, while the rest is on its way
+    const first = make();
+    first[0].columns.take(heads);
+    batch(() => {
+      records.value = first;
+      cursor.value = first[0].columns.length;
+      readAddress();
+    });
+    await drawn();
+  }
+  const found = make();
+  await Promise.all(found.map(readAll));
   batch(() => {
-    records.value = found;
-    cursor.value = found[0].columns.length;
+    show(found);
     if (found[0].meta.guide) { // a lesson begins at its beginning
       isGuided.value = true;
       goTo(0);
@@ -42,9 +53,52 @@ export async function begin(): Promise<void> {
   for (const each of found) void keepReading(each);
 }
 
+/** The last instant, which is small; null where the view is of another one. */
+async function readHead(): Promise<ArrayBuffer | null> {
+  if (carried || /[#&](event|guide)/.test(location.hash)) return null;
+  return get("api/head?record=0").then((answer) => answer.arrayBuffer(), () => null);
+}
+
+const drawn = () => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+const pause = () => new Promise((resolve) => setTimeout(resolve));
+
+/** Read a whole record, and be at its end, in small steps: the page stays at hand meanwhile. */
+async function readAll(record: Shown): Promise<void> {
+  do await fetchMore(record);
+  while (!record.columns.isWhole);
+  for (let at = STEP; at < record.columns.length; at += STEP) {
+    record.state.goTo(at);
+    await pause();
+  }
+  record.state.goTo(record.columns.length);
+}
+
+/** Show these records; what was selected stays selected, by name. */
+function show(found: Shown[]): void {
+  const before = shown.value, name = before && pod.value >= 0 ? before.columns.podName(pod.value) : "";
+  const time = before && !follows.value && !before.columns.isHead ? timeAt() : null;
+  const place = before && node.value >= 0 ? before.columns.nodes[node.value] : "";
+  records.value = found;
+  pod.value = name ? findPod(found[0].columns, name) : -1;
+  node.value = place ? found[0].columns.nodes.indexOf(place) : -1;
+  if (time === null) goTo(found[0].columns.length);
+  else goToTime(time);
+}
+
 async function fetchMore(record: Shown): Promise<boolean> {
-  const answer = await get(carried ? `api/columns?record=${record.number}` : `api/columns?record=${record.number}&have=${record.columns.have().join(",")}`);
-  return record.columns.take(await answer.arrayBuffer());
+  const { columns, number } = record;
+  const answer = await get(carried ? `api/columns?record=${number}` : `api/columns?record=${number}&have=${columns.have().join(",")}&generation=${columns.generation}`);
+  return columns.take(await answer.arrayBuffer());
+}
+
+/** The server has forgotten what was long ago: read what it has. */
+async function readAnew(record: Shown): Promise<void> {
+  const fresh = new Shown(record.number, record.meta, new Columns(record.meta));
+  await readAll(fresh);
+  known.clear();
+  batch(() => show(records.value.map((each) => (each === record ? fresh : each))));
+  fresh.measure();
+  void keepReading(fresh);
 }
 
 let measured = 0;
@@ -65,6 +119,7 @@ async function keepReading(record: Shown): Promise<void> {
         if (record === shown.value && follows.value) cursor.value = record.columns.length;
       });
     } catch (error) {
+      if (error instanceof Forgotten) return readAnew(record);
       problem.value = error instanceof Refused ? error.message : "lost";
       if (error instanceof Refused) return;
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -79,11 +134,14 @@ const known = new Map<string, Why>();
 const MOST = 200;
 let wanted = "";
 
+/** Events are numbered anew when the server forgets. */
+const of = ({ columns: { generation } }: Shown) => (generation ? `&generation=${generation}` : "");
+
 export async function explain(record: Shown, event: number): Promise<Why> {
   const key = `${record.number}/${event}`;
   let found = known.get(key);
   if (!found) {
-    found = (await (await get(`api/why?record=${record.number}&event=${event}`)).json()) as Why;
+    found = (await (await get(`api/why?record=${record.number}&event=${event}${of(record)}`)).json()) as Why;
     if (known.size >= MOST) known.delete(known.keys().next().value!);
     known.set(key, found);
   }
@@ -94,7 +152,7 @@ export async function askWhy(): Promise<void> {
   const event = attempt.value, record = shown.value;
   const key = `${event}`;
   wanted = key;
-  if (event < 0 || !record) {
+  if (event < 0 || !record || record.columns.isHead) {
     why.value = null;
     return;
   }
@@ -126,7 +184,7 @@ async function change(path: string, body = ""): Promise<Record<string, unknown>>
 }
 
 export async function whatIf(record: Shown, event: number, question: string): Promise<Answer> {
-  return (await (await get(`api/what-if?record=${record.number}&event=${event}&${question}`)).json()) as Answer;
+  return (await (await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)).json()) as Answer;
 }
 
 export const applyManifest = (manifest: string) => change("api/apply", manifest);

@@ -72,6 +72,10 @@ export class State {
       this.apply(this.at++);
       if (this.at % EVERY === 0 && !this.keyframes.some((each) => each.at === this.at)) this.keep();
     }
+    if (this.columns.isHead) {
+      this.running = this.columns.running;
+      this.pending = [...this.columns.waiting];
+    }
   }
 
   private keep(): void {
@@ -137,7 +141,11 @@ export class State {
         this.allocate(node);
         break;
       case Kind.PLACE:
-        this.put(pod, aux.data[event], at);
+        this.put(pod, aux.data[event] & 7, at);
+        if (aux.data[event] >> 3) { // it was found there, after so many attempts
+          this.tries[pod] = aux.data[event] >> 3;
+          this.attempt[pod] = event;
+        }
         break;
       case Kind.ATTEMPT:
         this.put(pod, 5, at);

@@ -102,6 +102,7 @@ export function afterAttempt(columns: Columns, event: number): number {
 }
 
 export function goTo(event: number): void {
+  if (shown.value?.columns.isHead) return; // the rest is on its way
   const length = shown.value?.columns.length ?? 0;
   batch(() => {
     cursor.value = Math.max(0, Math.min(length, event));

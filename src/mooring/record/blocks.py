@@ -76,9 +76,9 @@ def check_head(file: BinaryIO, name: str) -> None:
         )
 
 
-def scan(file: BinaryIO, size: int) -> Iterator[Block]:
-    """The blocks that are whole, in order, to the first that is not."""
-    offset = _HEAD.size
+def scan(file: BinaryIO, size: int, offset: int = 0) -> Iterator[Block]:
+    """The blocks that are whole, in order, to the first that is not; from the end of a known block on, if given."""
+    offset = offset or _HEAD.size
     while offset + BLOCK_HEAD <= size:
         file.seek(offset)
         about = file.read(BLOCK_HEAD)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -46,6 +47,17 @@ Stored = (
 _decoder = msgspec.msgpack.Decoder(list[tuple[int, Stored]])
 
 
+@dataclass(slots=True)
+class _Place:
+    """Where somebody reads: the next block, and what is known by then."""
+
+    block: int
+    yields_state: bool
+    is_first: bool = True  # the keyframe with which the reading begins
+    has_gap: bool = False
+    unpacker: Unpacker = field(default_factory=Unpacker)
+
+
 class Record:
     """A record that is open for reading; also a context manager."""
 
@@ -59,7 +71,7 @@ class Record:
         check_head(file, name)
         self._blocks = list(scan(file, size))
         self.header = self._read_header()
-        self.is_complete = self._blocks[-1].kind == END  # otherwise it was cut off, or is still being written
+        self._followed = _Place(1, yields_state=True)
 
     @classmethod
     def open(cls, path: str | Path, plugins: Iterable[PluginReference] = ()) -> Self:
@@ -105,6 +117,16 @@ class Record:
         return max(numbers, default=last.attempts)
 
     @property
+    def is_complete(self) -> bool:
+        """Whether its end is there; otherwise it was cut off, or is still being written."""
+        return self._blocks[-1].kind == END
+
+    @property
+    def attempts_before(self) -> int:
+        """How many attempts were made before the record begins."""
+        return self._blocks[1].attempts if len(self._blocks) > 1 else 0
+
+    @property
     def size(self) -> int:
         """Bytes that can be read."""
         return self._blocks[-1].offset + self._blocks[-1].stored
@@ -123,6 +145,14 @@ class Record:
                 return
             if since is None or time >= since:
                 yield time, entry
+
+    def news(self) -> Iterator[tuple[float, Happened]]:
+        """What was written since this was last asked: at first everything, with the state in which the record begins.
+
+        For a record that another process is writing.
+        """
+        self._blocks += scan(self._file, self._file.seek(0, os.SEEK_END), self.size)
+        return self._read_on(self._followed)
 
     def attempts(self) -> Iterator[tuple[float, Attempt]]:
         """The attempts alone: quicker, because no objects are made."""
@@ -154,7 +184,7 @@ class Record:
 
     def from_attempt(self, number: int) -> tuple[Moment, Iterator[tuple[float, Happened]]]:
         """The moment of an attempt, and what happened from there on: the attempt itself comes first."""
-        first = self._blocks[1].attempts + 1 if len(self._blocks) > 1 else 1
+        first = self.attempts_before + 1
         latest = self._keyframe_before(lambda block: block.attempts < number)
         starts = [i for i, block in enumerate(self._blocks) if block.kind == KEYFRAME and i <= latest]
         for start in reversed(starts if first <= number else ()):
@@ -224,22 +254,27 @@ class Record:
             yield now / 1e6, entry
 
     def _read(self, start: int, *, yields_state: bool) -> Iterator[tuple[float, Happened]]:
-        """Entries from a keyframe on. Of later keyframes only what a gap has hidden is of interest."""
-        unpacker, has_gap = Unpacker(), False
-        for i in range(start, len(self._blocks)):
-            block = self._blocks[i]
-            if block.kind == KEYFRAME and i > start:
-                before, unpacker = unpacker, Unpacker()
-                state = list(self._unpacked(block, unpacker))
-                if has_gap:
+        """Entries from a keyframe on."""
+        return self._read_on(_Place(start, yields_state))
+
+    def _read_on(self, place: _Place) -> Iterator[tuple[float, Happened]]:
+        """Entries from a place on. Of later keyframes only what a gap has hidden is of interest."""
+        while place.block < len(self._blocks):
+            block = self._blocks[place.block]
+            is_first, place.is_first = place.is_first, False
+            place.block += 1
+            if block.kind == KEYFRAME and not is_first:
+                before, place.unpacker = place.unpacker, Unpacker()
+                state = list(self._unpacked(block, place.unpacker))
+                if place.has_gap:
                     yield from _hidden_by_gap(before.known, state)
-                has_gap = False
+                place.has_gap = False
                 continue
             if block.kind not in (KEYFRAME, ENTRIES):
                 continue
-            shows = block.kind == ENTRIES or yields_state
-            for time, entry in self._unpacked(block, unpacker):
-                has_gap |= isinstance(entry, Gap)
+            shows = block.kind == ENTRIES or place.yields_state
+            for time, entry in self._unpacked(block, place.unpacker):
+                place.has_gap |= isinstance(entry, Gap)
                 if shows:
                     yield time, entry
 

@@ -21,9 +21,8 @@ MOST = 2_048  # attempts that are remembered
 class Moments:
     """Gives the moments of attempts of one record, which it keeps open. Not for two threads at once."""
 
-    def __init__(self, opener: Callable[[], Record], first: int) -> None:
+    def __init__(self, opener: Callable[[], Record]) -> None:
         self._opener = opener
-        self._first_ever = first  # the number of the record's first attempt
         self._record: Record | None = None
         self._rest: Iterator[tuple[float, Happened]] = iter(())
         self._front: Moment | None = None  # everything that is remembered has happened to it
@@ -35,11 +34,17 @@ class Moments:
         if self._record is not None:
             self._record.close()
 
+    def has(self, number: int) -> bool:
+        """Whether this attempt is near the others, and in the record as it was when it was opened."""
+        if self._record is None or number > self._record.num_attempts:
+            return False
+        last = max(self._places, default=0)
+        return number in self._places or last < number <= last + AHEAD
+
     def at(self, number: int) -> Moment:
         """The moment just before this attempt: a fork, with the attempt in it."""
-        last = max(self._places, default=0)
-        if number not in self._places and (not last or not last < number <= last + AHEAD):
-            self._open(max(self._first_ever, number - BEFORE))
+        if not self.has(number):
+            self._open(number)
         while number not in self._places:
             self._go_on(number)
         base = max(each for each in self._kept if each <= number)
@@ -57,7 +62,8 @@ class Moments:
     def _open(self, number: int) -> None:
         self.close()
         self._record = self._opener()
-        self._front, self._rest = self._record.from_attempt(number)
+        first = max(self._record.attempts_before + 1, number - BEFORE)
+        self._front, self._rest = self._record.from_attempt(min(first, number))
         self._past, self._places, self._kept = [], {}, {}
 
     def _go_on(self, number: int) -> None:

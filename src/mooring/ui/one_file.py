@@ -31,9 +31,8 @@ def one_file(records: Sequence[Shown], files: dict[str, File] | None = None) -> 
     }
     for number, shown in enumerate(records):
         carried[f"api/columns?record={number}"] = _packed(_columns(shown))
-        moment = shown.moments()
         for event in _explained(shown):
-            carried[f"api/why?record={number}&event={event}"] = _packed(_json(shown.why(moment(event))))
+            carried[f"api/why?record={number}&event={event}"] = _packed(_json(shown.why(shown.moment(event)())))
     sources = f"script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:"
     policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     icon = base64.b64encode(files["icon.svg"].body).decode()
@@ -56,7 +55,7 @@ def _columns(shown: Shown) -> bytes:
     """All columns in one message, however many rows there are."""
     tables = shown.timeline.tables
     most = max(columns.MAX_ROWS, *(len(table) for table in tables.values()))
-    return encode(tables, [0] * len(tables), last="events", more={"isLive": False}, most=most)
+    return encode(tables, [0] * len(tables), last="events", more={"isLive": False, "generation": 0}, most=most)
 
 
 def _explained(shown: Shown) -> Sequence[int]:

@@ -13,8 +13,9 @@ from mooring.queue.profile import EVERYTHING
 from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Scheduler, registry_with
+from mooring.ui.head import Head, head_of
 from mooring.ui.moments import Moments
-from mooring.ui.source import Source
+from mooring.ui.source import NewPart, Source
 from mooring.ui.timeline import OUTCOMES, PLACES, Kind, Timeline
 from mooring.ui.what_if import what_if
 from mooring.ui.why import why
@@ -28,17 +29,41 @@ class Shown:
     def __init__(self, title: str, source: Source, *, guide: str = "") -> None:
         self.title = title
         self.source = source
-        self._near: Moments | None = None
+        self.generation = 0  # another number when what was long ago has been forgotten
         self.guide = guide  # which story of the course is told beside it
+        self._near: Moments | None = None
+        self._following: Timeline | None = None  # the timeline from the newest part on
+        self._head: tuple[Timeline, int, Head] | None = None
 
     @cached_property
     def timeline(self) -> Timeline:
         return Timeline(self._begin.header.started)
 
     def refresh(self) -> None:
-        """Take in what has happened since; called by the thread that the source belongs to."""
+        """Take in what has happened since. One thread at a time; in the loop where the source belongs to it."""
+        timeline, following = self.timeline, self._following
         for time, entry in self.source.news():
-            self.timeline.take(time, entry)
+            if isinstance(entry, NewPart):
+                timeline, following = self._forget()
+                continue
+            timeline.take(time, entry)
+            if following is not None:
+                following.take(time, entry)
+
+    def _forget(self) -> tuple[Timeline, Timeline]:
+        """A new part of the record begins: what is older than the part before it is forgotten."""
+        if self._following is not None:
+            self.timeline = self._following
+            self.generation += 1
+        self._following = Timeline(self._begin.header.started)
+        return self.timeline, self._following
+
+    def head(self) -> Head:
+        """The last instant alone, which is small."""
+        timeline = self.timeline
+        if self._head is None or self._head[0] is not timeline or self._head[1] != len(timeline.events):
+            self._head = timeline, len(timeline.events), head_of(timeline)
+        return self._head[2]
 
     def close(self) -> None:
         """Let go of what questions have kept open; called where questions are answered."""
@@ -46,12 +71,18 @@ class Shown:
             self._near.close()
             self._near = None
 
-    def moments(self) -> Callable[[int], Moment]:
-        """Gives the moment of the attempt at an event, in any thread."""
-        if self.source.is_live or self._near is None:
-            self._near = Moments(self.source.opener(), self.timeline.first_attempt)
-        near = self._near
-        return lambda event: near.at(self.timeline.attempt_number(event))
+    def moment(self, event: int) -> Callable[[], Moment]:
+        """Gives the moment of the attempt at an event, in the thread in which questions are answered."""
+        number = self.timeline.attempt_number(event)
+        opener = self.source.opener(number)
+
+        def moment() -> Moment:
+            if self._near is None or not self._near.has(number):
+                self.close()
+                self._near = Moments(opener)
+            return self._near.at(number)
+
+        return moment
 
     def why(self, moment: Moment) -> dict[str, Any]:
         """Explain the attempt of a moment."""

@@ -1,96 +1,178 @@
-"""Where a record comes from: a file, which may still grow, or a scheduler in this process."""
+"""Where a record comes from: a file, which may still grow, or a scheduler in this process.
+
+A record that runs for long has parts. A new part begins with the whole state, so that older parts can be forgotten:
+what is shown goes back to the beginning of the part before the newest one.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from mooring.api.meta import Object
-from mooring.record.entries import Happened, Put
+from mooring.record.entries import Attempt, Configured, Happened, Header, Put
+from mooring.record.files import BACKUPS
 from mooring.record.reader import Record
-from mooring.record.recorder import Immediately, Recorder
-from mooring.record.writer import Item
+from mooring.record.recorder import Recorder
+from mooring.record.writer import Item, Writer
 from mooring.surface.scheduler import PluginReference
 
-News = Iterable[tuple[float, Happened]]
+MAX_PART_BYTES = 32 << 20  # of a record in memory
+MAX_PART_ENTRIES = 500_000
+PARTS = 2  # that are kept
+
+
+@dataclass(frozen=True, slots=True)
+class NewPart:
+    """From here on comes the whole state, and then what happens."""
+
+
+News = Iterable[tuple[float, Happened | NewPart]]
+Opener = Callable[[], Record]
 
 
 class Source(Protocol):
-    """A record that the page shows. All of it is called in the thread that it belongs to."""
+    """A record that the page shows."""
 
     is_live: bool  # more may come
     plugins: tuple[PluginReference, ...]  # of the record's configuration that do not come with mooring
+    belongs_to_loop: (
+        bool  # whether ``news`` and ``opener`` must be called in the loop of who writes; else in any thread
+    )
 
     def news(self) -> News:
         """What has happened since the last call."""
 
-    def opener(self) -> Callable[[], Record]:
-        """Opens the record as it is now, in any thread; whoever does closes it."""
+    def opener(self, attempt: int = 0) -> Opener:
+        """Opens the part with this attempt as it is now (0: the newest part), in any thread; whoever does closes it."""
 
 
 class RecordFile:
-    """A file. While its end is missing it is looked at again: another process may be writing it."""
+    """A file. While its end is missing it is looked at again: another process may be writing it.
 
-    def __init__(self, path: str | Path, plugins: Iterable[PluginReference] = ()) -> None:
-        self._path, self.plugins = path, tuple(plugins)
+    A scheduler that runs for long gives a full file another name and begins a new one (see ``RotatedFiles``).
+    """
+
+    belongs_to_loop = False
+
+    def __init__(self, path: str | Path, plugins: Iterable[PluginReference] = (), *, is_endless: bool = False) -> None:
+        """``is_endless``: whoever writes it lives as long as this process."""
+        self._path, self.plugins, self._is_endless = os.fspath(path), tuple(plugins), is_endless
         self._record = Record.open(path, self.plugins)
         self.is_live = True  # until it has been read to its end
-        self._read_to: float | None = None
-        self._at_that_time = 0  # entries that were read of that moment
+        self._parts = [(self._record.attempts_before, self._inode())]
 
-    def opener(self) -> Callable[[], Record]:
-        return lambda: Record.open(self._path, self.plugins)
+    def opener(self, attempt: int = 0) -> Opener:
+        found = [inode for before, inode in self._parts if not attempt or before < attempt]
+        wanted = (found or [self._parts[0][1]])[-1]
+        return lambda: self._open(wanted)
 
-    def news(self) -> Iterator[tuple[float, Happened]]:
-        if self._read_to is not None:
-            self._look_again()
-        is_complete = self._record.is_complete
-        skip, since = self._at_that_time, self._read_to
-        for time, entry in self._record.entries(since=since):
-            if time == since and skip:
-                skip -= 1
-                continue
-            self._at_that_time = self._at_that_time + 1 if time == self._read_to else 1
-            self._read_to = time
-            yield time, entry
-        self.is_live = not is_complete
-        if is_complete:
+    def news(self) -> Iterator[tuple[float, Happened | NewPart]]:
+        yield from self._record.news()
+        while self._record.is_complete:
+            if self._inode() == self._parts[-1][1]:
+                self.is_live = self._is_endless
+                if not self.is_live:
+                    self._record.close()
+                return
             self._record.close()
-
-    def _look_again(self) -> None:
-        if Path(self._path).stat().st_size > self._record.size:
-            grown = Record.open(self._path, self.plugins)
-            self._record.close()
-            self._record = grown
+            self._record = Record.open(self._path, self.plugins)
+            self._parts = [*self._parts, (self._record.attempts_before, self._inode())][-PARTS:]
+            yield self._record.first_time, NewPart()
+            yield from self._record.news()
 
     def close(self) -> None:
         self._record.close()
 
+    def _inode(self) -> int:
+        return os.stat(self._path).st_ino
 
-class Tape(Immediately):
-    """Keeps a record in memory, and what was written since somebody last asked."""
+    def _open(self, inode: int) -> Record:
+        """The file that had this place when its name was another one."""
+        for name in (self._path, *(f"{self._path}.{number}" for number in range(1, BACKUPS + 1))):
+            if os.path.exists(name) and os.stat(name).st_ino == inode:
+                return Record.open(name, self.plugins)
+        return Record.open(self._path, self.plugins)
 
-    def __init__(self) -> None:
-        self.bytes = io.BytesIO()
-        super().__init__(self.bytes)
-        self.heard: list[tuple[float, Happened]] = []
+
+class Tape:
+    """A recorder's output: the newest parts of a record, in memory, and what was written since somebody last asked."""
+
+    is_full = wants_state = False
+
+    def __init__(self, max_bytes: int = MAX_PART_BYTES, max_entries: int = MAX_PART_ENTRIES) -> None:
+        self._max_bytes, self._max_entries = max_bytes, max_entries
+        self._header: Header | None = None
+        self._writer: Writer | None = None
+        self._entries = 0  # of this part
+        self._attempts = 0
+        self._parts: list[tuple[int, io.BytesIO]] = []  # how many attempts were made before, and the part
+        self.heard: list[tuple[float, Happened | NewPart]] = []
+
+    def begin(self, header: Header) -> None:
+        self._header = header
 
     def take(self, times: list[float], items: list[Item]) -> None:
+        assert self._writer is not None and self._header is not None, "the state comes first"
+        for item in items:
+            if isinstance(item, Attempt):
+                self._attempts = item.number
+            elif isinstance(item, Configured):
+                self._header = msgspec.structs.replace(self._header, configuration=item.configuration)
+        self._hear(times, items)
+        self._writer.write(times, items)
+        self._entries += len(items)
+
+    def take_state(self, time: float, items: list[Item]) -> None:
+        assert self._header is not None, "begin first"
+        if self._writer is None or self._writer.size >= self._max_bytes or self._entries >= self._max_entries:
+            self._begin_part(time)
+            self._hear([time] * len(items), items)
+        assert self._writer is not None
+        self._writer.write_state(time, items)
+
+    def close(self, time: float) -> None:
+        self.flush()
+
+    def flush(self) -> None:
+        """Let readers see everything that was taken so far."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def part(self, attempt: int) -> bytes:
+        """The part with this attempt; 0: the newest one."""
+        found = [part for before, part in self._parts if not attempt or before < attempt]
+        return (found or [self._parts[0][1]])[-1].getvalue()
+
+    def _begin_part(self, time: float) -> None:
+        assert self._header is not None
+        if self._writer is not None:
+            self._writer.close(time)
+            self.heard.append((time, NewPart()))
+        header = msgspec.structs.replace(self._header, started=time)
+        part = io.BytesIO()
+        self._writer, self._entries = Writer(part, header, attempts=self._attempts), 0
+        self._parts = [*self._parts, (self._attempts, part)][-PARTS:]
+
+    def _hear(self, times: Iterable[float], items: Iterable[Item]) -> None:
         for time, item in zip(times, items, strict=True):
-            if isinstance(item, Object):
-                self.heard.append((time, Put(item)))
-            else:
-                self.heard.append((time, item))  # type: ignore[arg-type]  # every entry is one of Happened
-        super().take(times, items)
+            # every entry is one of Happened
+            self.heard.append((time, Put(item) if isinstance(item, Object) else item))  # type: ignore[arg-type]
 
 
 class TapeSource:
     """A record that grows in memory, written to ``tape`` by whoever watches the cluster."""
 
-    def __init__(self, plugins: Iterable[PluginReference] = ()) -> None:
-        self.tape = Tape()
+    belongs_to_loop = True
+
+    def __init__(self, plugins: Iterable[PluginReference] = (), tape: Tape | None = None) -> None:
+        self.tape = tape or Tape()
         self.plugins = tuple(plugins)
         self.is_live = True
 
@@ -98,23 +180,25 @@ class TapeSource:
         heard, self.tape.heard = self.tape.heard, []
         return heard
 
-    def opener(self) -> Callable[[], Record]:
+    def opener(self, attempt: int = 0) -> Opener:
         self.tape.flush()
-        written = self.tape.bytes.getvalue()
+        written = self.tape.part(attempt)
         return lambda: Record(io.BytesIO(written), "this cluster", self.plugins)
 
 
 class LiveSource(TapeSource):
     """A scheduler in this process; give it ``recorder`` as an observer."""
 
-    def __init__(self, source: str = "scheduler", plugins: Iterable[PluginReference] = ()) -> None:
-        super().__init__(plugins)
+    def __init__(
+        self, source: str = "scheduler", plugins: Iterable[PluginReference] = (), tape: Tape | None = None
+    ) -> None:
+        super().__init__(plugins, tape)
         self.recorder = Recorder(self.tape, source=source)
 
     def news(self) -> News:
         self.recorder.hand_over()
         return super().news()
 
-    def opener(self) -> Callable[[], Record]:
+    def opener(self, attempt: int = 0) -> Opener:
         self.recorder.hand_over()
-        return super().opener()
+        return super().opener(attempt)

@@ -31,7 +31,8 @@ class Kind(IntEnum):
     NODE = 0  # a node comes or changes; aux: its version
     NODE_GONE = 1
     POD = 2  # a pod comes, without a node
-    PLACE = 3  # a pod enters a part of the queue; aux: which; text: because of which event; by: its cause
+    PLACE = 3  # a pod enters a part of the queue; aux: which; text: because of which event; by: its cause. One that is
+    # found there: aux: which + 8 * number of its attempts so far; by: who refused it
     ATTEMPT = 4  # aux: outcome + 8 * number of the attempt; text: message; by: who refused; node: chosen or nominated
     ON = 5  # a pod counts on a node from now on
     OFF = 6  # and no more
@@ -48,6 +49,7 @@ class _KnownPod:
     row: int
     node: int = NOBODY
     is_bound: bool = False
+    place: str = ""  # in the queue, as last heard
 
 
 class Timeline:
@@ -55,7 +57,7 @@ class Timeline:
 
     def __init__(self, started: float) -> None:
         self._started = started
-        self._now = 0.0
+        self.now = 0.0  # when the last thing happened
         self.texts = Texts()
         self.nodes = Texts()
         self.pod_names = Texts()
@@ -86,11 +88,6 @@ class Timeline:
             self.resources.number(name)
         self.texts.number("")
 
-    @property
-    def first_attempt(self) -> int:
-        """The number of the first attempt; 1 where there is none yet."""
-        return self._attempt_numbers[0] if self._attempt_numbers else 1
-
     def attempt_number(self, event: int) -> int:
         """The number in the record of the attempt at this event."""
         at = bisect_left(self.attempt_events, event)
@@ -100,7 +97,7 @@ class Timeline:
 
     def take(self, time: float, entry: entries.Happened) -> None:
         """Take in what happened next; ``time`` is in seconds since the epoch."""
-        self._now = time - self._started
+        self.now = time - self._started
         match entry:
             case entries.Put(object=obj):
                 self._put(obj)
@@ -108,13 +105,13 @@ class Timeline:
                 self._end(uid)
             case entries.Deleted(kind="Node", key=name):
                 if self._node_keys.pop(name, None) is not None:
-                    self._happen(Kind.NODE_GONE, node=self.nodes.number(name))
+                    self.happen(Kind.NODE_GONE, node=self.nodes.number(name))
             case entries.Attempt():
                 self._attempted(entry)
             case entries.Moved(uid=uid, place=place, event=event, cause=cause):
                 self._enter(uid, place, event, cause)
-            case entries.Queued(uid=uid, place=place, event=event):
-                self._enter(uid, place, event, "")
+            case entries.Queued(uid=uid, place=place, event=event) if not self._is_in(uid, place):
+                self._enter(uid, place, event, ", ".join(entry.plugins), entry.tries)
             case entries.Waiting(uid=uid, node=node, plugins=plugins):
                 self._enter(uid, "permit", node, ", ".join(plugins))
             case entries.Assumed(uid=uid, node=node) if uid in self._pods:
@@ -123,9 +120,9 @@ class Timeline:
                 if not self._pods[uid].is_bound:
                     self._count_no_more(self._pods[uid])
             case entries.Evicted(uid=uid, node=node, preemptor=preemptor) if uid in self._pods:
-                self._happen(Kind.EVICTED, pod=self._pods[uid].row, node=self.nodes.number(node), text=preemptor)
+                self.happen(Kind.EVICTED, pod=self._pods[uid].row, node=self.nodes.number(node), text=preemptor)
             case entries.Note(text=text, kind=kind):
-                self._happen(Kind.SAID, text=text, by=kind)
+                self.happen(Kind.SAID, text=text, by=kind)
 
     # ---- objects ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +145,7 @@ class Timeline:
             self.labels.add(version, self.texts.number(name), self.texts.number(value))
         for name, amount in amounts:
             self.allocatable.add(version, self.resources.number(name), _amount(name, amount))
-        self._happen(Kind.NODE, node=row, aux=version)
+        self.happen(Kind.NODE, node=row, aux=version)
 
     def _put_pod(self, pod: Pod) -> None:
         if pod.is_finished:
@@ -158,11 +155,11 @@ class Timeline:
         if known is None:
             known = self._pods[pod.uid] = _KnownPod(self._new_row(pod))
             if not pod.spec.node_name:
-                self._happen(Kind.POD, pod=known.row)
+                self.happen(Kind.POD, pod=known.row)
         if pod.spec.node_name and not known.is_bound:
             known.is_bound = True
             self._count(known, self.nodes.number(pod.spec.node_name))
-            self._happen(Kind.BOUND, pod=known.row, node=known.node)
+            self.happen(Kind.BOUND, pod=known.row, node=known.node)
 
     def _new_row(self, pod: Pod) -> int:
         row = self.pods.add(self.pod_names.number(pod.key), pod.spec.priority or 0)
@@ -179,18 +176,18 @@ class Timeline:
             return
         self._count_no_more(known)
         known.node = node
-        self._happen(Kind.ON, pod=known.row, node=node)
+        self.happen(Kind.ON, pod=known.row, node=node)
 
     def _count_no_more(self, known: _KnownPod) -> None:
         if known.node != NOBODY:
-            self._happen(Kind.OFF, pod=known.row, node=known.node)
+            self.happen(Kind.OFF, pod=known.row, node=known.node)
             known.node = NOBODY
 
     def _end(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
         if known is not None:
             self._count_no_more(known)
-            self._happen(Kind.POD_GONE, pod=known.row)
+            self.happen(Kind.POD_GONE, pod=known.row)
 
     # ---- what the scheduler did ------------------------------------------------------------------------------------
 
@@ -199,7 +196,7 @@ class Timeline:
         if known is None:
             return
         at = attempt.node or attempt.nominated or ""
-        event = self._happen(
+        event = self.happen(
             Kind.ATTEMPT,
             pod=known.row,
             node=self.nodes.number(at) if at else NOBODY,
@@ -207,21 +204,29 @@ class Timeline:
             text=attempt.message,
             by=", ".join(attempt.plugins),
         )
+        known.place = ""
         self.attempt_events.append(event)
         self._attempt_numbers.append(attempt.number)
         if attempt.is_scheduled:
             self._count(known, self.nodes.number(attempt.node))
 
-    def _enter(self, uid: str, place: str, because: str, by: str) -> None:
+    def _enter(self, uid: str, place: str, because: str, by: str, tries: int = 0) -> None:
         known = self._pods.get(uid)
         if known is not None and place in PLACES:
-            self._happen(Kind.PLACE, pod=known.row, aux=PLACES.index(place), text=because, by=by)
+            known.place = place
+            self.happen(Kind.PLACE, pod=known.row, aux=PLACES.index(place) + 8 * tries, text=because, by=by)
 
-    def _happen(
+    def _is_in(self, uid: str, place: str) -> bool:
+        """Whether this is known: a new part of a record says again where everybody is."""
+        known = self._pods.get(uid)
+        return known is not None and known.place == place
+
+    def happen(
         self, kind: Kind, *, pod: int = NOBODY, node: int = NOBODY, aux: int = 0, text: str = "", by: str = ""
     ) -> int:
+        """Add an event; returns its number."""
         number = self.texts.number
-        return self.events.add(self._now, kind, pod, node, aux, number(text), number(by))
+        return self.events.add(self.now, kind, pod, node, aux, number(text), number(by))
 
 
 def _amount(name: str, quantity: str | int | float) -> float:

@@ -1,0 +1,256 @@
+"""What the page asks, and the answers: files, columns, explanations, and changes where the cluster is ours.
+
+Who may ask is decided elsewhere: :mod:`mooring.ui.server` knows a link, a running scheduler its users. Routes that
+change something exist only where :class:`Editing` is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from mooring.errors import ApiError, MooringError, UsageError
+from mooring.observe.logs import get_logger
+from mooring.ui.bundle import File, page_files
+from mooring.ui.columns import encode
+from mooring.ui.shown import Shown
+from mooring.version import __version__
+
+log = get_logger("mooring.ui")
+
+WAIT_S = 20.0  # how long a reader waits for news before it asks again
+LOOK_S = 0.1  # how often somebody looks for news while a reader waits
+TAKE_IN_S = 1.0  # how often what a scheduler in this process did is taken in while nobody waits
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Editing(Protocol):
+    """Changes objects of a cluster that is ours. Raises ApiError in the server's words."""
+
+    async def apply(self, manifest: str) -> list[str]:
+        """Create or change the objects of a manifest; returns their names."""
+
+    async def delete(self, reference: str) -> None:
+        """Delete an object, such as ``pod/shop/web-7``."""
+
+    async def manifest(self, reference: str) -> str:
+        """An object as YAML."""
+
+
+class PageAnswers:
+    """Answers for one page. ``start`` in the loop in which ``answer`` is called."""
+
+    def __init__(
+        self, records: Sequence[Shown], *, editing: Editing | None = None, files: dict[str, File] | None = None
+    ) -> None:
+        self._records = list(records)
+        self._editing = editing
+        self._files = page_files() if files is None else files
+        self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
+        self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
+        self._refreshing: dict[Shown, asyncio.Future[None]] = {}
+        self._taking_in: asyncio.Task[None] | None = None
+
+    def routes(self) -> dict[tuple[str, str], Answer]:
+        """What is served, by method and path; nothing that writes where nothing may be changed."""
+        found: dict[tuple[str, str], Answer] = {("GET", f"/{name}"): self._file for name in self._files}
+        found |= {
+            ("GET", "/"): self._file,
+            ("GET", "/api/meta"): self._meta,
+            ("GET", "/api/head"): self._head,
+            ("GET", "/api/columns"): self._columns,
+            ("GET", "/api/why"): self._why,
+            ("GET", "/api/what-if"): self._what_if,
+        }
+        if self._editing is not None:
+            found |= {
+                ("GET", "/api/manifest"): self._manifest,
+                ("POST", "/api/apply"): self._apply,
+                ("POST", "/api/delete"): self._delete,
+            }
+        return found
+
+    async def start(self) -> None:
+        """Do what takes long, before anybody asks."""
+        for record in self._records:
+            record.describe()
+            if not record.source.is_live:
+                record.head()
+        self._taking_in = asyncio.create_task(self._take_in(), name="the page's records")
+
+    async def stop(self) -> None:
+        if self._taking_in is not None:
+            self._taking_in.cancel()
+            await asyncio.gather(self._taking_in, return_exceptions=True)
+        for record in self._records:
+            self._asking.submit(record.close)  # after the question that is being answered
+        self._asking.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
+
+    async def _take_in(self) -> None:
+        """What a scheduler in this process did is kept until it is taken in; so it must be, also without readers."""
+        while True:
+            for record in self._records:
+                if record.source.belongs_to_loop:
+                    record.refresh()
+            await asyncio.sleep(TAKE_IN_S)
+
+    # ---- every request ---------------------------------------------------------------------------------------------
+
+    async def answer(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Answer a request that was admitted; ``path`` begins with a slash."""
+        found = self.routes().get((request.method, path))
+        try:
+            answer = problem(404, "nothing is served here") if found is None else await found(request)
+        except (MooringError, ApiError) as error:
+            answer = problem(400, str(error))
+        except web.HTTPException as error:
+            answer = problem(error.status, error.reason)
+        except Exception as error:
+            log.error(error, "The page's server failed", path=path)
+            answer = problem(500, f"{type(error).__name__}: {error}")
+        answer.headers.update(HEADERS)
+        return answer
+
+    # ---- answers ---------------------------------------------------------------------------------------------------
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        file = self._files[request.path.rpartition("/")[2] or "index.html"]
+        return web.Response(body=file.body, headers={"Content-Type": file.content_type})
+
+    async def _meta(self, request: web.Request) -> web.StreamResponse:
+        described = [record.describe() for record in self._records]
+        return _json({"version": __version__, "records": described, "isOurs": self._editing is not None})
+
+    def _record(self, request: web.Request) -> Shown:
+        number = request.query.get("record", "0")
+        if not number.isdecimal() or int(number) >= len(self._records):
+            raise UsageError(f"record {number}: there are {len(self._records)}")
+        return self._records[int(number)]
+
+    async def _refresh(self, record: Shown) -> None:
+        """Take in what has happened. Several readers wait for the same work; files are read in a thread."""
+        if record.source.belongs_to_loop:
+            return record.refresh()
+        under_way = self._refreshing.get(record)
+        if under_way is None:
+            under_way = asyncio.get_running_loop().run_in_executor(self._reading, record.refresh)
+            self._refreshing[record] = under_way
+            under_way.add_done_callback(lambda _: self._refreshing.pop(record, None))
+        await asyncio.shield(under_way)
+
+    async def _head(self, request: web.Request) -> web.StreamResponse:
+        """The last instant alone, which is small."""
+        record = self._record(request)
+        if record.source.is_live:
+            await self._refresh(record)
+        head = await self._read(record.head)
+        tables = head.timeline.tables
+        more = {"isLive": record.source.is_live, "generation": -1, "running": head.running, "waiting": head.waiting}
+        return _binary(await self._read(lambda: encode(tables, [0] * len(tables), last="events", more=more)))
+
+    async def _columns(self, request: web.Request) -> web.StreamResponse:
+        record = self._record(request)
+        have = [int(each) for each in request.query.get("have", "").split(",") if each.isdecimal()]
+        if have and len(have) != len(record.timeline.tables):
+            raise UsageError(f"have: found {len(have)} numbers; expected {len(record.timeline.tables)}, one per table")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + WAIT_S
+        while record.source.is_live:
+            await self._refresh(record)
+            if self._has_news(record, request, have) or loop.time() > deadline:
+                break
+            await asyncio.sleep(LOOK_S)
+        tables, generation = record.timeline.tables, record.generation
+        known = have if str(generation) == request.query.get("generation", "0") and have else [0] * len(tables)
+        if any(number > len(table) for number, table in zip(known, tables.values(), strict=True)):
+            raise UsageError("another record is shown here now; reload the page")
+        more = {"isLive": record.source.is_live, "generation": generation}
+        return _binary(await self._read(lambda: encode(tables, known, last="events", more=more)))
+
+    @staticmethod
+    def _has_news(record: Shown, request: web.Request, have: list[int]) -> bool:
+        is_same = str(record.generation) == request.query.get("generation", "0")
+        return not is_same or have != [len(table) for table in record.timeline.tables.values()]
+
+    async def _why(self, request: web.Request) -> web.StreamResponse:
+        record = self._record(request)
+        moment = record.moment(_event(request, record))
+        return _json(await self._ask(lambda: record.why(moment())))
+
+    async def _what_if(self, request: web.Request) -> web.StreamResponse:
+        record, question = self._record(request), dict(request.query)
+        moment = record.moment(_event(request, record))
+        return _json(await self._ask(lambda: record.what_if(moment(), question)))
+
+    async def _ask(self, question: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question)
+
+    async def _read(self, read: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+
+    # ---- changes ---------------------------------------------------------------------------------------------------
+
+    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+        assert self._editing is not None
+        return _json({"manifest": await self._editing.manifest(request.query.get("ref", ""))})
+
+    async def _apply(self, request: web.Request) -> web.StreamResponse:
+        assert self._editing is not None
+        return _json({"applied": await self._editing.apply(await request.text())})
+
+    async def _delete(self, request: web.Request) -> web.StreamResponse:
+        assert self._editing is not None
+        await self._editing.delete(request.query.get("ref", ""))
+        return _json({})
+
+
+def _event(request: web.Request, record: Shown) -> int:
+    event = request.query.get("event", "")
+    if not event.isdecimal():
+        raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
+    if request.query.get("generation", "0") != str(record.generation):
+        raise UsageError("the page shows what has been forgotten here by now; it reads the record anew")
+    return int(event)
+
+
+def _binary(body: bytes) -> web.Response:
+    return web.Response(body=body, headers={"Content-Type": "application/octet-stream"})
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), headers={"Content-Type": "application/json"})
+
+
+def problem(status: int, text: str) -> web.Response:
+    """What went wrong, in one line."""
+    answer = _json({"problem": text})
+    answer.set_status(status)
+    return answer
