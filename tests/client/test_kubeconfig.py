@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.api import yaml
+from mooring.client import tls_settings
 from mooring.client.kubeconfig import find_config, in_cluster_config, load_kubeconfig, scheduler_config
 from mooring.client.kubeconfig_file import MAX_FILE_BYTES
 from mooring.errors import InputError, UsageError
@@ -92,7 +93,8 @@ def test_certificates_from_data_and_from_files_are_loaded(tmp_path, authority):
     assert config.tls.server_name == "api.example"
 
 
-def test_a_replaced_certificate_file_makes_a_new_context(tmp_path, authority):
+def test_a_replaced_certificate_file_makes_a_new_context(tmp_path, authority, monkeypatch):
+    monkeypatch.setattr(tls_settings, "FILES_PERIOD_S", 0.0)
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     config = load_kubeconfig([write(tmp_path, kubeconfig({"certificate-authority": "ca.crt"}))], environ={})
     before = config.tls.context()

@@ -58,7 +58,7 @@ async def server():
 
 @pytest.fixture
 async def pool(server):
-    made = ConnectionPool("127.0.0.1", server.port, max_connections=2)
+    made = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=1)
     yield made
     await made.close()
 
@@ -280,10 +280,10 @@ async def test_a_request_that_no_handshake_came_before_was_not_sent(server, scri
 
 
 async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):
-    def closed(connection, request):
-        answer = asyncio.get_running_loop().create_future()
-        answer.set_exception(pool_module._Broken("closed while idle", written=False))
-        return answer
+    def closed(connection, requests):
+        for request in requests:
+            request.fail(pool_module._Broken("closed while idle", written=False))
+        connection.close()
 
     monkeypatch.setattr(pool_module._Connection, "send", closed)
     with pytest.raises(ConnectionFailed, match="before they can be used") as caught:
@@ -308,6 +308,85 @@ async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(serve
     assert len(server.requests) == 2
     await send(pool)  # nothing is wrong with the connection
     assert len(server.peers) == 2
+
+
+@pytest.fixture
+async def batches(server):
+    made = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=3)
+    yield made
+    await made.close()
+
+
+async def send_many(pool: ConnectionPool, count: int) -> list[object]:
+    return await asyncio.gather(*(send(pool, body=b"%d" % n) for n in range(count)), return_exceptions=True)
+
+
+def answering(*bodies: bytes, then: Callable[[asyncio.Transport], object] = lambda peer: None) -> Callable[..., object]:
+    def answer(peer: asyncio.Transport) -> None:
+        for body in bodies:
+            peer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        then(peer)
+
+    return answer
+
+
+async def test_requests_of_one_turn_share_a_write_and_get_their_own_answers(server, batches):
+    await send(batches)
+    server.script = [answering(b"first", b"second", b"third")]
+    answers = await send_many(batches, 3)
+    assert [answer.body for answer in answers] == [b"first", b"second", b"third"]
+    assert len(server.requests) == 2
+    assert [server.requests[1].count(b"\r\n\r\n%d" % n) for n in range(3)] == [1, 1, 1]
+
+
+async def test_more_than_a_batch_takes_several_connections(server, batches):
+    server.script = [answering(b"a", b"b", b"c"), answering(b"d")]
+    answers = await send_many(batches, 4)
+    assert sorted(answer.body for answer in answers) == [b"a", b"b", b"c", b"d"]
+    assert len(server.peers) == 2
+
+
+async def test_what_stands_behind_a_cut_answer_may_have_been_carried_out(server, batches):
+    await send(batches)
+    server.script = [answering(b"first", then=lambda peer: peer.abort())]
+    first, *others = await send_many(batches, 3)
+    assert first.body == b"first"
+    assert [(type(error), error.was_sent) for error in others] == [(ConnectionFailed, True)] * 2
+
+
+async def test_what_stands_behind_a_farewell_is_sent_again(server, batches):
+    await send(batches)
+
+    def farewell(peer: asyncio.Transport) -> None:
+        peer.write(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        peer.close()
+
+    server.script = [farewell, answering(b"second", b"third")]
+    answers = await send_many(batches, 3)
+    assert [answer.body for answer in answers] == [b"ok", b"second", b"third"]
+
+
+async def test_a_cancelled_request_leaves_its_neighbours_alone(server, batches, eventually):
+    await send(batches)
+    held: list[asyncio.Transport] = []
+    server.script = [held.append]
+    tasks = [asyncio.create_task(send(batches)) for _ in range(3)]
+    await eventually(lambda: held)
+    tasks[0].cancel()
+    await asyncio.wait([tasks[0]])
+    answering(b"first", b"second", b"third")(held[0])
+    assert [(await task).body for task in tasks[1:]] == [b"second", b"third"]
+    assert (await send(batches)).body == b"ok"
+    assert len(server.peers) == 1
+
+
+async def test_who_is_fenced_is_left_out_of_a_batch(server, batches):
+    await send(batches)
+    server.script = [answering(b"first", b"third")]
+    fences = [False, True, False]
+    sent = [batches.send("POST", head(), b"", 60.0, lambda fence=fence: fence) for fence in fences]
+    first, second, third = await asyncio.gather(*sent, return_exceptions=True)
+    assert (first.body, type(second), third.body) == (b"first", Fenced, b"third")
 
 
 async def test_closing_fails_what_is_in_flight(server, pool, eventually):

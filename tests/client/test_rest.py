@@ -29,6 +29,7 @@ from mooring.client.errors import (
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent, with_query
 from mooring.client.tls_settings import TlsSettings
+from mooring.clock import VirtualClock
 from mooring.errors import ApiError
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -259,10 +260,12 @@ async def test_a_ca_file_that_becomes_useless_is_like_a_server_that_is_away(
     url = await serve(handler, tls=authority.server_context(server_certificate))
     file = tmp_path / "ca.crt"
     file.write_bytes(authority.pem)
-    config = ClientConfig(server=url, tls=TlsSettings(ca_file=str(file)))
+    clock = VirtualClock()
+    config = ClientConfig(server=url, tls=TlsSettings(ca_file=str(file), clock=clock))
     async with client_for(url, config=config) as client:
         assert (await client.request(method, PODS)).status == 200
         file.write_text("half a certifi")
+        clock.advance(1.0)
         with pytest.raises(ConnectionFailed, match="no PEM certificate in it") as caught:
             await client.request(method, PODS)
         assert caught.value.was_sent is False

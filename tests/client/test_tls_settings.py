@@ -7,7 +7,8 @@ import ssl
 import pytest
 
 from mooring.client.credentials import ClientCertificate
-from mooring.client.tls_settings import TlsSettings
+from mooring.client.tls_settings import FILES_PERIOD_S, TlsSettings
+from mooring.clock import VirtualClock
 from mooring.errors import InputError
 
 
@@ -81,11 +82,23 @@ def test_an_identity_whose_parts_do_not_fit_is_one_clear_line(authority):
 def test_a_file_that_is_replaced_makes_a_new_context(tmp_path, authority, other_authority):
     file = tmp_path / "ca.crt"
     file.write_bytes(authority.pem)
-    settings = TlsSettings(ca_file=str(file))
+    clock = VirtualClock()
+    settings = TlsSettings(ca_file=str(file), clock=clock)
     before = settings.context()
-    assert settings.context() is before
     file.write_bytes(other_authority.pem + authority.pem)
-    assert settings.context() is not before
+    assert settings.context() is before, "files are looked at once a second"
+    clock.advance(FILES_PERIOD_S)
+    after = settings.context()
+    assert after is not before
+    clock.advance(FILES_PERIOD_S)
+    assert settings.context() is after
+
+
+def test_a_plugins_new_certificate_counts_at_once(authority):
+    settings = TlsSettings(ca_data=authority.pem)
+    one, other = authority.issue("one"), authority.issue("other")
+    before = settings.context(ClientCertificate(one.certificate, one.key))
+    assert settings.context(ClientCertificate(other.certificate, other.key)) is not before
 
 
 def test_nothing_of_a_key_is_shown(authority):

@@ -323,7 +323,8 @@ class RestClient:
         raise AssertionError("the last attempt returns or raises")
 
     async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
-        await self._refresh_credentials()
+        if not self.config.credentials.is_fresh():
+            await self._refresh_credentials()
         started = self.clock.monotonic()
         code, received = "<error>", 0
         try:
@@ -343,11 +344,8 @@ class RestClient:
                 self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
 
     async def _refresh_credentials(self) -> None:
-        credentials = self.config.credentials
-        if credentials.is_fresh():
-            return
         try:
-            await credentials.refresh()
+            await self.config.credentials.refresh()
         except InputError as error:
             # A plugin that fails now may work later: for a watch or a writer this is like a server that is away.
             raise ConnectionFailed(str(error), was_sent=False) from error
@@ -409,7 +407,8 @@ class RestClient:
         target = with_query(path, query)
         start_timeout_s = self.timeout_s if start_timeout_s is None else start_timeout_s
         for may_refresh in (True, False):
-            await self._refresh_credentials()
+            if not self.config.credentials.is_fresh():
+                await self._refresh_credentials()
             try:
                 async with asyncio.timeout(start_timeout_s) as timer:
                     async with self.transport.open(

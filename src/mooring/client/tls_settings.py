@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mooring.client.credentials import ClientCertificate
+from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
 from mooring.tls import file_stamp, load_identity
+
+FILES_PERIOD_S = 1.0
+"""How often files are looked at: a look takes three system calls, and every write asks for the context."""
 
 
 @dataclass(slots=True)
@@ -23,13 +27,23 @@ class TlsSettings:
     certificate_file: str = ""
     key_file: str = ""
     _context: ssl.SSLContext | None = field(default=None, repr=False)
+    clock: Clock = field(default_factory=SystemClock, repr=False)
     _made_from: object = field(default=None, repr=False)
+    _override: ClientCertificate | None = field(default=None, repr=False)
+    _looked_at: float = field(default=float("-inf"), repr=False)
 
     def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed."""
+        """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
+
+        A file that changes is noticed within a second.
+        """
+        now = self.clock.monotonic()
+        if self._context is not None and override is self._override and now - self._looked_at < FILES_PERIOD_S:
+            return self._context
         made_from = (override, file_stamp(self.ca_file), file_stamp(self.certificate_file), file_stamp(self.key_file))
         if self._context is None or made_from != self._made_from:
             self._context, self._made_from = self._make(override), made_from
+        self._override, self._looked_at = override, now
         return self._context
 
     def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
