@@ -49,6 +49,31 @@ def test_fragmentation_is_what_the_definition_says() -> None:
     assert found == pytest.approx(want)
 
 
+def test_amounts_are_added_in_the_order_of_the_study_to_the_last_bit() -> None:
+    rng = np.random.default_rng(2)
+    left, cpu = rng.choice([0, 190, 540, 1000], (40, 8)), rng.integers(0, 20_000, 40)
+    found = Fragmentation(TYPICAL, MODELS).of(left, cpu, np.zeros(40, np.int64))
+    for i in range(40):
+        sums = [
+            0.0
+        ] * 6  # lacks both, lacks GPU, lacks CPU, no GPU wanted and CPU fits, no GPU and CPU lacks, no access
+        for each, share in zip(TYPICAL.kinds, TYPICAL.shares, strict=True):
+            total, short = int(left[i].sum()), int(left[i][left[i] < each.gpu.milli].sum())
+            has_cpu, has_gpus = cpu[i] >= each.cpu_milli, (left[i] >= each.gpu.milli).sum() >= each.gpu.count
+            if not each.gpu.count:
+                sums[3 if has_cpu else 4] += share * total
+            elif each.gpu.models:
+                sums[5] += share * total
+            elif has_cpu:
+                sums[1] += share * (short if has_gpus else total)
+            else:
+                sums[2 if has_gpus else 0] += share * total
+        want = 0.0
+        for each_sum in sums:
+            want += each_sum
+        assert found[i] == want
+
+
 def test_an_idle_node_without_pods_for_cpu_only_is_not_fragmented() -> None:
     typical = typical_pods({kind(1000, 500): 1, kind(1000, 1000, 2): 1})
     found = Fragmentation(typical, [""]).of(np.array([[1000, 1000]]), np.array([64_000]), np.array([0]))
@@ -59,7 +84,7 @@ def test_typical_pods_are_the_most_frequent_that_cover_95_percent() -> None:
     counts = {kind(1, 100): 90, kind(1, 200): 5, kind(2, 100): 3, kind(3, 100): 2}
     found = typical_pods(counts)
     assert found.kinds == (kind(1, 100), kind(1, 200))
-    assert found.shares == (90 / 95, 5 / 95)
+    assert found.shares == pytest.approx((90 / 95, 5 / 95))
 
 
 def test_of_kinds_that_are_equally_frequent_the_largest_comes_first() -> None:

@@ -69,10 +69,12 @@ def test_files_may_lack_the_column_of_models_and_have_others(tmp_path: Path) -> 
     assert [each.kind for each in read_pods(file)] == [PodKind(500, GpuRequest(460, 1)), PodKind(500, GpuRequest())]
 
 
-def test_models_are_alternatives_in_any_order(tmp_path: Path) -> None:
+def test_models_stay_as_they_are_listed_so_that_kinds_of_pods_are_those_of_the_study(tmp_path: Path) -> None:
     file = tmp_path / "pods.csv"
-    file.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,500,1024,1,1000,V100M32|V100M16\n")
-    assert read_pods(file)[0].kind.gpu.models == ("V100M16", "V100M32")
+    file.write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,500,1024,1,1000,V100M32||V100M16|V100M32\n"
+    )
+    assert read_pods(file)[0].kind.gpu.models == ("V100M32", "V100M16", "V100M32")
 
 
 @pytest.mark.parametrize(

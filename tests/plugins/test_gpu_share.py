@@ -55,7 +55,7 @@ def left(cluster: Cluster) -> dict[str, list[int]]:
         pytest.param(gpu_pod(milli=1000, count=3), "node(s) had fewer than 3 GPUs", id="more GPUs than there are"),
         pytest.param(
             gpu_pod(milli=10, annotations={MODEL: "V100|A10"}),
-            "node(s) had GPUs of another model than A10 or V100",
+            "node(s) had GPUs of another model than V100 or A10",
             id="another model",
         ),
         pytest.param(gpu_pod(milli=10, annotations={MODEL: "V100|T4"}), "", id="one of several models"),

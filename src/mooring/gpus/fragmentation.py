@@ -40,7 +40,8 @@ class TypicalPods:
 def typical_pods(counts: Mapping[PodKind, int], covered: float = COVERED) -> TypicalPods:
     """The most frequent kinds that together cover so much of all pods. Of equal ones the largest comes first."""
     order = sorted(counts.items(), key=lambda each: (each[1], _size(each[0])), reverse=True)
-    wanted = covered * sum(counts.values())
+    every = sum(counts.values())
+    wanted = covered * every
     taken: list[tuple[PodKind, int]] = []
     so_far = 0
     for kind, count in order:
@@ -48,7 +49,8 @@ def typical_pods(counts: Mapping[PodKind, int], covered: float = COVERED) -> Typ
             break
         taken.append((kind, count))
         so_far += count
-    return TypicalPods(tuple(kind for kind, _ in taken), tuple(count / so_far for _, count in taken))
+    shares = tuple(count / every / (so_far / every) for _, count in taken)  # the study's two divisions, to the last bit
+    return TypicalPods(tuple(kind for kind, _ in taken), shares)
 
 
 def count_kinds(kinds: Iterable[PodKind]) -> Counter[PodKind]:
@@ -59,29 +61,57 @@ def _size(kind: PodKind) -> tuple[int, int, int, str]:
     return kind.cpu_milli, kind.gpu.milli, kind.gpu.count, "|".join(kind.gpu.models)
 
 
+# Why what is left is fragmented for a kind of pod: which sum of the study's program it goes to.
+LACKS_BOTH, LACKS_GPU, LACKS_CPU, NO_GPU_CPU_FITS, NO_GPU_LACKS_CPU, OTHER_MODEL = range(6)
+WHY = np.array(  # [kind wants GPUs of this model, of others, none; 2 if there is CPU + 1 if there are GPUs]
+    [
+        [LACKS_BOTH, LACKS_CPU, LACKS_GPU, LACKS_GPU],  # GPUs with too little left are fragmented even if it fits
+        [OTHER_MODEL] * 4,
+        [NO_GPU_LACKS_CPU] * 2 + [NO_GPU_CPU_FITS] * 2,
+    ],
+    np.int64,
+)
+
+
 class Fragmentation:
-    """The measure for one set of typical pods and one list of GPU models."""
+    """The measure for one set of typical pods and one list of GPU models.
+
+    Amounts are added in the order of the study's program: kind by kind, one sum for each reason, and then the sums.
+    A score is a rounded difference of two of these, so that the last bit of a sum can decide between two nodes.
+    """
 
     def __init__(self, typical: TypicalPods, models: Sequence[str]) -> None:
         gpus = [kind.gpu for kind in typical.kinds]
-        self._shares = np.array(typical.shares, np.float64)  # [kind]
-        self._cpu = np.array([kind.cpu_milli for kind in typical.kinds], np.int64)  # [kind]
-        self._count = np.array([gpu.count or NEVER for gpu in gpus], np.int64)  # [kind]
+        self._shares = np.array(typical.shares, np.float64)[:, None]  # [kind, 1]
+        self._cpu = np.array([kind.cpu_milli for kind in typical.kinds], np.int64)[:, None]  # [kind, 1]
+        self._count = np.array([gpu.count or NEVER for gpu in gpus], np.int64)[:, None]  # [kind, 1]
         self._millis, self._milli_of = np.unique(np.array([gpu.milli for gpu in gpus], np.int64), return_inverse=True)
-        self._allowed = np.array(  # [model, kind]
-            [[not gpu.models or model in gpu.models for gpu in gpus] for model in models], np.bool_
-        ).reshape(len(models), len(gpus))
+        self._wants = np.array(  # [kind, model]: the row of WHY
+            [
+                [2 if not gpu.count else int(bool(gpu.models) and model not in gpu.models) for model in models]
+                for gpu in gpus
+            ],
+            np.int64,
+        ).reshape(len(gpus), len(models))
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
         """[node], in milli: of nodes with so much left, [node, gpu] and [node], and GPUs of these models."""
-        enough = left[:, None, :] >= self._millis[:, None]  # [node, milli, gpu]
-        count = enough.sum(axis=2)  # [node, milli]
-        usable = np.einsum("ng,nmg->nm", left, enough)  # [node, milli]
-        fits = self._count <= count[:, self._milli_of]  # [node, kind]
-        fits &= self._cpu <= cpu[:, None]
-        fits &= self._allowed[model]
         total = left.sum(axis=1)
-        found: NDArray[np.float64] = total - np.where(fits, usable[:, self._milli_of], 0) @ self._shares
+        if not len(self._shares):
+            return np.asarray(total, np.float64)
+        enough = left >= self._millis[:, None, None]  # [milli, node, gpu]
+        count = enough.sum(axis=2)[self._milli_of]  # [kind, node]
+        usable = np.where(enough, left, 0).sum(axis=2)[self._milli_of]  # [kind, node]
+        has_gpus = self._count <= count
+        has_cpu = self._cpu <= cpu
+        wants = self._wants[:, model]
+        amount = total - np.where(has_gpus & has_cpu & (wants == 0), usable, 0)
+        why = WHY[wants, 2 * has_cpu + has_gpus]
+        n = len(left)
+        sums = np.bincount((why * n + np.arange(n)).ravel(), (self._shares * amount).ravel(), OTHER_MODEL * n + n)
+        found: NDArray[np.float64] = np.zeros(n)
+        for each in sums.reshape(-1, n):
+            found += each
         return found
 
 

@@ -56,7 +56,7 @@ def gradient(
     if stranding is not None:
         found[:n] += stranding.of(left.sum(axis=1), cpu)
         found[n:] += stranding.of(after.sum(axis=1), cpu[node] - kind.cpu_milli)
-    less: NDArray[np.float64] = np.round(found[:n][node] - found[n:], 6)  # no change is none, however it is added up
+    less: NDArray[np.float64] = found[:n][node] - found[n:]
     return node, gpu, less
 
 

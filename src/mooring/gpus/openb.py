@@ -125,7 +125,7 @@ def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
 def _pod(row: dict[str, str], where: str) -> TracePod:
     count = _number(row, "num_gpu", where)
     milli = min(_number(row, "gpu_milli", where), WHOLE)
-    models = tuple(sorted({model for model in (row.get("gpu_spec") or "").split("|") if model}))
+    models = tuple(model for model in (row.get("gpu_spec") or "").split("|") if model)
     gpu = GpuRequest(milli, count, models) if count and milli else NO_GPU
     return TracePod(row["name"], _number(row, "memory_mib", where), PodKind(_number(row, "cpu_milli", where), gpu))
 

@@ -34,7 +34,7 @@ MAX_GPUS = 64  # of one node
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """``count`` GPUs with ``milli`` left on each, of one of these models; no models: any."""
+    """``count`` GPUs with ``milli`` left on each, of one of these models, as they are listed; no models: any."""
 
     milli: int = 0
     count: int = 0
@@ -73,7 +73,7 @@ def _request(milli: str | None, count: str | None, models: str) -> GpuRequest:
     parts = _whole_number(MILLI, str(WHOLE) if milli is None else milli, 0, WHOLE)
     if not parts:
         return NO_GPU
-    return GpuRequest(parts, number, tuple(sorted({model for model in models.split("|") if model})))
+    return GpuRequest(parts, number, tuple(model for model in models.split("|") if model))
 
 
 def _whole_number(name: str, text: str, least: int, most: int) -> int:

@@ -27,7 +27,7 @@ class TypicalPodArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True,
     models: tuple[str, ...] = ()
 
     def kind(self) -> PodKind:
-        gpu = GpuRequest(self.gpu_milli, self.gpu_count, tuple(sorted(self.models))) if self.gpu_milli else NO_GPU
+        gpu = GpuRequest(self.gpu_milli, self.gpu_count, self.models) if self.gpu_milli else NO_GPU
         return PodKind(self.cpu_milli, gpu)
 
 
