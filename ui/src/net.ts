@@ -18,7 +18,7 @@ async function get(path: string): Promise<Response> {
     return new Response(Uint8Array.from(atob(found), (each) => each.charCodeAt(0)));
   }
   const answer = await fetch(path);
-  if (!answer.ok) throw new Refused(((await answer.json().catch(() => null)) as { problem?: string } | null)?.problem ?? answer.statusText);
+  if (!answer.ok) throw new Refused(((await answer.json().catch(() => null)) as { message?: string } | null)?.message ?? answer.statusText);
   return answer;
 }
 
@@ -178,8 +178,8 @@ export async function askWhy(): Promise<void> {
 
 async function change(path: string, body = ""): Promise<Record<string, unknown>> {
   const answer = await fetch(path, { method: "POST", body, headers: { "Content-Type": "text/plain; charset=utf-8" } });
-  const told = (await answer.json().catch(() => ({ problem: answer.statusText }))) as Record<string, unknown>;
-  if (!answer.ok) throw new Error(String(told.problem));
+  const told = (await answer.json().catch(() => ({ message: answer.statusText }))) as Record<string, unknown>;
+  if (!answer.ok) throw new Error(String(told.message));
   return told;
 }
 

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from mooring.api.times import parse_time
+from mooring.cli.address_options import address_options
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.errors import UsageError
@@ -27,9 +28,7 @@ Pod = dict[str, Any]
     help="The scheduler's endpoints.  [default: the cluster of mooring start, or https://127.0.0.1:10259]",
 )
 @click.option("--kubeconfig", default="", metavar="FILE", help="Whose credentials to show; KUBECONFIG otherwise.")
-@click.option("--token-file", default="", metavar="FILE", help="A token to show instead.")
-@click.option("--certificate-authority", default="", metavar="FILE", help="Trust the scheduler's certificate by this.")
-@click.option("--insecure-skip-tls-verify", is_flag=True, help="Do not check the scheduler's certificate.")
+@address_options
 @click.option("-n", "--namespace", default="", help="Only pods of this namespace.")
 @output_option("table", "wide", "json", "yaml")
 def queue(

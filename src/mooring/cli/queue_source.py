@@ -34,7 +34,7 @@ class Address:
 
 async def fetch_queue(address: Address) -> dict[str, Any]:
     """Ask a scheduler for its queue."""
-    config = await _config(address)
+    config = await client_config(address)
     try:
         async with RestClient(config, timeout_s=ANSWER_WITHIN_S) as client:
             answer = await client.get(PATH)
@@ -55,7 +55,8 @@ async def fetch_queue(address: Address) -> dict[str, Any]:
     return found
 
 
-async def _config(address: Address) -> ClientConfig:
+async def client_config(address: Address) -> ClientConfig:
+    """How to reach a scheduler, and whose credentials to show."""
     if address.token_file:
         credentials = bearer(_read_token(address.token_file))
         return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials)

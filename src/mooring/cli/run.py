@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,9 @@ from mooring.version import __version__
 if TYPE_CHECKING:
     from mooring.observe.observer import SchedulerObserver
     from mooring.scheduler.flags import Flags
+    from mooring.scheduler.serving import Pages
 
+PAGE_RECORD_MB = 128  # of --ui without --record
 EXAMPLE = """\
 Example:
   mooring run --kubeconfig ~/.kube/config --leader-elect=false -v 2
@@ -67,23 +69,48 @@ def run(arguments: tuple[str, ...]) -> int:
     async def run_as_the_cluster_is() -> int:
         of_cluster = await for_cluster(settings)
         log.info("Starting mooring", version=__version__, kubernetes=of_cluster.features.version.tag)
-        async with _recording(flags) as observers:
-            return await SchedulerProcess(of_cluster, of_cluster.client_config, observers).run()
+        with _page(flags) as (record, pages):
+            async with _recording(flags, record) as observers:
+                process = SchedulerProcess(of_cluster, of_cluster.client_config, observers, pages=pages)
+                return await process.run()
 
     return run_in_loop(run_as_the_cluster_is)
 
 
+@contextlib.contextmanager
+def _page(flags: Flags) -> Iterator[tuple[str, Pages]]:
+    """The page that ``--ui`` asks for, and the record that it shows: one that goes with the process, if need be."""
+    record = flags.text("record")
+    if not flags.switch("ui"):
+        yield record, {}
+        return
+    import tempfile
+
+    from mooring.ui.mounted import MountedPage
+
+    with contextlib.ExitStack() as stack:
+        if not record:
+            try:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-", ignore_cleanup_errors=True))
+            except OSError as error:
+                raise UsageError(f"--ui needs a place for its record: {error}; name one with --record FILE") from None
+            record = os.path.join(folder, "run.mooring")
+        page = MountedPage(record, "mooring run", flags.words("plugin"))
+        stack.callback(page.close)
+        yield record, {"/ui": page.answer}
+
+
 @contextlib.asynccontextmanager
-async def _recording(flags: Flags) -> AsyncIterator[Sequence[SchedulerObserver]]:
+async def _recording(flags: Flags, path: str) -> AsyncIterator[Sequence[SchedulerObserver]]:
     """What ``--record`` asks for, as an observer."""
-    if not flags.text("record"):
+    if not path:
         yield ()
         return
     from mooring.record.background import record_live, running
 
     recorder = record_live(
-        flags.text("record"),
-        max_bytes=flags.number("record-max-size") << 20,
+        path,
+        max_bytes=(flags.number("record-max-size") if flags.text("record") else PAGE_RECORD_MB) << 20,
         max_age_s=flags.seconds("record-max-age"),
         keeps_annotations=flags.switch("record-annotations"),
     )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mooring.cli.address_options import address_options
 from mooring.cli.help import examples
 from mooring.cli.story_options import print_line
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
-    from mooring.ui.server import PageServer
+    from mooring.ui.server import Answering, PageServer
     from mooring.ui.shown import Shown
 
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 @click.argument("records", nargs=-1, metavar="FILE|STORY...")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Where to listen, on loopback.  [default: any]")
 @click.option("--kubeconfig", metavar="FILE", help="Show the cluster that this file leads to; it is only read.")
+@click.option(
+    "--server", default="", metavar="URL", help="Show the page of mooring run --ui, such as https://127.0.0.1:10259."
+)
+@address_options
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page as one HTML file."
@@ -34,6 +39,10 @@ def ui(
     records: tuple[str, ...],
     port: int,
     kubeconfig: str | None,
+    server: str,
+    token_file: str,
+    certificate_authority: str,
+    insecure_skip_tls_verify: bool,
     plugins: tuple[str, ...],
     output: Path | None,
     opens: bool | None,
@@ -42,9 +51,21 @@ def ui(
 
     A record is what mooring run --record, mooring record and mooring simulate write; one that still grows is followed.
     A story (see mooring scenario list) is played first, in virtual time. A cluster of your own: mooring start --ui.
+    A running scheduler: mooring run --ui, and here --server with the kubeconfig of somebody who may get /ui/.
     """
     from mooring.ui.bundle import page_files
 
+    if server:
+        from mooring.cli.queue_source import Address
+        from mooring.cli.ui_relay import relay_and_serve
+
+        if records or output is not None:
+            raise UsageError("--server shows a running scheduler; expected no records and no -o beside it")
+        address = Address(server, kubeconfig or "", token_file, certificate_authority, insecure_skip_tls_verify)
+        asyncio.run(relay_and_serve(address, port, opens))
+        return 0
+    if token_file or certificate_authority or insecure_skip_tls_verify:
+        raise UsageError("--token-file, --certificate-authority and --insecure-skip-tls-verify belong to --server")
     if kubeconfig is not None and not records and output is None:
         from mooring.cli.ui_watch import watch_and_serve
 
@@ -66,11 +87,13 @@ def ui(
     return 0
 
 
-async def serve_until_interrupted(shown: list[Shown], port: int = 0, opens: bool | None = None) -> None:
-    """Serve the page of these records until Ctrl-C."""
+async def serve_until_interrupted(
+    shown: list[Shown], port: int = 0, opens: bool | None = None, *, answers: Answering | None = None
+) -> None:
+    """Serve the page of these records, or with these answers, until Ctrl-C."""
     from mooring.ui.server import PageServer
 
-    server = PageServer(shown, port=port)
+    server = PageServer(shown, port=port, answers=answers)
     await server.start()
     announce(server, opens)
     stop = asyncio.Event()

@@ -20,7 +20,7 @@ from mooring.scheduler.dump import queue_content
 from mooring.scheduler.leader_election import LeaderElector
 from mooring.scheduler.lifeline import Heartbeat, ask
 from mooring.scheduler.live import COMPONENT, LiveScheduler
-from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health
+from mooring.scheduler.serving import EndpointServer, Pages, ServingSettings, Sources, default_health
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
 from mooring.scheduler.settings import Settings
 from mooring.scheduler.surroundings import Surroundings
@@ -50,8 +50,10 @@ class Control:
         is_stopping: Callable[[], bool],
         is_leading: Callable[[], bool],
         surroundings: Surroundings | None = None,
+        pages: Pages | None = None,
     ) -> None:
         self._settings = settings
+        self._pages = pages or {}
         self._surroundings = surroundings or Surroundings()
         self._live = live
         self._metrics = metrics
@@ -202,6 +204,7 @@ class Control:
             flags=self._settings.flags.shown,
             pods=lambda: list(scheduler.pods.values()) if self._is_leading() else [],
             json_endpoints={"/debug/queue": functools.partial(queue_content, scheduler)},
+            pages=self._pages,
             ask=self._ask,
             version=self._settings.features.version.tag.removeprefix("v"),
             emulation_version=str(self._settings.features.version),

@@ -150,6 +150,7 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag(
             "record-annotations", BOOL, "false", "Record the values of all annotations, not only those that are read."
         ),
+        Flag("ui", BOOL, "false", "Serve the page of mooring ui at /ui/, read-only, to users who may get that path."),
     ),
     "Global": (
         Flag("help", BOOL, "false", "Print this help and exit."),

@@ -25,7 +25,7 @@ from mooring.scheduler.lifeline import Lifeline, run_in
 from mooring.scheduler.live import COMPONENT, LiveScheduler
 from mooring.scheduler.log_entry import LoggedDecisions
 from mooring.scheduler.reload import ConfigReloader
-from mooring.scheduler.serving import EndpointServer
+from mooring.scheduler.serving import EndpointServer, Pages
 from mooring.scheduler.settings import Settings, load_configuration
 from mooring.scheduler.surroundings import Surroundings
 from mooring.version import __version__
@@ -51,8 +51,10 @@ class SchedulerProcess:
         client_config: Callable[[], ClientConfig],
         observers: Sequence[SchedulerObserver] = (),
         surroundings: Surroundings | None = None,
+        pages: Pages | None = None,
     ) -> None:
         """``client_config`` is called once for each thread: credentials belong to one loop."""
+        self._pages = pages
         self._observers = tuple(observers)
         self._surroundings = surroundings or Surroundings()
         self._settings = settings
@@ -101,6 +103,7 @@ class SchedulerProcess:
             is_stopping=lambda: self._is_stopping,
             is_leading=lambda: self._is_leading,
             surroundings=around,
+            pages=self._pages,
         )
         try:
             await lifeline.run(control.start(self._client_config(), self._give_up if signals else None))

@@ -54,6 +54,9 @@ class MetricsSource(Protocol):
         """Forget all counts; called by way of ``Sources.ask``."""
 
 
+Pages = Mapping[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]]
+
+
 async def ask_here(question: Callable[[], Any]) -> Any:
     """Ask in the same thread."""
     return question()
@@ -86,6 +89,8 @@ class Sources:
     """All pods that /metrics/resources counts; none while not leading."""
     json_endpoints: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Further paths with a JSON body, such as the queue's content; called by way of ``ask``."""
+    pages: Pages = field(default_factory=dict)
+    """What is served below further paths, such as "/ui". It is asked for the rest of the path, which begins with /."""
     ask: Callable[[Callable[[], Any]], Awaitable[Any]] = ask_here
     """Calls a function in the scheduler's thread; raises TimeoutError while that is busy."""
     component: str = "kube-scheduler"
@@ -218,7 +223,12 @@ class EndpointServer:
         make = self._sources.json_endpoints.get(path)
         if make is not None and request.method == "GET":
             return _json_bytes(await self._sources.ask(make))
-        return _not_found()
+        page = self._sources.pages.get(f"/{top}")
+        if page is None or request.method != "GET":
+            return _not_found()
+        if path == f"/{top}":
+            return web.Response(status=301, headers={"Location": f"{top}/"})  # what it loads lies below it
+        return await page(request, f"/{name}")
 
     # Health
 

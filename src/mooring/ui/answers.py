@@ -103,14 +103,21 @@ class PageAnswers:
             record.describe()
             if not record.source.is_live:
                 record.head()
-        self._taking_in = asyncio.create_task(self._take_in(), name="the page's records")
+        if any(record.source.belongs_to_loop for record in self._records):
+            self._taking_in = asyncio.create_task(self._take_in(), name="the page's records")
 
     async def stop(self) -> None:
         if self._taking_in is not None:
             self._taking_in.cancel()
             await asyncio.gather(self._taking_in, return_exceptions=True)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files and threads."""
         for record in self._records:
             self._asking.submit(record.close)  # after the question that is being answered
+            if not record.source.belongs_to_loop:
+                self._reading.submit(record.source.close)
         self._asking.shutdown(wait=False)
         self._reading.shutdown(wait=False)
 
@@ -251,6 +258,6 @@ def _json(value: Any) -> web.Response:
 
 def problem(status: int, text: str) -> web.Response:
     """What went wrong, in one line."""
-    answer = _json({"problem": text})
+    answer = _json({"message": text})
     answer.set_status(status)
     return answer

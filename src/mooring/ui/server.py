@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Sequence
+from typing import Protocol
 
 from aiohttp import web
 
@@ -22,6 +23,18 @@ MAX_BODY = 1 << 20
 SHUTDOWN_S = 1.0
 
 
+class Answering(Protocol):
+    """What answers those who have the link."""
+
+    def routes(self) -> dict[tuple[str, str], Answer]: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def answer(self, request: web.Request, path: str) -> web.StreamResponse: ...
+
+
 class PageServer:
     """Serves one page. ``start`` listens; ``link`` leads there."""
 
@@ -33,8 +46,9 @@ class PageServer:
         port: int = 0,
         files: dict[str, File] | None = None,
         token: str = "",
+        answers: Answering | None = None,
     ) -> None:
-        self._answers = PageAnswers(records, editing=editing, files=files)
+        self._answers = answers or PageAnswers(records, editing=editing, files=files)
         self._port = port
         self._token = token or secrets.token_urlsafe(24)
         self._runner: web.AppRunner | None = None
@@ -50,7 +64,11 @@ class PageServer:
 
     async def start(self) -> None:
         """Listen on loopback. What takes long is done before the link can be opened."""
-        await self._answers.start()
+        try:
+            await self._answers.start()
+        except BaseException:
+            await self._answers.stop()
+            raise
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)

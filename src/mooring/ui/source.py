@@ -52,6 +52,9 @@ class Source(Protocol):
     def opener(self, attempt: int = 0) -> Opener:
         """Opens the part with this attempt as it is now (0: the newest part), in any thread; whoever does closes it."""
 
+    def close(self) -> None:
+        """Let go of files; called where ``news`` is."""
+
 
 class RecordFile:
     """A file. While its end is missing it is looked at again: another process may be writing it.
@@ -184,6 +187,9 @@ class TapeSource:
         self.tape.flush()
         written = self.tape.part(attempt)
         return lambda: Record(io.BytesIO(written), "this cluster", self.plugins)
+
+    def close(self) -> None:
+        pass
 
 
 class LiveSource(TapeSource):
