@@ -123,3 +123,43 @@ def test_a_name_that_is_taken_while_it_runs_is_a_failure_that_says_when(tmp_path
     (tmp_path / "one.csv").write_text(PODS)
     result = run_scenario(find(str(story(tmp_path, "nodes.csv", "one.csv", more=({"import": "one.csv"},)))))
     assert "0s after the start of the import: pod default/first is there already" in result.failure
+
+
+def test_an_object_loses_what_its_change_does_not_say(tmp_path: Path) -> None:
+    cordoned = {**node("a"), "spec": {"unschedulable": True}}
+    lines = [line(0, "Add", cordoned), line(10, "Add", pod("web", "2")), line(40, "Update", node("a"))]
+    (tmp_path / "record.jsonl").write_text("\n".join(lines))
+    assert placed(story(tmp_path, "record.jsonl"))["web"] == ("a", pytest.approx(40, abs=1.1))
+
+
+def test_volumes_stay_bound_to_their_claims(tmp_path: Path) -> None:
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "csi": {"driver": "d", "volumeHandle": "h"},
+            "persistentVolumeReclaimPolicy": "Delete",
+            "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "before"},
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "shop", "uid": "before"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "",
+            "volumeName": "disk",
+        },
+        "status": {"phase": "Bound"},
+    }
+    wants = pod("web", "1")
+    wants["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    items = [node("a"), volume, claim, wants]
+    (tmp_path / "dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    more = ({"advance": "10s"}, {"expect": {"count": "persistentvolumes", "is": 1}})
+    assert placed(story(tmp_path, "dump.json", more=more))["web"][0] == "a"

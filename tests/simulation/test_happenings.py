@@ -260,7 +260,7 @@ KINDS_OF_PODS = st.sampled_from(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     budget=BUDGETS,
     has_cron_job=st.booleans(),

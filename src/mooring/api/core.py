@@ -133,10 +133,16 @@ class PersistentVolumeClaimVolume(Struct):
     read_only: bool = False
 
 
-class EphemeralVolume(Struct):
-    """A generic ephemeral volume. Its claim is made by a controller; the template is kept for a simulation's."""
+class ClaimTemplate(Struct):
+    """What the claim of an ephemeral volume is made of. Scheduling does not read it; a simulation makes the claim."""
 
-    volume_claim_template: dict[str, Any] | None = None
+    spec: dict[str, Any] = {}
+
+
+class EphemeralVolume(Struct):
+    """A generic ephemeral volume; its claim is made by a controller."""
+
+    volume_claim_template: ClaimTemplate | None = None
 
 
 class GcePersistentDisk(Struct):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mooring.errors import UsageError
+from mooring.record.named import file_and_time, names_a_record, record_time
 
 if TYPE_CHECKING:
     from mooring.api.manifests import Manifests
     from mooring.surface.cluster import Cluster
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAGIC = b"\x89MREC"  # how a record begins; its package is slow to import
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +76,15 @@ class ClusterSource:
 
     def _recorded(self) -> Cluster | None:
         """The cluster of a record's moment: ``run.mrec@90s``, or of its end: ``run.mrec``. None: no record is named."""
-        if not any(_names_a_record(dump) for dump in self.dumps):
+        if not any(names_a_record(dump) for dump in self.dumps):
             return None  # before the imports: they take longer than most questions
-        from mooring.cli.record_times import record_time
         from mooring.record.reader import Record
 
         if len(self.dumps) > 1:
             raise UsageError("--cluster: expected one record and nothing beside it")
-        file, at = _file_and_time(self.dumps[0])
+        file, at = file_and_time(self.dumps[0])
         with Record.open(file) as record:
             return record.moment(record_time(at, record) if at else record.last_time).cluster
-
-
-def _file_and_time(dump: str) -> tuple[str, str]:
-    file, at, time = dump.rpartition("@")
-    return (file, time) if at and not os.path.exists(dump) else (dump, "")
-
-
-def _names_a_record(dump: str) -> bool:
-    """Whether the file begins as records do; one that is not there is taken at its name."""
-    file = _file_and_time(dump)[0]
-    try:
-        with open(file, "rb") as opened:
-            return opened.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return file.endswith(".mrec")
 
 
 def cluster_options(command: F) -> F:

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 def import_(files: tuple[str, ...], output: Path | None) -> None:
     """Read files of other tools, say what is in them and what a simulation does not use.
 
-    Known are openb's CSV tables, records and exports of kube-scheduler-simulator, SimKube traces, and what kubectl
-    prints. Files that belong together are given together: a trace and its nodes.
+    Known are openb's CSV tables, records and exports of kube-scheduler-simulator, SimKube traces, records of mooring
+    (run.mrec@90s), and what kubectl prints. Files that belong together are given together: a trace and its nodes.
     """
     from mooring.cli.output import console
-    from mooring.importing.read import import_files
+    from mooring.sim.recorded_import import import_all
 
     if output is not None and output.suffix not in (".yaml", ".yml"):
         raise UsageError(f"-o {output}: expected a name that ends in .yaml")
-    found = import_files(files)
+    found = import_all(files)
     out = console()
     out.print(f"{found.format}: {found.summary()}", markup=False)
     _print_length(found)

@@ -13,8 +13,8 @@ from mooring.api.times import format_micro_time, human_duration
 from mooring.cli.configuration import plugin_option
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
-from mooring.cli.record_times import record_time
 from mooring.errors import UsageError
+from mooring.record.named import record_time
 from mooring.state.quantity_text import written
 
 if TYPE_CHECKING:
@@ -74,9 +74,13 @@ def replay(
         if at is not None:
             _show_moment(record, record.moment(record_time(at, record)), output)
             return 0
-        span = record_time(since, record), record_time(until, record)
+        span = _time(since, record), _time(until, record)
         _list(record, pod, span, limit, output)
         return 0
+
+
+def _time(text: str | None, record: Record) -> float | None:
+    return None if text is None else record_time(text, record)
 
 
 # ---- the list --------------------------------------------------------------------------------------------------------

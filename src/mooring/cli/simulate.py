@@ -25,6 +25,7 @@ MOST_REASONS = 10
 @click.command(
     epilog=examples(
         "mooring simulate preemption",
+        "mooring simulate monday.mrec@90s --config other.yaml",
         "mooring simulate examples/gpu-fragmentation/openb.yaml --set nodes=NODES.csv --set pods=PODS.csv --seed 42",
     )
 )
@@ -54,8 +55,9 @@ def simulate(
 ) -> int:
     """Play stories with their workloads in virtual time, and say what became of the pods.
 
-    A story is a scenario file. Its workloads' pods do not go through an API server, so that a day takes seconds. The
-    exit code says whether all expectations held (0) or not (1).
+    A story is a scenario file, or a record at a time (run.mrec@90s), from which it goes on. Its workloads' pods do not
+    go through an API server, so that a day takes seconds. The exit code says whether all expectations held (0) or not
+    (1).
     """
     from mooring.cli.progress import progress
     from mooring.record.recorder import Recorder

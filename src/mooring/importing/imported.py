@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.wording import count_of
+from mooring.queue.history import History
 
 Workload: TypeAlias = Mapping[str, Any]
 """A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
@@ -22,6 +23,7 @@ class Arrival:
     at_s: float
     pod: Pod
     run_s: float | None = None
+    history: History | None = None  # what it had gone through in the queue before the start
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Change:
     at_s: float
     obj: Object | Workload
     is_gone: bool = False
+    grace_s: int | None = 0  # of a pod that goes; None: its own
 
 
 @dataclass(slots=True)
@@ -42,10 +45,13 @@ class Imported:
 
     format: str
     objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
+    known_pods: list[Arrival] = field(default_factory=list)  # pods of the start whose run times or histories are known
     workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
     arrivals: list[Arrival] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration
+    kubernetes_version: str = ""  # whose decisions are in it, if the format says it
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)  # the same
     started_at: float | None = None  # what second 0 is, in seconds since 1970, if the format says it
     not_simulated: list[str] = field(default_factory=list)
 
@@ -59,10 +65,11 @@ class Imported:
         """``1213 nodes, 8152 pods that arrive over 149d``, or what else there is."""
         nodes = sum(isinstance(obj, Node) for obj in self.objects)
         pods = sum(isinstance(obj, Pod) for obj in self.objects)
+        others = len(self.objects) - nodes - pods
         parts = [
             count_of(nodes, "node"),
-            count_of(pods, "pod"),
-            count_of(len(self.objects) - nodes - pods, "other object"),
+            count_of(pods + len(self.known_pods), "pod"),
+            count_of(others, "other object"),
             count_of(len(self.workloads), "workload"),
             f"{count_of(len(self.arrivals), 'pod')} that arrive{'s' if len(self.arrivals) == 1 else ''}",
             count_of(len(self.changes), "change"),

@@ -31,7 +31,7 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
             parts.append(part)
     if manifests:
         parts.append(import_manifests(manifests))  # together: they may be about each other
-    return parts[0] if len(parts) == 1 else _merged(parts, places)
+    return merged(parts, places)
 
 
 def _import_other(path: Path) -> Imported | None:
@@ -82,8 +82,10 @@ def _import_csv(path: Path, text: str, columns: list[str]) -> Imported:
     raise InputError(f"{path}, line 1: columns {found}; expected openb's nodes ({nodes}) or pods ({pods})")
 
 
-def _merged(parts: list[Imported], places: list[Path]) -> Imported:
+def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
     """One import of several; the times of each count from its own start."""
+    if len(parts) == 1:
+        return parts[0]
     whole = Imported(" and ".join(dict.fromkeys(part.format for part in parts)))
     seen: set[tuple[str, str]] = set()
     for part in parts:
@@ -94,10 +96,13 @@ def _merged(parts: list[Imported], places: list[Path]) -> Imported:
                 raise InputError(f"{files}: {' '.join(identity)} is in two of them; there can be only one of that name")
             seen.add(identity)
         whole.objects += part.objects
+        whole.known_pods += part.known_pods
         whole.workloads += part.workloads
         whole.arrivals += part.arrivals
         whole.changes += part.changes
         whole.config = whole.config or part.config
+        whole.kubernetes_version = whole.kubernetes_version or part.kubernetes_version
+        whole.feature_gates = whole.feature_gates or part.feature_gates
         whole.started_at = part.started_at if whole.started_at is None else whole.started_at
         whole.not_simulated += part.not_simulated
     if any(part.objects for part in parts):

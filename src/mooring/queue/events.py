@@ -25,6 +25,7 @@ FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActi
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
+RESTORED = "Restored"  # ours alone: a simulation goes on with a record's queue
 
 
 # Made once: events are compared and looked up for every change in the cluster.

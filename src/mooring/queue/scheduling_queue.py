@@ -27,6 +27,7 @@ from mooring.queue import events
 from mooring.queue.active import ActiveQueue, priority_sort
 from mooring.queue.backoff import BackoffQueue
 from mooring.queue.hints import HintTable, Strategy
+from mooring.queue.history import History
 from mooring.queue.in_flight import InFlight
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.pending import PendingPod, describe
@@ -157,6 +158,27 @@ class SchedulingQueue:
         info, _ = self._take(key)
         if info is not None:
             self._count_rejectors(info, -1)
+
+    def restore(self, key: str, history: History) -> None:
+        """Let a pod that has just come wait where it waited in another queue. One that is gated stays gated."""
+        if not self._holds(key) or (info := self.get(key)) is None or info.is_gated:
+            return
+        self._take(key)
+        now = self._clock.monotonic()
+        info.attempts, info.message = history.attempts, history.message
+        info.added_timestamp, info.timestamp = now - history.added_s_ago, now - history.entered_s_ago
+        info.unschedulable_plugins = frozenset(history.plugins)
+        if history.plugins:
+            info.unschedulable_count = history.attempts
+        else:
+            info.consecutive_errors_count = history.attempts
+        self._count_rejectors(info, 1)
+        if history.place == BACKOFF:
+            self._to_backoff(info, events.RESTORED)
+        elif history.place == UNSCHEDULABLE:
+            self._to_unschedulable(info, events.RESTORED)
+        else:
+            self._to_active(info, events.RESTORED)
 
     def _take(self, key: str) -> tuple[QueuedEntity | None, Strategy]:
         """Take something out of the part that it waits in; also how urgently it would come back there."""

@@ -33,6 +33,7 @@ from mooring.framework.nominator import Nominations
 from mooring.framework.pod_groups import PodGroupInfo
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
+from mooring.queue.events import SCHEDULE_ATTEMPT_FAILURE
 from mooring.record import entries
 from mooring.record.packing import RECORDED
 from mooring.record.reservations import ALL, Reservations, may_reserve
@@ -57,6 +58,7 @@ class WaitingPod(msgspec.Struct):
     cause: str = ""  # the object of that event
     message: str = ""  # why its last attempt failed
     plugins: tuple[str, ...] = ()  # that refused it
+    entered: float = 0.0  # when it last entered the queue as a new or a failed pod
 
 
 class Moment:
@@ -77,7 +79,7 @@ class Moment:
         self._group: tuple[entries.GroupAttempt, Moment] | None = None  # the last attempt at a group, before it
         self.time = header.started
         self.attempt: entries.Attempt | None = None
-        self.queue: dict[str, WaitingPod] = {}  # by uid
+        self.queue: dict[str, WaitingPod] = {}  # by uid, in the order of entering
         self.state = columns.Cluster()  # assumed pods are counted
         self.pods: dict[str, Pod] = {}  # as the API server last told of them, by namespace/name
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
@@ -161,6 +163,7 @@ class Moment:
             entry.cause,
             entry.message,
             entry.plugins,
+            entry.since,
         )
 
     def _assumed(self, time: float, entry: entries.Assumed) -> None:
@@ -193,9 +196,12 @@ class Moment:
         known = self.queue.get(entry.uid)
         if known is None:
             self.queue[entry.uid] = WaitingPod(
-                entry.key, entry.uid, entry.place, time, time, 0, entry.event, entry.cause
+                entry.key, entry.uid, entry.place, time, time, 0, entry.event, entry.cause, entered=time
             )
         else:
+            if entry.event == SCHEDULE_ATTEMPT_FAILURE:
+                known.entered = time
+                self.queue[entry.uid] = self.queue.pop(entry.uid)  # who enters at one time, enters in an order
             known.place, known.since, known.event, known.cause = entry.place, time, entry.event, entry.cause
 
     def _attempted(self, time: float, entry: entries.Attempt) -> None:

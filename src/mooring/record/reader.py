@@ -178,6 +178,15 @@ class Record:
         found.time = time
         return found
 
+    def beginning(self) -> Moment:
+        """The cluster and the queue before anything happened: ``entries(since=first_time)`` follows."""
+        found = Moment(self.header, self._registry, to_reserve=())
+        if len(self._blocks) > 1 and self._blocks[1].kind == KEYFRAME:
+            for at, entry in self._unpacked(self._blocks[1], Unpacker()):
+                found.apply(at, entry)
+        found.time = self.first_time
+        return found
+
     def attempt(self, number: int) -> Moment:
         """The cluster and the queue as attempt ``number`` saw them."""
         return self.from_attempt(number)[0]

@@ -19,6 +19,7 @@ from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.observe.observer import Observed, SchedulerObserver
+from mooring.queue.events import RESTORED
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
@@ -260,8 +261,21 @@ class Recorder(SchedulerObserver):
         self._add(entries.Evicted(victim.key, victim.uid, node_name, preemptor.key))
 
     def moved(self, info: QueuedPodInfo, place: str, event: str, cause: Object | None) -> None:
+        if event == RESTORED:
+            self._restored(info, place)
+            return
         named = "" if cause is None else f"{type(cause).__name__}/{cause.key}"
         self._add(entries.Moved(info.key, info.uid, place, event, named))
+
+    def _restored(self, info: QueuedPodInfo, place: str) -> None:
+        """A pod has come with a history: what it has gone through is not in this record."""
+        assert self._scheduler is not None
+        ago_s = self._scheduler.clock.now() - self._scheduler.clock.monotonic()
+        since, added = ago_s + info.timestamp, ago_s + info.added_timestamp
+        plugins = tuple(sorted(info.rejectors))
+        self._add(
+            entries.Queued(info.key, info.uid, place, info.attempts, since, added, RESTORED, "", info.message, plugins)
+        )
 
     # ---- gathering -----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import msgspec
 
 from mooring.api.codec import from_plain, to_plain
 from mooring.api.core import Node, Pod
+from mooring.api.meta import Object as ApiObject
 from mooring.client.errors import AlreadyExists, NotFound
 from mooring.client.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.controlplane.cluster.kubelet import COMPLETES_AFTER
@@ -156,6 +157,9 @@ class Backend:
             self._priority_classes.add(name)
         return name
 
+    def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
+        """Let the scheduler know of an object whose controller must not act on it. Only a simulation can do that."""
+
     async def scale_group(self, group: NodeGroup) -> None:
         """Let a group of nodes be scaled by itself from now on. Only a simulation has an autoscaler."""
         raise InputError("node groups are scaled by mooring simulate only")
@@ -188,6 +192,20 @@ class Backend:
         if manifest.get("status"):
             return await self.patch(ref, {"status": manifest["status"]}, subresource="status")
         return applied
+
+    async def replace(self, manifest: Object) -> Object:
+        """Create an object, or let the manifest take the place of what it was: what it does not say is gone."""
+        ref = Ref.of(manifest)
+        known = await self.get(ref)
+        if known is None:
+            return await self.create(manifest)
+        meta = {name: each for name, each in known["metadata"].items() if name not in ("labels", "annotations")}
+        body = {**manifest, "metadata": {**meta, **manifest["metadata"]}}
+        answer = await self.client.update(ref.path, msgspec.json.encode(body))
+        if manifest.get("status"):
+            return await self.patch(ref, {"status": manifest["status"]}, subresource="status")
+        replaced: Object = msgspec.json.decode(answer.body)
+        return replaced
 
     async def patch(self, ref: Ref, patch: Any, *, type: str = "merge", subresource: str = "") -> Object:
         path = f"{ref.path}/{subresource}" if subresource else ref.path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from mooring.api.core import Namespace, Node, Pod, ReplicationController
 from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
+from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import ApiError, InputError, MooringError
 from mooring.importing.imported import Arrival as ImportedArrival
 from mooring.importing.imported import Change, Imported
-from mooring.importing.read import import_files
 from mooring.sim.backend import Ref, kind_named
+from mooring.sim.recorded_import import import_all
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.workload import Arrival, Setting
 
@@ -30,9 +32,9 @@ _CONTROLLERS = (ReplicaSet, StatefulSet, ReplicationController)
 _OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
-def story_of_files(paths: Sequence[Path]) -> Scenario:
-    """A story that is nothing but an import."""
-    found = import_files(paths)
+def story_of_files(names: Sequence[str]) -> Scenario:
+    """A story that is nothing but an import. A record may have a time: ``run.mrec@90s``."""
+    found = import_all(names)
     step = ImportStep(found)
 
     async def play(cluster: ScenarioCluster) -> None:
@@ -40,8 +42,28 @@ def story_of_files(paths: Sequence[Path]) -> Scenario:
         await cluster.finish()
 
     title = f"{found.format}: {found.summary()}"
-    source = ", ".join(str(path) for path in paths)
-    return Scenario(paths[0].stem, title, play, found.config, source=source)
+    return Scenario(
+        Path(names[0]).name.partition(".")[0],
+        title,
+        play,
+        found.config,
+        source=", ".join(names),
+        kubernetes_version=found.kubernetes_version or str(DEFAULT_VERSION),
+        feature_gates=found.feature_gates,
+        starts_at=found.started_at,
+    )
+
+
+def cluster_of(found: Imported) -> Imported:
+    """Only what is there at the start."""
+    return replace(found, arrivals=[], changes=[])
+
+
+def workload_of(found: Imported) -> Imported:
+    """Only the pods that come later, and when those go that were deleted."""
+    coming = {id(each.pod) for each in found.arrivals}
+    changes = [each for each in found.changes if each.is_gone and id(each.obj) in coming]
+    return replace(found, objects=[], known_pods=[], workloads=[], changes=changes)
 
 
 class ImportStep:
@@ -49,11 +71,15 @@ class ImportStep:
 
     def __init__(self, found: Imported) -> None:
         self._found = found
+        self.starts_at = found.started_at
 
     async def __call__(self, cluster: ScenarioCluster) -> None:
         found = self._found
         pods = [obj for obj in found.objects if isinstance(obj, Pod)]
         others = [obj for obj in found.objects if not isinstance(obj, (Pod, *_CONTROLLERS))]
+        for obj in found.objects:
+            if isinstance(obj, _CONTROLLERS):
+                cluster.backend.tell(obj)
         others.sort(key=_rank)
         await self._make_namespaces(cluster)
         try:
@@ -61,13 +87,14 @@ class ImportStep:
         except ApiError as error:
             raise InputError(f"the import has an object that the API server refuses: {error}") from None
         setting = Setting(cluster.seed, await cluster.backend.nodes(), await cluster.backend.admission())
-        happening = _in_order([*(ImportedArrival(0.0, pod) for pod in pods), *found.arrivals], found.changes)
+        there = [*(ImportedArrival(0.0, pod) for pod in pods), *found.known_pods]
+        happening = _in_order([*there, *found.arrivals], found.changes)
         await cluster.meanwhile(self._play(cluster, happening, setting))
 
     async def _make_namespaces(self, cluster: ScenarioCluster) -> None:
         """The namespaces that objects are in, if the import does not have them."""
         found = self._found
-        objects = [*found.objects, *(each.pod for each in found.arrivals)]
+        objects = [*found.objects, *(each.pod for each in (*found.known_pods, *found.arrivals))]
         objects += [each.obj for each in found.changes if isinstance(each.obj, Object)]
         workloads = [*found.workloads, *(each.obj for each in found.changes if isinstance(each.obj, Mapping))]
         there = {obj.name for obj in found.objects if isinstance(obj, Namespace)}
@@ -93,21 +120,24 @@ class ImportStep:
     async def _change(self, cluster: ScenarioCluster, change: Change, setting: Setting) -> None:
         obj = change.obj
         if isinstance(obj, _CONTROLLERS):
+            cluster.backend.tell(obj, is_gone=change.is_gone)
             return
         if change.is_gone:
             kind = type(obj).__name__ if isinstance(obj, Object) else str(obj.get("kind"))
             name, namespace = (obj.name, obj.namespace) if isinstance(obj, Object) else (_name(obj), _namespace(obj))
-            grace_s = 0 if isinstance(obj, Pod) else None
+            grace_s = change.grace_s if isinstance(obj, Pod) else None
             await cluster.backend.delete(Ref(kind_named(kind), name, namespace), grace_period_s=grace_s)
         elif isinstance(obj, Pod):
             await _arrive(cluster, ImportedArrival(change.at_s, obj), setting)
+        elif isinstance(obj, Object):
+            await cluster.backend.replace(_manifest(obj))
         else:
-            await cluster.backend.apply(_manifest(obj) if isinstance(obj, Object) else _bare(obj))
+            await cluster.backend.apply(_bare(obj))
 
 
 async def _arrive(cluster: ScenarioCluster, arrival: ImportedArrival, setting: Setting) -> None:
     setting.admit(arrival.pod)
-    coming = cluster.backend.arrive(Arrival(arrival.at_s, arrival.pod, arrival.run_s))
+    coming = cluster.backend.arrive(Arrival(arrival.at_s, arrival.pod, arrival.run_s, history=arrival.history))
     if coming is not None:
         await coming
 
@@ -144,6 +174,10 @@ def _manifest(obj: Object) -> dict[str, Any]:
     """An object as a manifest; an API server gives it a uid and a version of its own."""
     value: dict[str, Any] = to_plain(obj)
     kind = kind_named(type(obj).__name__)
+    if isinstance(obj, PersistentVolume) and value["spec"].get("claimRef"):
+        # Its claim gets another uid here, and is found by its name.
+        reference = {name: each for name, each in value["spec"]["claimRef"].items() if name not in _OF_A_SERVER}
+        value = {**value, "spec": {**value["spec"], "claimRef": reference}}
     return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": _own(value["metadata"])}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.record.named import names_a_record
 from mooring.sim.imported_story import story_of_files
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import load_scenario_file
@@ -35,6 +36,8 @@ def built_in() -> list[Scenario]:
 
 def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
     """The scenario of this name or in this file. ``given`` sets its parameters."""
+    if names_a_record(text):
+        return story_of_files([text])
     path = Path(text)
     if path.suffix in (".py", ".yaml", ".yml", *IMPORTED) or "/" in text:
         return load(path, given)
@@ -52,7 +55,7 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
         scenario = load_scenario_file(path, given)
         return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
     if path.suffix in IMPORTED:
-        return story_of_files([path])
+        return story_of_files([str(path)])
     if path.suffix != ".py":
         raise InputError(f"{path}: a scenario is a .py or a .yaml file")
     if given:

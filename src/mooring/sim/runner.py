@@ -106,7 +106,8 @@ class World(ABC):
         self._stack = contextlib.AsyncExitStack()
         loop = asyncio.get_running_loop()
         self.is_virtual = isinstance(loop, VirtualTimeLoop)
-        self.clock: Clock = LoopClock(loop)
+        starts_at = None if scenario is None else scenario.starts_at
+        self.clock: Clock = LoopClock(loop) if starts_at is None else LoopClock(loop, starts_at)
         self.narrator = Narrator(
             self.clock,
             settings.write,

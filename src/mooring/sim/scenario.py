@@ -77,6 +77,7 @@ class Scenario:
     source: str = ""
     kubernetes_version: str = str(DEFAULT_VERSION)
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    starts_at: float | None = None  # in virtual time: what it is when the story begins, in seconds since 1970
 
     @property
     def features(self) -> Features:

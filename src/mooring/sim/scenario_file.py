@@ -24,18 +24,21 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
+from mooring.api.times import parse_time
 from mooring.api.well_known import ZONE
 from mooring.config.versions import DEFAULT_VERSION
-from mooring.errors import InputError, MooringError
-from mooring.importing.read import import_files
+from mooring.errors import InputError, MooringError, ParseError
+from mooring.importing.imported import Imported
 from mooring.loading.source_file import load_module
+from mooring.record.named import file_and_time
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
 from mooring.sim.generator import Generated
-from mooring.sim.imported_story import ImportStep
+from mooring.sim.imported_story import ImportStep, cluster_of, workload_of
 from mooring.sim.node_group import NodeGroup
 from mooring.sim.node_table import nodes_of_table
 from mooring.sim.parameters import parameter_values, substituted
+from mooring.sim.recorded_import import import_all
 from mooring.sim.rows import Row
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
@@ -46,7 +49,7 @@ TO_THE_END = "end"
 PROPAGATIONS = ("Background", "Foreground", "Orphan")
 _TOP = frozenset(
     ("name", "title", "description", "parameters", "config", "plugins", "steps", "kubernetesVersion", "featureGates")
-)
+) | {"startsAt"}
 
 
 def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
@@ -97,9 +100,11 @@ def scenario_of(
     try:
         config = _config(value.get("config"), folder, values)
         gates = {name: on is True for name, on in mapping(value.get("featureGates") or {}, "featureGates").items()}
+        starts_at = _time(value["startsAt"]) if value.get("startsAt") is not None else None
         plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
     except MooringError as error:
         raise InputError(f"{source}: {error}") from None
+    starts = [step.starts_at for _, step in steps if isinstance(step, ImportStep) and step.starts_at is not None]
     titles = [str(value.get(each) or "").strip() for each in ("title", "description")]
     title = next(filter(None, titles), name).splitlines()[0]
     return Scenario(
@@ -111,6 +116,7 @@ def scenario_of(
         source=source,
         kubernetes_version=str(value.get("kubernetesVersion") or DEFAULT_VERSION),
         feature_gates=gates,
+        starts_at=starts_at or next(iter(starts), None),
     )
 
 
@@ -119,6 +125,13 @@ def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, An
     if isinstance(value, str):
         value = substituted(yaml.load(_read(_found(folder, value)), value), values)
     return None if value is None else mapping(value, "config")
+
+
+def _time(value: Any) -> float:
+    try:
+        return parse_time(str(value))
+    except ParseError:
+        raise InputError(f"startsAt: expected a time such as 2026-01-31T08:00:00Z, found {value!r}") from None
 
 
 def _plugin_path(folder: Path, text: str) -> str:
@@ -207,6 +220,9 @@ class _Steps:
         return step
 
     def read_workload(self, value: Any) -> Step:
+        if isinstance(value, Mapping) and "record" in value:
+            fields = fields_of(value, {"record"})
+            return ImportStep(workload_of(self._imported(str(fields["record"]), "record")))
         workload = self._workload(value)
 
         async def step(cluster: ScenarioCluster) -> None:
@@ -244,8 +260,21 @@ class _Steps:
 
     def read_import(self, value: Any) -> Step:
         """Files of other tools: a cluster, pods that arrive, changes."""
-        names = [value] if isinstance(value, str) else texts(value, "import")
-        return ImportStep(import_files([_found(self._folder, name) for name in names]))
+        return ImportStep(self._imported(value, "import"))
+
+    def read_cluster(self, value: Any) -> Step:
+        """A cluster from files, or from a record at a time; nothing happens to it by itself."""
+        return ImportStep(cluster_of(self._imported(value, "cluster")))
+
+    def _imported(self, value: Any, name: str) -> Imported:
+        names = [value] if isinstance(value, str) else texts(value, name)
+        return import_all([self._beside(name) for name in names])
+
+    def _beside(self, name: str) -> str:
+        """A file beside the scenario, with the time after its ``@`` if it is a record's."""
+        time = file_and_time(str(self._folder / name))[1]
+        at = f"@{time}" if time else ""
+        return f"{_found(self._folder, name.removesuffix(at))}{at}"
 
     def read_apply(self, value: Any) -> Step:
         return self._writes(self._manifests(value), "apply")

@@ -18,7 +18,7 @@ from mooring.errors import MooringError
 T = TypeVar("T")
 
 EPOCH_S = 1_767_225_600.0
-"""When every story in virtual time begins: 2026-01-01T00:00:00Z, so that two runs write the same timestamps."""
+"""When a story in virtual time begins that does not say when: 2026-01-01T00:00:00Z. Two runs write the same times."""
 GRACE_S = 0.003
 """With sockets: real seconds that the kernel gets to carry bytes from one to another before time jumps."""
 PATIENCE_S = 0.05
@@ -102,10 +102,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 class LoopClock:
     """A loop's time as a :class:`mooring.clock.Clock`: virtual in a virtual loop, the machine's otherwise."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, starts_at: float = EPOCH_S) -> None:
+        """``starts_at`` is what second 0 of a virtual loop is, in seconds since 1970."""
         self._loop = loop
         is_virtual = isinstance(loop, VirtualTimeLoop)
-        self._offset_s = EPOCH_S if is_virtual else time.time() - loop.time()
+        self._offset_s = starts_at if is_virtual else time.time() - loop.time()
 
     def now(self) -> float:
         return self._offset_s + self._loop.time()

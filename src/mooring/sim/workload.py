@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mooring.api.core import Node, Pod
 from mooring.errors import InputError, MooringError
+from mooring.queue.history import History
 from mooring.sim.pod_shape import FIELDS, SIMPLE, Admit, PodShape
 from mooring.sim.rows import Fill, Row, Table, columns_in, filler
 from mooring.sim.step_fields import mapping, seconds
@@ -28,6 +29,7 @@ class Arrival:
     pod: Pod
     run_s: float | None = None
     recreate: bool = False
+    history: History | None = None  # what it has gone through in the queue before
 
 
 @dataclass(frozen=True, slots=True)

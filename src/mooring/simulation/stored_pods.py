@@ -22,11 +22,8 @@ Create = Callable[[Arrival], Awaitable[None]]
 
 
 def needs_controllers(pod: Pod) -> bool:
-    """Whether something has to be made for a pod before it can be scheduled."""
-    spec = pod.spec
-    return any(volume.ephemeral is not None for volume in spec.volumes) or any(
-        claim.resource_claim_template_name for claim in spec.resource_claims
-    )
+    """Whether something is made for a pod, or taken back from it: volumes, or claims of devices."""
+    return bool(pod.spec.resource_claims) or any(volume.ephemeral is not None for volume in pod.spec.volumes)
 
 
 class StoredPods:

@@ -95,6 +95,16 @@ class StreamedPods:
         if lost is not None:
             self._recreated[pod.uid] = lost
         self._store(pod, copy(pod.metadata))
+        if pod.spec.node_name and pod.spec.node_name not in self._silent:
+            self._go_on(self.pods[pod.key])
+
+    def _go_on(self, pod: Pod) -> None:
+        """The kubelet takes over a pod that is on its node already."""
+        deleted = pod.metadata.deletion_timestamp
+        if deleted is None:
+            self._start(pod)
+        else:
+            self._later(max(0.0, (parse_time(deleted) or 0.0) - self._clock.now()), pod)
 
     def remove(self, pod: Pod, *, is_end: bool = False) -> bool:
         """A pod is gone at once; false if it was gone before. Unless it has come to its end, it may come again."""
@@ -130,10 +140,7 @@ class StreamedPods:
             return
         self._silent.discard(node)
         for pod in self.on(node):
-            if pod.metadata.deletion_timestamp is not None:
-                self._later(max(0.0, (parse_time(pod.metadata.deletion_timestamp) or 0.0) - self._clock.now()), pod)
-            else:
-                self._start(pod)
+            self._go_on(pod)
 
     def _current(self, pod: Pod) -> Pod | None:
         """The pod as it is now; None if it is gone, even if another of its name has come."""

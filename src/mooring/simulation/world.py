@@ -211,7 +211,12 @@ class _SplitBackend(Backend):
         if needs_controllers(arrival.pod):
             return self._world.stored.arrive(arrival, self._create_arrival)
         self._streamed.arrive(arrival.pod, arrival.run_s, recreate=arrival.recreate)
+        if arrival.history is not None:
+            self._world.scheduler.queue.restore(arrival.pod.key, arrival.history)
         return None
+
+    def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
+        (self._world.scheduler.delete if is_gone else self._world.scheduler.put)(obj)
 
     async def quiet(self) -> None:
         cron_jobs = self._world.controllers.of(CronJobController)

@@ -1,0 +1,255 @@
+"""A record as the start of a story: the cluster and the queue of a moment, and what came after it.
+
+| in the record | becomes |
+|---|---|
+| the moment: objects, pods on nodes, pods in the queue | the cluster at the start; pods wait where they waited |
+| a pod that comes | an arrival; where it was placed is what the recorded scheduler did, and is left out |
+| a pod that ends by itself | its run time, from its binding to its end |
+| a pod that is deleted | a deletion at that time |
+| a pod that was evicted by preemption | a pod without an end: the simulation decides who is evicted |
+| a node that changes, comes or goes | the same; one that was not heard of any more has a silent kubelet |
+| any other object that comes, changes or goes | the same, unless controllers or the scheduler made it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.api.core import Node, Pod
+from mooring.api.meta import Object
+from mooring.api.resource import ResourceClaim
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from mooring.config.wire import to_wire
+from mooring.controlplane.cluster.kubelet import KUBELET
+from mooring.importing.imported import Arrival, Change, Imported, Omissions
+from mooring.importing.read import import_files, merged
+from mooring.queue.history import History
+from mooring.record import entries
+from mooring.record.moment import Moment, WaitingPod
+from mooring.record.named import file_and_time, names_a_record, record_time
+from mooring.record.reader import Record
+
+FORMAT = "mooring record"
+_KUBELETS = {"Unknown": "stopped", "False": "not-ready"}
+# What controllers and the scheduler write in the course of binding; the simulation's own do it again.
+_WRITTEN_BY_BINDING = (PersistentVolumeClaim, ResourceClaim)
+
+
+def import_all(names: Sequence[str]) -> Imported:
+    """Import files that belong together; a record may have a time: ``run.mrec@90s``."""
+    records = [name for name in names if names_a_record(name)]
+    others = [name for name in names if name not in records]
+    parts = [import_record(name) for name in records]
+    if others or not records:
+        parts.append(import_files(others))
+    return merged(parts, names)
+
+
+def import_record(name: str) -> Imported:
+    """What a record says of a moment and of the time after it. Without a time it is the record's beginning."""
+    file, at = file_and_time(name)
+    with Record.open(file) as record:
+        time = record_time(at, record) if at else record.first_time
+        moment = record.moment(time) if at else record.beginning()
+        reading = _Reading(moment, time)
+        for when, entry in record.entries(since=time):
+            if when > time or not at:
+                reading.take(when - time, entry)
+        return reading.imported(record, moment)
+
+
+@dataclass(slots=True)
+class _Life:
+    """A pod of the record, from its coming to its end. Times are seconds after the moment."""
+
+    pod: Pod
+    came_s: float
+    bound_s: float | None
+    history: History | None = None
+    run_s: float | None = None
+    deleted_s: float | None = None
+    was_evicted: bool = False
+
+
+class _Reading:
+    """What follows the moment, as far as it is read."""
+
+    def __init__(self, moment: Moment, time: float) -> None:
+        self._omissions = Omissions()
+        self._changes: list[Change] = []
+        self._lives: list[_Life] = []
+        self._of: dict[str, _Life] = {}  # by uid, those that have not ended
+        self._known: dict[tuple[str, str], Object] = {}
+        self._start = [*moment.state.table.nodes_by_zone(), *moment.state.objects]
+        for obj in self._start:
+            self._known[type(obj).__name__, obj.key] = obj
+        for pod in _in_order(moment):
+            self._begin(0.0, _as_counted(pod, moment), _history(moment.queue.get(pod.uid), time))
+
+    def take(self, at_s: float, entry: entries.Happened) -> None:
+        match entry:
+            case entries.Put(object=Pod() as pod):
+                self._take_pod(at_s, pod)
+            case entries.Put(object=obj):
+                self._take_object(at_s, obj)
+            case entries.Deleted(kind="Pod", uid=uid):
+                self._end(at_s, uid)
+            case entries.Deleted(kind=kind, key=key):
+                known = self._known.pop((kind, key), None)
+                if known is not None and not _is_made(known):
+                    self._changes.append(Change(at_s, known, is_gone=True))
+            case entries.Evicted(uid=uid) if uid in self._of:
+                self._of[uid].was_evicted = True
+            case entries.Gap(missing=missing):
+                self._omissions.add("entry that the record left out because the disk was slow", missing)
+
+    # ---- pods --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, at_s: float, pod: Pod, history: History | None = None) -> None:
+        if pod.is_finished:
+            self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
+            return
+        life = _Life(pod, at_s, at_s if pod.spec.node_name else None, history)
+        self._of[pod.uid] = life
+        self._lives.append(life)
+
+    def _take_pod(self, at_s: float, pod: Pod) -> None:
+        life = self._of.get(pod.uid)
+        if life is None:
+            if not any(each.pod.uid == pod.uid for each in self._lives[-1:]):
+                self._begin(at_s, pod)
+            return
+        if life.bound_s is None and pod.spec.node_name:
+            life.bound_s = at_s
+            self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
+        if pod.is_finished:
+            self._end(at_s, pod.uid)
+        elif pod.is_terminating and life.deleted_s is None:
+            life.deleted_s = at_s
+
+    def _end(self, at_s: float, uid: str) -> None:
+        life = self._of.pop(uid, None)
+        if life is None:
+            return
+        if life.deleted_s is None and life.bound_s is not None:
+            life.run_s = at_s - life.bound_s
+        elif life.deleted_s is None:
+            life.deleted_s = at_s
+
+    # ---- other objects -----------------------------------------------------------------------------------------------
+
+    def _take_object(self, at_s: float, obj: Object) -> None:
+        key = (type(obj).__name__, obj.key)
+        known = self._known.get(key)
+        self._known[key] = obj
+        if known is None and _is_made(obj):
+            self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
+        elif known is None:
+            self._changes.append(Change(at_s, _as_new(obj)))
+        elif isinstance(obj, _WRITTEN_BY_BINDING) or _is_made(obj):
+            self._omissions.add(f"update of a {key[0]} in the course of binding: the simulation does it itself")
+        elif _seen(known) != _seen(obj):
+            self._changes.append(Change(at_s, _heard(obj)))
+
+    # ---- all together ------------------------------------------------------------------------------------------------
+
+    def imported(self, record: Record, moment: Moment) -> Imported:
+        lives = [Arrival(each.came_s, each.pod, each.run_s, each.history) for each in self._lives]
+        for each in self._lives:
+            if each.was_evicted:
+                self._omissions.add("end of a pod that was evicted by preemption: the simulation decides itself")
+            elif each.deleted_s is not None and not each.pod.is_terminating:
+                self._changes.append(Change(each.deleted_s, each.pod, is_gone=True, grace_s=None))
+        self._changes.sort(key=lambda change: change.at_s)
+        header = record.header
+        if header.is_redacted and not header.annotations:
+            self._omissions.add("annotations: the record has only those that scheduling reads", 0)
+        return Imported(
+            FORMAT,
+            objects=[_heard(obj) for obj in self._start],
+            known_pods=[each for each in lives if (each.at_s == 0 and each.pod.spec.node_name) or each.history],
+            arrivals=[each for each in lives if not ((each.at_s == 0 and each.pod.spec.node_name) or each.history)],
+            changes=self._changes,
+            config=to_wire(moment.config),
+            kubernetes_version=header.kubernetes,
+            feature_gates=header.gates,
+            started_at=moment.time,
+            not_simulated=self._omissions.lines(),
+        )
+
+
+def _in_order(moment: Moment) -> list[Pod]:
+    """Pods on nodes in the order in which they were counted, then those in the queue, who waits longest first."""
+    uids = [info.uid for info in moment.state.pods()]
+    uids += [each.uid for each in sorted(moment.queue.values(), key=lambda each: each.entered)]
+    places = {uid: i for i, uid in enumerate(uids)}
+    return sorted(moment.pods.values(), key=lambda pod: places.get(pod.uid, len(places)))
+
+
+def _as_counted(pod: Pod, moment: Moment) -> Pod:
+    """The pod on the node that the scheduler has assumed for it, unless a Permit plugin may still refuse it."""
+    info = moment.state.pod(pod.uid)
+    if pod.spec.node_name or info is None or pod.uid in moment.waiting:
+        return pod
+    placed = copy(pod)
+    placed.spec = copy(pod.spec)
+    placed.spec.node_name = info.pod.spec.node_name
+    return placed
+
+
+def _history(waiting: WaitingPod | None, time: float) -> History | None:
+    if waiting is None:
+        return None
+    tries, place = waiting.tries, waiting.place
+    if place == entries.IN_FLIGHT:  # its attempt is made again
+        tries, place = max(0, tries - 1), entries.ACTIVE
+    return History(place, tries, time - waiting.added, time - waiting.entered, waiting.plugins, waiting.message)
+
+
+def _is_made(obj: Object) -> bool:
+    """Whether a controller made an object for a pod: a provisioned volume, the claim of a pod, an attachment."""
+    if isinstance(obj, PersistentVolume):
+        return obj.spec.claim_ref is not None
+    if isinstance(obj, (PersistentVolumeClaim, ResourceClaim)):
+        owner = obj.metadata.controller()
+        return owner is not None and owner.kind == "Pod"
+    return isinstance(obj, VolumeAttachment)
+
+
+def _as_new(obj: Object) -> Object:
+    """An object as it came, before anything was bound to it."""
+    if isinstance(obj, PersistentVolumeClaim) and obj.spec.volume_name:
+        obj = copy(obj)
+        obj.spec = copy(obj.spec)
+        obj.spec.volume_name = ""
+    return _heard(obj)
+
+
+def _heard(obj: Object) -> Object:
+    """A node with the kubelet that it has: the record says only what became of it."""
+    if not isinstance(obj, Node):
+        return obj
+    mode = _KUBELETS.get(_ready(obj))
+    if mode is None:
+        return obj
+    node = copy(obj)
+    node.metadata = copy(obj.metadata)
+    node.metadata.annotations = {**obj.metadata.annotations, KUBELET: mode}
+    return node
+
+
+def _ready(node: Node) -> str:
+    return next((each.status for each in node.status.conditions if each.type == "Ready"), "True")
+
+
+def _seen(obj: Any) -> tuple[Any, ...]:
+    """What of an object counts as a change: heartbeats and what controllers report do not."""
+    meta = obj.metadata
+    common = (meta.labels, meta.annotations, meta.deletion_timestamp)
+    if isinstance(obj, Node):
+        return (*common, obj.spec, _ready(obj), obj.status.allocatable, obj.status.capacity)
+    fields = [name for name in type(obj).__struct_fields__ if name not in ("metadata", "status")]
+    return (*common, *(getattr(obj, name) for name in fields))
