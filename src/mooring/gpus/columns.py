@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.errors import ParseError
 from mooring.gpus.placing import least_left
-from mooring.gpus.requests import NO_GPU, WHOLE, GpuRequest, gpus_of, holds, model_of, request_of
+from mooring.gpus.requests import WHOLE, GpuRequest, gpus_of, held_by, model_of
 from mooring.state.change_log import EVERYTHING, Cursor
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -184,29 +183,28 @@ def gpus_left(capacity: int, pods: Iterable[PodInfo], without: str = "") -> tupl
     tags = 0
     unsaid: list[GpuRequest] = []
     for pod in pods if capacity else ():
-        request = safe_request_of(pod)
+        request, indices = held_by(pod)
         if not request.count or pod.uid == without:
             continue
-        tags |= tag_of(request)
-        indices = holds(pod.pod)
+        milli = request.milli
+        tags |= SHARE_TAG if milli < WHOLE else 1 << request.count
         if indices is None:
             unsaid.append(request)
             continue
         for i in indices:
             if i < capacity:
-                left[i] -= request.milli
+                left[i] -= milli
     for request in unsaid:
         for i in least_left(left, request) or ():
             left[i] -= request.milli
-    return [max(0, each) for each in left], tags
+    if min(left, default=0) < 0:  # more than there is, by annotations that do not fit together
+        left = [max(0, each) for each in left]
+    return left, tags
 
 
 def safe_request_of(pod: PodInfo) -> GpuRequest:
     """What a pod that runs has; nothing if it says what makes no sense."""
-    try:
-        return request_of(pod)
-    except ParseError:
-        return NO_GPU
+    return held_by(pod)[0]
 
 
 def node_left(info: NodeInfo, without: str) -> list[int]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mooring.api.core import Node, Pod
+from mooring.api.core import Node
 from mooring.api.quantity import value_of
 from mooring.errors import ParseError
 from mooring.state.pod_info import PodInfo
@@ -82,6 +82,30 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
     raise ParseError(f"annotation {name}: {text!r} is not a whole number from {least} to {most}")
 
 
+def held_by(pod: PodInfo) -> tuple[GpuRequest, tuple[int, ...] | None]:
+    """What a pod that runs has, nothing if it says what makes no sense; and on which GPUs, if it says so."""
+    annotations = pod.pod.metadata.annotations
+    get = annotations.get
+    milli, count = get(MILLI), get(COUNT)
+    if milli is None and count is None:
+        whole = pod.shape.scalar_requests.get(NVIDIA, 0)
+        if not whole:
+            return NO_GPU, None
+        count = str(whole)
+    return _held(milli, count, get(MODEL, ""), get(INDEX))
+
+
+@lru_cache(maxsize=4096)
+def _held(
+    milli: str | None, count: str | None, models: str, index: str | None
+) -> tuple[GpuRequest, tuple[int, ...] | None]:
+    try:
+        request = _request(milli, count, models)
+    except ParseError:
+        return NO_GPU, None
+    return request, None if index is None else indices_of(index)
+
+
 @lru_cache(maxsize=4096)
 def indices_of(text: str) -> tuple[int, ...] | None:
     """The GPUs that the annotation names, or None if it does not say."""
@@ -108,9 +132,3 @@ def gpus_of(node: Node) -> int:
 
 def model_of(labels: Mapping[str, str]) -> str:
     return labels.get(MODEL) or labels.get(NVIDIA_MODEL, "")
-
-
-def holds(pod: Pod) -> tuple[int, ...] | None:
-    """The GPUs of its node that a pod has, if it says so."""
-    text = pod.metadata.annotations.get(INDEX)
-    return None if text is None else indices_of(text)

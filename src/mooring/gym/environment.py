@@ -165,7 +165,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
     def _seen(self) -> Observation:
         world, _ = self._running()
-        nodes = node_features(world.cluster.nodes(), world.cluster.table)
+        nodes = node_features(world.cluster.nodes(), world.cluster.table)  # a copy: it is the caller's
         if len(nodes) < self.max_nodes:
             nodes = np.concatenate((nodes, np.zeros((self.max_nodes - len(nodes), len(NODE_FEATURES)), np.float32)))
         pod = np.zeros(len(POD_FEATURES), np.float32) if world.pod is None else pod_features(world.pod)
@@ -174,7 +174,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     def _info(self, terms: Mapping[str, float]) -> dict[str, Any]:
         world, rewards = self._running()
         return {
-            "action_mask": self.action_masks().astype(np.int8),
+            "action_mask": self.action_masks().view(np.int8),
             "placed": world.placed,
             "refused": world.refused,
             "evicted": world.evicted,

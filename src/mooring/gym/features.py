@@ -5,12 +5,16 @@ The environment and the score plugin make them with the same functions, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.gpus.columns import GpuColumns, safe_request_of
-from mooring.gpus.requests import WHOLE
+from mooring.gpus.requests import WHOLE, gpus_of
 from mooring.gpus.scoring import LARGEST_CPU
+from mooring.state.change_log import EVERYTHING, Cursor
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.pod_info import PodInfo
@@ -29,42 +33,84 @@ NODE_FEATURES = (
     "idle gpus",  # of 8
 )
 POD_FEATURES = ("cpu", "memory", "gpu share", "gpus", "shares a gpu", "priority")
-CPU_AND_MEMORY = (CPU, MEMORY)
 LARGEST_MEMORY, LARGEST_GPUS, LARGEST_PRIORITY = 1 << 40, 8, 1_000_000
 
 
 def node_features(nodes: NodeRows, base: NodeTable) -> Matrix:
     """[node, feature] of these rows; ``base`` is the table of the plugin's own cluster."""
-    gpus = GpuColumns.of(base).on(nodes, base)
-    allocatable = nodes.allocatable_of(CPU_AND_MEMORY)
-    parts = np.zeros((len(NODE_FEATURES), len(nodes)), np.float32)
-    parts[:2] = allocatable - nodes.requested_of(CPU_AND_MEMORY)
-    parts[2] = nodes.allowed_pods - nodes.pod_count
-    parts[3] = parts[0]
-    parts[4:6] = gpus.total
-    if gpus.left.shape[1]:
-        gpus.left.max(axis=1, out=parts[6], initial=0)
-        (gpus.left == WHOLE).sum(axis=1, out=parts[7])
-    wholes = np.empty_like(parts)
-    wholes[:2], wholes[2], wholes[4] = allocatable, nodes.allowed_pods, gpus.capacity * WHOLE
-    wholes[3], wholes[5], wholes[6], wholes[7] = LARGEST_CPU, LARGEST_GPUS * WHOLE, WHOLE, LARGEST_GPUS
-    parts /= np.maximum(wholes, 1, out=wholes)
-    return np.ascontiguousarray(np.minimum(np.maximum(parts, 0, out=parts), 1, out=parts).T)
+    if nodes.table is base:
+        kept = _KEPT.get(base)
+        if kept is None:
+            kept = _KEPT[base] = NodeFeatures(base)
+        matrix = kept.matrix(base)
+        return matrix.copy() if nodes.index is None else matrix[nodes.index]
+    left = GpuColumns.of(base).on(nodes, base).left.tolist()
+    rows = range(len(nodes)) if nodes.index is None else nodes.index.tolist()
+    found = [_features(nodes.table, row, gpus) for row, gpus in zip(rows, left, strict=True)]
+    return np.array(found, np.float32).reshape(len(nodes), len(NODE_FEATURES))
+
+
+class NodeFeatures:
+    """The features of all nodes of a table, computed again where a node or its pods have changed."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self._matrix: Matrix = np.zeros((0, len(NODE_FEATURES)), np.float32)
+        self._generation = -1  # of the table that the rows belong to
+        self._cursors: tuple[Cursor[int], ...] = (table.node_log.cursor(), table.pod_log.cursor())
+
+    def matrix(self, table: NodeTable) -> Matrix:
+        """[node, feature], for reading."""
+        changes = [cursor.take() for cursor in self._cursors]
+        left = GpuColumns.of(table).left
+        rows: Iterable[int]
+        if table.generation != self._generation or EVERYTHING in changes:
+            self._matrix = np.zeros((len(table), len(NODE_FEATURES)), np.float32)
+            self._generation = table.generation
+            rows = range(len(table))
+        else:
+            rows = {row for each in changes if each is not EVERYTHING for row in each}
+        for row in rows:
+            self._matrix[row] = _features(table, row, left[row].tolist())
+        return self._matrix
+
+
+_KEPT: WeakKeyDictionary[NodeTable, NodeFeatures] = WeakKeyDictionary()
+
+
+def _features(table: NodeTable, row: int, left: list[int]) -> tuple[float, ...]:
+    """The features of one node with so much left on its GPUs. Nothing is more than free, or less than not."""
+    cpus, memory = table.allocatable[:2, row].tolist()
+    cpus_used, memory_used = table.requested[:2, row].tolist()
+    pods = int(table.allowed_pods[row])
+    node = table.infos[row].node
+    gpus = 0 if node is None else gpus_of(node)
+    total = sum(left)
+    return (
+        _part(cpus - cpus_used, cpus),
+        _part(memory - memory_used, memory),
+        _part(pods - int(table.pod_count[row]), pods),
+        _part(cpus - cpus_used, LARGEST_CPU),
+        _part(total, gpus * WHOLE),
+        _part(total, LARGEST_GPUS * WHOLE),
+        _part(max(left, default=0), WHOLE),
+        _part(left.count(WHOLE), LARGEST_GPUS),
+    )
+
+
+def _part(amount: int, whole: int) -> float:
+    return 0.0 if amount <= 0 or whole <= 0 else 1.0 if amount >= whole else amount / whole
 
 
 def pod_features(pod: PodInfo) -> Matrix:
     """[feature]"""
     request = safe_request_of(pod)
     requests = pod.shape.requests
-    found = np.array(
-        [
-            requests.get(CPU, 0) / LARGEST_CPU,
-            requests.get(MEMORY, 0) / LARGEST_MEMORY,
-            request.milli / WHOLE,
-            request.count / LARGEST_GPUS,
-            float(request.is_share),
-            pod.priority / LARGEST_PRIORITY,
-        ],
-        np.float32,
+    found = (
+        _part(requests.get(CPU, 0), LARGEST_CPU),
+        _part(requests.get(MEMORY, 0), LARGEST_MEMORY),
+        _part(request.milli, WHOLE),
+        _part(request.count, LARGEST_GPUS),
+        float(request.is_share),
+        _part(pod.priority, LARGEST_PRIORITY),
     )
-    return np.minimum(np.maximum(found, 0, out=found), 1, out=found)
+    return np.array(found, np.float32)
