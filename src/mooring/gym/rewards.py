@@ -38,7 +38,7 @@ class Rewards:
             raise UsageError(f"reward: no term {unknown!r}; there are {', '.join(LEVELS)}")
         self._weights = {name: float(weight) for name, weight in weights.items() if weight}
         self.allocated = 0.0  # percent
-        self.kinds: Counter[PodKind] = Counter()
+        self.kinds: Counter[PodKind] = Counter()  # of pods that were placed, where fragmentation counts
         self._busy_s = 0.0
         self._then_s = world.clock.now()
         nodes = world.cluster.nodes()
@@ -54,7 +54,8 @@ class Rewards:
         gpu = self._capacity["gpu"]
         wanted = safe_request_of(world.pod).total if gpu else world.pod.shape.requests.get(CPU, 0)
         self.allocated += 100 * wanted / (gpu or self._capacity["cpu"])
-        self.kinds[kind_of(world.pod)] += 1
+        if "fragmentation" in self._weights:
+            self.kinds[kind_of(world.pod)] += 1
 
     def step(self, world: World) -> tuple[float, dict[str, float]]:
         """(the reward since the last call, its terms before weights)"""
