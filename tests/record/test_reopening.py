@@ -1,4 +1,4 @@
-"""Every attempt of a record, opened again, decides as it did: node, message, victims and counts."""
+"""Every attempt of a record, opened again, decides as it did: node, message, victims, counts and total score."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ def decided_again(moment: Moment) -> tuple[Any, ...]:
     found = moment.decide()
     message = "" if found.node else found.message
     victims = tuple(victim.pod.key for victim in found.victims)
-    return found.outcome.value, found.node or "", message, victims, found.feasible_nodes, found.evaluated_nodes
+    counts = (found.feasible_nodes, found.evaluated_nodes)
+    total = None if found.scores is None else int(found.scores.totals[found.scores.winner])
+    assert not moment.difference(found)
+    return found.outcome.value, found.node or "", message, victims, *counts, total
 
 
 def told(entry: Attempt) -> tuple[Any, ...]:
-    return entry.outcome, entry.node, entry.message, entry.victims, entry.feasible, entry.evaluated
+    return entry.outcome, entry.node, entry.message, entry.victims, entry.feasible, entry.evaluated, entry.score
 
 
 def check_all(record: Record, *, step: int = 1) -> list[Attempt]:

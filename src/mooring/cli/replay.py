@@ -280,6 +280,12 @@ def _open(record: Record, number: int, top: int, output: str) -> int:
         draw(to, found, top)
 
     emit(value, output, shown)
+    if moment.lacks_answers:
+        click.echo(
+            "warning: extenders were asked about this attempt; what they answered is not in the record, and the "
+            "decision was made without them",
+            err=True,
+        )
     if difference:
         click.echo(f"mooring: the recorded decision was another: {difference}", err=True)
     return 1 if difference else 0

@@ -51,7 +51,8 @@ def choose(
         return _with_extenders(attempt, nodes, by_plugin, totals, extenders)
     if not attempt.profile.score:
         totals = np.ones(len(nodes), np.int64)
-    return Choice(heap_winner(totals), ScoreTable(nodes, by_plugin, totals))
+    position = heap_winner(totals)
+    return Choice(position, ScoreTable(nodes, by_plugin, totals, position))
 
 
 def _feasible(attempt: Attempt, result: SearchResult) -> NodeRows:
@@ -71,7 +72,7 @@ def _with_extenders(
     totals += scored.totals
     best = np.flatnonzero((totals == totals.max()) & scored.mentioned)
     position = int(best[extenders.pick(len(best))]) if len(best) else heap_winner(totals)
-    return Choice(position, ScoreTable(nodes, by_plugin, totals), scored)
+    return Choice(position, ScoreTable(nodes, by_plugin, totals, position), scored)
 
 
 def _score(

@@ -36,6 +36,7 @@ class ScoreTable:
     nodes: NodeRows
     by_plugin: dict[str, NDArray[np.int64]]  # normalised and weighted
     totals: NDArray[np.int64]
+    winner: int  # the position of the best one
 
     @property
     def names(self) -> list[str]:

@@ -37,7 +37,7 @@ class Decision:
 
     def __init__(self, decided: EngineDecision, scheduler_name: str, cluster: Cluster) -> None:
         pod = decided.pod.pod
-        self._decided = decided
+        self.decided = decided
         self._groups = decided.statuses.groups() if decided.statuses is not None else []  # before columns change
         self.pod: str = pod.key
         self.scheduler_name = scheduler_name
@@ -60,17 +60,17 @@ class Decision:
     @property
     def reason(self) -> str:
         """The reason of the PodScheduled condition; empty for a pod that has a node."""
-        return self._decided.reason
+        return self.decided.reason
 
     @property
     def message(self) -> str:
         """What users read in the condition and in the event: ``0/3 nodes are available: …``."""
-        return GATED if self._has_gates else self._decided.message
+        return GATED if self._has_gates else self.decided.message
 
     @cached_property
     def scores(self) -> Scores:
         """The feasible nodes, the chosen one first, then by their totals."""
-        table = self._decided.scores
+        table = self.decided.scores
         if table is None:
             return Scores()
         names, totals = table.names, table.totals.tolist()
@@ -83,14 +83,14 @@ class Decision:
     @property
     def ties(self) -> int:
         """How many nodes have the highest total."""
-        table = self._decided.scores
+        table = self.decided.scores
         return 0 if table is None else int(np.count_nonzero(table.totals == table.totals.max()))
 
     @cached_property
     def refusals(self) -> Refusals:
         """Reasons with their nodes, those that hold for most nodes first."""
-        statuses = self._decided.statuses
-        together = ", ".join(sorted(self._decided.unschedulable_plugins))  # where nobody signed alone
+        statuses = self.decided.statuses
+        together = ", ".join(sorted(self.decided.unschedulable_plugins))  # where nobody signed alone
         found = [
             Refusal(status.plugin or together, status.code.name, status.reasons, statuses.names(rows))
             for status, rows in self._groups

@@ -98,6 +98,15 @@ class Extender(Protocol):
         """Bind the pod, in place of the scheduler."""
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an extender has answered to a question of an attempt."""
+
+    extender: str
+    verb: str  # filter, prioritize or preempt
+    result: ExtenderFilterResult | Prioritized | Mapping[str, VictimsOnNode] | ExtenderError
+
+
 AskAll = Callable[[Sequence[Extender], PodInfo, Sequence[NodeInfo]], list["Prioritized | ExtenderError"]]
 """Ask several extenders for scores; whoever brings sockets may do so at the same time."""
 

@@ -16,6 +16,7 @@ from mooring.config.features import Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.decision import Decision
 from mooring.engine.groups.decision import GroupDecision
+from mooring.framework.extender import Answer, Extender
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Code
 from mooring.framework.waiting_pods import WaitingPods
@@ -44,10 +45,14 @@ class Observed(Protocol):
     cluster: Cluster
     queue: SchedulingQueue
     pods: dict[str, Pod]
+    heard: list[list[Answer]]  # what extenders answered, for each observer that added a list of its own
     drawn: list[list[int]]  # random numbers, for each observer that added a list of its own, which it empties
 
     @property
     def waiting_pods(self) -> WaitingPods: ...
+
+    @property
+    def extenders(self) -> Sequence[Extender]: ...
 
     @property
     def profiles(self) -> dict[str, Profile]: ...

@@ -17,6 +17,14 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 ACTIVE, BACKOFF, WAITING, GATED, IN_FLIGHT = "active", "backoff", "unschedulable", "gated", "in-flight"
 
 
+class ExtenderVerbs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An extender, and what it is asked."""
+
+    name: str
+    verbs: tuple[str, ...]  # "filter", "prioritize", "preempt"
+    is_ignorable: bool = False
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first thing in a file: who wrote it, and what is needed to decide again."""
 
@@ -29,6 +37,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     configuration: dict[str, Any] = {}  # the KubeSchedulerConfiguration, as ``config/wire.py`` writes it
     is_redacted: bool = True  # whether annotations were left out that scheduling does not read
     annotations: tuple[str, ...] = ()  # names of those that were kept because plugins read them
+    extenders: tuple[ExtenderVerbs, ...] = ()  # that were there at the beginning
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
@@ -56,9 +65,24 @@ class Configured(Entry, tag=3, frozen=True):
     """The scheduler goes on with another configuration."""
 
     configuration: dict[str, Any]
+    extenders: tuple[ExtenderVerbs, ...] = ()
 
 
 # ---- outcomes --------------------------------------------------------------------------------------------------------
+
+
+class Answered(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
+    """What an extender has answered at an attempt."""
+
+    extender: str
+    verb: str  # "filter", "prioritize" or "preempt"
+    error: str | None = None  # what went wrong, if it did
+    nodes: tuple[str, ...] = ()  # that are left
+    failed: dict[str, str] = {}  # why others are not
+    unresolvable: dict[str, str] = {}  # the same, where evicting pods does not help
+    scores: tuple[tuple[str, int], ...] = ()
+    weight: int = 1
+    victims: dict[str, tuple[tuple[str, ...], int]] = {}  # uids by node, and how many break a budget
 
 
 class Attempt(Entry, tag=10, frozen=True):
@@ -82,6 +106,8 @@ class Attempt(Entry, tag=10, frozen=True):
     start: int = 0  # where the search began
     hint: str = ""  # the node that an equal pod before it left as the next best
     picks: tuple[int, ...] = ()  # the random numbers that were drawn
+    score: int | None = None  # the total of the chosen node; None where nothing was scored
+    answers: tuple[Answered, ...] | None = ()  # of extenders; None: they are left out, for they name too many nodes
 
     @property
     def is_scheduled(self) -> bool:

@@ -35,6 +35,7 @@ from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
 from mooring.queue.events import SCHEDULE_ATTEMPT_FAILURE
 from mooring.record import entries
+from mooring.record.extenders import RecordedExtender
 from mooring.record.packing import RECORDED
 from mooring.record.reservations import ALL, Reservations, may_reserve
 from mooring.scheduler.event_handlers import EventHandlers
@@ -85,6 +86,7 @@ class Moment:
         self.nominated: dict[str, tuple[str, ...]] = {}  # node -> uids
         self.waiting: set[str] = set()  # uids of pods that wait on Permit plugins
         self._configuration = header.configuration
+        self._extenders = [RecordedExtender(each) for each in header.extenders]
         self._picks: Iterator[int] = iter(())
         self.features = _features(header)
         self.state.count_resizes(whole=self.features["ResizesCountWholePods"])
@@ -149,6 +151,7 @@ class Moment:
 
     def _configure(self, time: float, entry: entries.Configured) -> None:
         self._configuration = entry.configuration
+        self._extenders = [RecordedExtender(each) for each in entry.extenders]
         self._reservations = None  # its plugins are of the former configuration
 
     def _queued(self, time: float, entry: entries.Queued) -> None:
@@ -222,7 +225,7 @@ class Moment:
             self.unreserved[entry.uid] = entry.number
         else:
             held = self._reserving()
-            self._set_up(held.built, entry.start, entry.picks, {entry.uid: entry.hint})
+            self._set_up(held.built, entry.start, entry.picks, {entry.uid: entry.hint}, entry.answers or ())
             profile = held.built.profile_of(pod)
             decision = held.built.engine.decide(self.state.info(pod), profile)
             assumed = self._assume(entry.uid, entry.node, entry.key)
@@ -311,11 +314,25 @@ class Moment:
         """How a decision differs from the recorded one, in a few words; empty if it does not."""
         attempt = self.attempt
         assert attempt is not None, "an attempt is open"
-        if (decision.node or "") != attempt.node:
-            return f"{attempt.node or attempt.message or attempt.outcome}, now {decision.node or decision.message}"
-        if not attempt.node and decision.message != attempt.message:
-            return f"{attempt.message!r}, now {decision.message!r}"
+        found = decision.decided if isinstance(decision, Explanation) else decision
+        if (found.node or "") != attempt.node:
+            return f"{attempt.node or attempt.message or attempt.outcome}, now {found.node or found.message}"
+        if not attempt.node and found.message != attempt.message:
+            return f"{attempt.message!r}, now {found.message!r}"
+        victims = tuple(victim.pod.key for victim in found.victims)
+        if victims != attempt.victims:
+            return f"victims {', '.join(attempt.victims) or 'none'}, now {', '.join(victims) or 'none'}"
+        total = None if found.scores is None else int(found.scores.totals[found.scores.winner])
+        if attempt.score not in (None, total):
+            return f"a total of {attempt.score} for {attempt.node}, now {total}"
         return ""
+
+    @property
+    def lacks_answers(self) -> bool:
+        """Whether extenders were asked about the open attempt, and what they answered is not in the record."""
+        attempt = self.attempt
+        is_in_group = self._group is not None and attempt is not None and attempt.uid in self._group[0].uids
+        return attempt is not None and (attempt.answers is None or (is_in_group and bool(self._extenders)))
 
     def _built(self) -> tuple[Built, Pod]:
         attempt = self.attempt
@@ -330,7 +347,8 @@ class Moment:
             pod = copy(pod)  # somebody else's scheduler decided; ours answers in its place
             pod.spec = copy(pod.spec)
             pod.spec.scheduler_name = next(iter(built.profiles))
-        return self._set_up(built, attempt.start, attempt.picks, {attempt.uid: attempt.hint}), pod
+        hints, answers = {attempt.uid: attempt.hint}, attempt.answers or ()
+        return self._set_up(built, attempt.start, attempt.picks, hints, answers), pod
 
     def _reserving(self) -> Reservations:
         """The plugins that hold what was promised; the nominations are those of now."""
@@ -355,10 +373,20 @@ class Moment:
             registry=self._registry,
             features=self.features,
             prepare=prepare,
+            extenders=self._extenders,
         )
 
-    def _set_up(self, built: Built, start: int, picks: Sequence[int], hints: Mapping[str, str]) -> Built:
+    def _set_up(
+        self,
+        built: Built,
+        start: int,
+        picks: Sequence[int],
+        hints: Mapping[str, str],
+        answers: Sequence[entries.Answered] = (),
+    ) -> Built:
         """Let the engine begin as it began at an attempt; ``hints`` are nodes by the pods' uids."""
+        for extender in self._extenders:
+            extender.open(answers)
         self._picks = iter(picks)
         built.engine.search.next_start = start
         built.engine.batching = _RecordedHints(hints)

@@ -16,6 +16,7 @@ from mooring.api.meta import Object
 from mooring.config.wire import to_wire
 from mooring.engine.decision import Decision
 from mooring.engine.groups.decision import GroupDecision
+from mooring.framework.extender import Answer
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.observe.observer import Observed, SchedulerObserver
@@ -23,6 +24,7 @@ from mooring.queue.events import RESTORED
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
+from mooring.record.extenders import written
 from mooring.record.files import WholeWrites, create
 from mooring.record.redaction import Redaction
 from mooring.record.state import state_of
@@ -115,6 +117,7 @@ class Recorder(SchedulerObserver):
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
         self._drawn: list[int] = []  # random numbers since the last attempt
+        self._heard: list[Answer] = []  # what extenders answered since then
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0
@@ -159,12 +162,13 @@ class Recorder(SchedulerObserver):
     def configured(self, scheduler: Observed) -> None:
         configuration = to_wire(scheduler.config, redact=True)
         if self._scheduler is scheduler:
-            self._add(entries.Configured(configuration))
+            self._add(entries.Configured(configuration, _extenders(scheduler)))
             return
         assert self._scheduler is None, "one recorder for each scheduler"
         self._scheduler = scheduler
         self._now = scheduler.clock.now
         scheduler.drawn.append(self._drawn)
+        scheduler.heard.append(self._heard)
         features = scheduler.features
         self._output.begin(
             entries.Header(
@@ -177,6 +181,7 @@ class Recorder(SchedulerObserver):
                 configuration=configuration,
                 is_redacted=self._is_redacted,
                 annotations=_annotations(scheduler),
+                extenders=_extenders(scheduler),
             )
         )
         self._keyframe()
@@ -192,13 +197,14 @@ class Recorder(SchedulerObserver):
     def wants_detail(self) -> bool:
         """An attempt begins: what was drawn since the last decision was not for this one."""
         self._picks()
+        self._heard.clear()
         return False
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         self._note_nominations()
         self.attempts += 1
         pod = info.pod_info.pod
-        node = decision.node or ""
+        node, scores = decision.node or "", decision.scores
         self._add(
             entries.Attempt(
                 self.attempts,
@@ -219,6 +225,8 @@ class Recorder(SchedulerObserver):
                 decision.start,
                 decision.hint,
                 self._picks(),
+                None if scores is None else int(scores.totals[scores.winner]),
+                self._answers(),
             )
         )
 
@@ -226,6 +234,7 @@ class Recorder(SchedulerObserver):
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
     ) -> None:
         self._note_nominations()
+        self._heard.clear()  # of a group they are not written down
         decisions = decision.decisions
         self._add(
             entries.GroupAttempt(
@@ -299,6 +308,14 @@ class Recorder(SchedulerObserver):
         self._drawn.clear()
         return found
 
+    def _answers(self) -> tuple[entries.Answered, ...] | None:
+        """What extenders answered at this attempt."""
+        if not self._heard:
+            return ()
+        found = written(self._heard)
+        self._heard.clear()
+        return found
+
     def _note_nominations(self) -> None:
         """Say which nodes' nominated pods are others than at the attempt before."""
         assert self._scheduler is not None
@@ -326,6 +343,26 @@ class Recorder(SchedulerObserver):
         self._since_keyframe = 0
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
         self._output.take_state(self._now(), state)
+
+
+def _extenders(scheduler: Observed) -> tuple[entries.ExtenderVerbs, ...]:
+    """The extenders of the scheduler, and what they are asked."""
+    return tuple(
+        entries.ExtenderVerbs(
+            each.name,
+            tuple(
+                verb
+                for verb, is_asked in (
+                    ("filter", each.is_filter),
+                    ("prioritize", each.is_prioritizer),
+                    ("preempt", each.supports_preemption),
+                )
+                if is_asked
+            ),
+            each.is_ignorable,
+        )
+        for each in scheduler.extenders
+    )
 
 
 def _annotations(scheduler: Observed) -> tuple[str, ...]:

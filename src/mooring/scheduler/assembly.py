@@ -18,7 +18,7 @@ from mooring.errors import MooringError
 from mooring.extender.ask_together import AskTogether
 from mooring.extender.client import build_extenders
 from mooring.framework.cluster_event import EventResource
-from mooring.framework.extender import Extender
+from mooring.framework.extender import Answer, Extender
 from mooring.framework.handle import Handle
 from mooring.framework.handle import Writer as BindWriter
 from mooring.framework.registry import Registry
@@ -38,6 +38,7 @@ from mooring.scheduler.failure import Failures
 from mooring.scheduler.hidden_fields import view_of
 from mooring.scheduler.loop import SchedulingLoop
 from mooring.scheduler.meters import Meters
+from mooring.scheduler.overheard import Overheard
 from mooring.scheduler.pod_groups import GroupAttempts, GroupWriter
 from mooring.scheduler.pre_binding import PreBinding
 from mooring.scheduler.preemption_executor import PodWriter, PreemptionExecutor
@@ -98,6 +99,7 @@ class Scheduler:
         self.cluster = Cluster()
         self.waiting_pods = WaitingPods()
         self.pods: dict[str, Pod] = {}
+        self.heard: list[list[Answer]] = []  # what extenders answered, in the same way
         self.drawn: list[list[int]] = []  # random numbers, for each observer that added a list of its own
         self.meters = Meters(options.metrics, options.clock)
         self._clock = clock = options.clock
@@ -305,6 +307,10 @@ class Scheduler:
         return self._loop.built
 
     @property
+    def extenders(self) -> Sequence[Extender]:
+        return self._loop.built.handle.extenders
+
+    @property
     def profiles(self) -> dict[str, Profile]:
         return self._loop.built.profiles
 
@@ -367,7 +373,7 @@ class Scheduler:
             registry=self.options.registry,
             features=self.options.features,
             prepare=prepare,
-            extenders=self.options.extenders(config),
+            extenders=[Overheard(extender, self.heard) for extender in self.options.extenders(config)],
             ask_all=AskTogether(),
         )
         for name, profile in built.profiles.items():
