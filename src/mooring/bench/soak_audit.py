@@ -38,7 +38,19 @@ class Audit:
     _stops: list[Callable[[], None]] = field(default_factory=list)
 
     def start(self) -> None:
-        self._stops = [self.store.subscribe(NODES, self._node), self.store.subscribe(PODS, self._pod)]
+        self._stops = [self.store.subscribe(NODES, self.node), self.store.subscribe(PODS, self.pod)]
+
+    def take_in(self) -> None:
+        """Begin with what is there: the store was opened again."""
+        for entry in self.store.iterate(NODES):
+            self._room[entry.name] = _allocatable(entry.object())
+        for entry in self.store.iterate(PODS):
+            pod = entry.object()
+            node, phase = pod["spec"].get("nodeName", ""), (pod.get("status") or {}).get("phase")
+            if node and phase not in ("Succeeded", "Failed"):
+                placed = self._placed[entry.uid] = _Placed(node, _requests(pod))
+                self._was_bound.add(entry.uid)
+                self._add(placed, 1)
 
     def stop(self) -> None:
         for stop in self._stops:
@@ -49,13 +61,13 @@ class Audit:
         """Pods that are on nodes now."""
         return len(self._placed)
 
-    def _node(self, event: Event) -> None:
+    def node(self, event: Event) -> None:
         if event.type == DELETED:
             self._room.pop(event.entry.name, None)
             return
         self._room[event.entry.name] = _allocatable(event.entry.object())
 
-    def _pod(self, event: Event) -> None:
+    def pod(self, event: Event) -> None:
         entry = event.entry
         pod = entry.object()
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -13,14 +15,19 @@ from mooring.cli.output import console, emit, output_option, print_table
 
 if TYPE_CHECKING:
     from mooring.bench.soak import Report
+    from mooring.bench.virtual.soak import VirtualReport
 
 TELL_EVERY_S = 60.0
 
 
 @click.command()
 @click.option("--minutes", type=click.FloatRange(0.05, 1440), default=60.0, show_default=True, help="How long.")
-@click.option("--nodes", type=click.IntRange(2, 1000), default=20, show_default=True, help="Nodes in the cluster.")
-@click.option("--rate", type=click.FloatRange(0.1, 1000), default=20.0, show_default=True, help="Changes per second.")
+@click.option("--nodes", type=click.IntRange(2, 1000), help="Nodes in the cluster.  [default: 20; 8 in virtual time]")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0.1, 1000),
+    help="Changes per second.  [default: 20]  In virtual time: pods per second.  [default: 2]",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Which changes: the same seed, the same ones.")
 @click.option(
     "--leader-every",
@@ -30,17 +37,42 @@ TELL_EVERY_S = 60.0
     show_default=True,
     help="Seconds between leader changes.",
 )
+@click.option("--virtual-time", is_flag=True, help="Three replicas in one thread; nobody waits, and a seed is a run.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="In virtual time: so many seeds.")
+@click.option(
+    "--story",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="In virtual time: play the short story that a failed soak printed.",
+)
 @output_option()
-def soak(minutes: float, nodes: int, rate: float, seed: int, leader_every_s: float, output: str) -> int:
-    """Run two replicas of the scheduler on an embedded cluster under churn and faults.
+def soak(
+    minutes: float,
+    nodes: int | None,
+    rate: float | None,
+    seed: int,
+    leader_every_s: float,
+    virtual_time: bool,
+    seeds: int,
+    story: Path | None,
+    output: str,
+) -> int:
+    """Run replicas of the scheduler on an embedded cluster under churn and faults.
 
     Pods come and go, nodes flap, watches drop, requests fail, leaders change. Afterwards: no pod lost, none bound
     twice, no node overfilled, no task left over, memory flat. Exit code 1 if one of these does not hold.
 
+    With --virtual-time everything breaks that can: messages, watches, servers, disks, clocks, leaders, plugins,
+    extenders. A seed that fails is shortened to a story, which is printed and can be played again.
+
     \b
     Example:
       mooring bench soak --minutes 3
+      mooring bench soak --virtual-time --minutes 10 --seeds 20
     """
+    if virtual_time or story is not None:
+        return _virtual(minutes, nodes, rate, range(seed, seed + seeds), story, output)
+    if seeds != 1:
+        raise click.UsageError("--seeds: several seeds are for --virtual-time")
     import asyncio
 
     from mooring.bench import soak as soaking
@@ -62,8 +94,8 @@ def soak(minutes: float, nodes: int, rate: float, seed: int, leader_every_s: flo
     report = asyncio.run(
         soaking.soak(
             minutes * 60,
-            nodes=nodes,
-            rate=rate,
+            nodes=nodes or 20,
+            rate=rate or 20.0,
             seed=seed,
             leader_every_s=leader_every_s,
             least=soaking.Least(leader_changes=int(minutes * 60 / leader_every_s / 3)),
@@ -72,6 +104,53 @@ def soak(minutes: float, nodes: int, rate: float, seed: int, leader_every_s: flo
     )
     emit(report.to_dict(), output, lambda out: _draw(out, report))
     return 1 if report.problems else 0
+
+
+def _virtual(
+    minutes: float, nodes: int | None, rate: float | None, seeds: range, story: Path | None, output: str
+) -> int:
+    from mooring.bench.virtual.plan import NODES, PODS_PER_S, from_text
+    from mooring.bench.virtual.soak import replay, virtual_soak
+
+    to, told_at = console(stderr=True), time.monotonic()
+
+    def progress(text: str) -> None:
+        nonlocal told_at
+        if sys.stderr.isatty():
+            to.print(text, end="\r")
+        elif time.monotonic() - told_at >= TELL_EVERY_S:
+            told_at = time.monotonic()
+            click.echo(text, err=True)
+
+    for name in ("mooring", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    began_s = time.process_time()
+    if story is not None:
+        report = replay(from_text(story.read_text("utf-8"), str(story)), progress)
+    else:
+        report = virtual_soak(minutes * 60, seeds, nodes=nodes or NODES, rate=rate or PODS_PER_S, progress=progress)
+    cpu_s = time.process_time() - began_s
+    emit(report.to_dict(), output, lambda out: _draw_virtual(out, report, cpu_s))
+    return 1 if report.problems else 0
+
+
+def _draw_virtual(out: Console, report: VirtualReport, cpu_s: float) -> None:
+    print_table(out, ("WHAT", "HOW OFTEN"), [(name, f"{count:,}") for name, count in report.done.items()])
+    out.print()
+    first, last = report.seeds[0], report.seeds[-1]
+    seeds = f"seed {first}" if first == last else f"seeds {first} to {last}"
+    lived = f"{report.lifetimes:,} pods lived and went"
+    out.print(f"{seeds}: {lived}, {report.pods_bound:,} were bound by {report.leaders} leaders")
+    out.print(f"{report.virtual_s / 60:,.1f} minutes of a cluster's time in {cpu_s:,.1f} s of CPU time")
+    for seed, digest in list(report.digests.items())[-5:]:
+        out.print(f"digest of seed {seed}: {digest}")
+    for problem in report.problems:
+        out.print(f"PROBLEM: {problem}", style="red")
+    if report.story:
+        out.print("\nThe shortest story found; play it with --virtual-time --story FILE:\n")
+        out.print(report.story, markup=False, highlight=False, soft_wrap=True)
+    if not report.problems:
+        out.print("no pod lost, none bound twice, no node overfilled, nobody bound without the lease", style="green")
 
 
 def _so_far(elapsed: float, report: Report) -> str:

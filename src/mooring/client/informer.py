@@ -14,10 +14,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from mooring.client.errors import NotFound
+from mooring.client.pages import Garbled
 from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
 from mooring.client.watch import Reflector
 from mooring.clock import Clock, SystemClock
+from mooring.errors import ApiError
 from mooring.memory import frozen_gc
 
 log = logging.getLogger("mooring.client.informer")
@@ -27,6 +30,10 @@ T = TypeVar("T", bound=ApiObject)
 SLICE_S = 0.008
 """An informer works for this long before it lets other tasks run."""
 TOMBSTONES = 4096
+SMALL = 2000
+"""So many objects are listed once more rather than waited for."""
+PASS_S = 2.0
+"""How long a watch of many objects is given to pass a version."""
 PODS_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """The scheduler has no interest in pods that have ended."""
 
@@ -119,6 +126,51 @@ class Informer(Generic[T]):
                 await asyncio.sleep(0)
         self._synced.set()
 
+    async def merge(self, objects: Sequence[T], resource_version: str) -> None:
+        """Take in a complete list beside the watch, which may be behind it or ahead of it: what is newer counts."""
+        listed_at = _number(resource_version)
+        slices = _Slices(self._clock)
+        keep = {_key(item) for item in objects}
+        for item in objects:
+            self._upsert(_key(item), item)
+            if slices.is_over():
+                await asyncio.sleep(0)
+        for key in [key for key in self.store if key not in keep]:
+            known = self.store.get(key)
+            if known is not None and _is_stale(known.metadata.resource_version, listed_at):
+                self._bury(key, listed_at)
+                self._remove(key)
+            if slices.is_over():
+                await asyncio.sleep(0)
+
+    async def catch_up(self) -> None:
+        """Return when the copy has everything that the API server has now, however far behind the watch is.
+
+        A watch says how far it is only when something happens. So a small kind is listed once more. A large one is
+        given a moment: where there is much, there is always something happening.
+        """
+        pause_s = 0.05
+        while self.is_served:
+            try:
+                if len(self.store) <= SMALL or not await self._is_passed(await self.reflector.version_now()):
+                    await self.merge(*await self.reflector.list_now())
+                return
+            except NotFound:
+                return
+            except (ApiError, Garbled) as error:
+                log.info("%s: cannot look what is there, trying again: %s", self.kind.name, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(1.0, 2 * pause_s)
+
+    async def _is_passed(self, version: str) -> bool:
+        wanted, until = _number(version), self._clock.monotonic() + PASS_S
+        while wanted is not None and self._clock.monotonic() < until:
+            reached = _number(self.reflector.last_version)
+            if reached is not None and reached >= wanted:
+                return True
+            await asyncio.sleep(PASS_S / 100)
+        return False
+
     async def apply(self, events: Sequence[tuple[str, T]]) -> None:
         """Take events in order."""
         slices = _Slices(self._clock)
@@ -162,14 +214,18 @@ class Informer(Generic[T]):
         known = None if old is None else _number(old.metadata.resource_version)
         if version is not None and known is not None and version < known:
             return
+        self._bury(key, version)
+        if old is not None:
+            # The last state, as upstream: what the server deleted, not what we knew.
+            self._remove(key, item if item.metadata.uid == old.metadata.uid else old)
+
+    def _bury(self, key: str, version: int | None) -> None:
+        """Remember that an object is gone: what is said of it later may be older."""
         if version is not None:
             self._tombstones[key] = max(version, self._tombstones.get(key, 0))
             self._tombstones.move_to_end(key)
             if len(self._tombstones) > TOMBSTONES:
                 self._tombstones.popitem(last=False)
-        if old is not None:
-            # The last state, as upstream: what the server deleted, not what we knew.
-            self._remove(key, item if item.metadata.uid == old.metadata.uid else old)
 
     def _remove(self, key: str, last: T | None = None) -> None:
         known = self.store.pop(key)
@@ -249,6 +305,10 @@ class InformerSet:
             for wait in pending:
                 wait.cancel()
         return not pending
+
+    async def catch_up(self) -> None:
+        """Return when all copies have what the API server has now: for a leader that is about to decide."""
+        await asyncio.gather(*(informer.catch_up() for informer in self._informers.values()))
 
     async def stop(self) -> None:
         """Stop all informers."""

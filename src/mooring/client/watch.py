@@ -267,6 +267,23 @@ class Reflector(Generic[T]):
         self._synchronised()
         await self._sink.replace(objects, listed_version)
 
+    async def version_now(self) -> str:
+        """The newest version of this kind's list: a consistent read, which no cache may answer from the past."""
+        answer = await self._client.get(self.kind.path, {**self.kind.selectors(), "limit": "1"})
+        return read_page(answer.body).metadata.resource_version
+
+    async def list_now(self) -> tuple[list[T], str]:
+        """Everything that is there now, and the version of that: a consistent read."""
+        objects: list[T] = []
+        query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
+        while True:
+            answer = await self._client.get(self.kind.path, query)
+            token, listed_version = await self._read_page(answer.body, objects)
+            version = version or listed_version
+            if not token:
+                return objects, version
+            query["continue"] = token
+
     async def _read_page(self, body: bytes, objects: list[T]) -> tuple[str, str]:
         page = read_page(body)
         for number, raw in enumerate(page.items or (), 1):

@@ -24,7 +24,7 @@ from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.serving.http import MAX_BODY_BYTES, HttpServer
 from mooring.controlplane.storage.hub import Hub
-from mooring.controlplane.storage.persistence import SqliteJournal
+from mooring.controlplane.storage.persistence import Disk, SqliteJournal
 from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
 from mooring.stop_serving import stop_serving
@@ -68,12 +68,14 @@ class ControlPlane:
         rng: random.Random | None = None,
         watch_limit: int = 20_000,
         event_ttl_s: float = 3600.0,
+        disk: Disk | None = None,
     ) -> None:
+        """``disk`` keeps everything where a directory would; a soak in virtual time has one that it can fill."""
         if host not in LOOPBACK and not allow_remote:
             raise UsageError(f"host {host}: only this machine can reach the server unless remote access is allowed")
         self._host, self._port, self._use_tls, self._also_plain = host, port, use_tls, also_plain
         self.kubeconfig_path = kubeconfig_path
-        self._journal = SqliteJournal(data_dir) if data_dir is not None else None
+        self._journal = SqliteJournal(data_dir) if data_dir is not None else disk
         self.store = self._journal.open_store(STORED, history=history) if self._journal else Store(history=history)
         extra: dict[str, Any] = {"new_uid": new_uid} if new_uid is not None else {}
         self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)

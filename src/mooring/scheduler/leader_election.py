@@ -4,7 +4,13 @@ Clocks of different machines are never compared. A candidate notes when *it* saw
 lease expired when that is longer ago than the lease's duration, by its own monotonic clock.
 
 A leader renews every ``retry_period_s`` without reading first. When renewals fail for ``renew_deadline_s`` it stops,
-well before another candidate may take over.
+well before another candidate may take over. Its right to write ends by a clock that does not stop, counted from when it
+sent its last renewal, and earlier than the lease: what it sent last needs time to arrive, and clocks run apart.
+
+| a candidate looks at the lease | client-go | here |
+|---|---|---|
+| while another holds it | after 1 to 2.2 retry periods | after a quarter of one, up to a fifth longer by chance |
+| when it expires | at the next look | then |
 """
 
 from __future__ import annotations
@@ -30,6 +36,10 @@ from mooring.observe.logs import get_logger
 log = get_logger("mooring.scheduler.leader_election")
 
 JITTER_FACTOR = 1.2
+LOOKS_PER_PERIOD = 4
+LOOK_JITTER = 0.2
+EXPIRED_S = 0.001
+"""So long after a lease has expired a candidate looks: then it has."""
 WATCHDOG_S = 20.0
 
 
@@ -108,6 +118,8 @@ class LeaderElector:
         self._observed_raw: Record | None = None
         self._observed_at = float("-inf")
         self._reported = ""
+        self._renewed_at = float("-inf")
+        self._renewal: asyncio.Task[None] | None = None
 
     # What others ask
 
@@ -122,8 +134,15 @@ class LeaderElector:
 
     @property
     def is_expired(self) -> bool:
-        """Report whether another candidate may have taken the lease since we last renewed it. Any thread may ask."""
-        return not self._is_valid()
+        """Report whether another candidate may have taken the lease since we last renewed it. Any thread may ask.
+
+        Others count from when they see a renewal, which is after we have sent it. Between the end of our right to
+        write and the lease's end there is half of what lies between deadline and duration: time for what is under way
+        to arrive, and for clocks that do not run at the same rate.
+        """
+        settings = self.settings
+        right_s = (settings.renew_deadline_s + settings.lease_duration_s) / 2
+        return not self.is_leader or self._clock.monotonic() >= self._renewed_at + right_s
 
     def check(self, tolerance_s: float = WATCHDOG_S) -> str | None:
         """Say what is wrong: a leader that has not renewed long after its lease expired should have died."""
@@ -145,7 +164,7 @@ class LeaderElector:
         """
         await self.acquire()
         work = asyncio.create_task(lead(), name="leading")
-        renewal = asyncio.create_task(self.renew(), name="lease renewal")
+        renewal = self._renewal = asyncio.create_task(self.renew(), name="lease renewal")
         if on_lost is not None:
             renewal.add_done_callback(lambda renewal: None if renewal.cancelled() else on_lost())
         try:
@@ -160,9 +179,15 @@ class LeaderElector:
             renewal.cancel()
             await asyncio.gather(renewal, return_exceptions=True)
             self._observe_leadership(False)
-            await asyncio.shield(self._step_down(release=True))
+            # What was cut off may still be on its way to the server: then the lease has to expire by itself.
+            await asyncio.shield(self._step_down(release=not lost))
         if lost:
             raise LeaseLost("leader election lost")
+
+    def depose(self) -> None:
+        """End the term: a write came too late, so the lease is lost whatever the next renewal would say."""
+        if self._renewal is not None:
+            self._renewal.cancel()
 
     async def acquire(self) -> None:
         """Try until the lease is ours."""
@@ -172,10 +197,18 @@ class LeaderElector:
             self._report_transition()
             if got_it:
                 break
-            await self._sleep(self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random()))
+            await self._sleep(self._until_next_look())
         self._observe_leadership(True)
         self._event("became leader")
         log.info("Successfully acquired lease", lock=self._where)
+
+    def _until_next_look(self) -> float:
+        """How long a candidate waits: until the lease it has seen expires, or is looked at again."""
+        if not self._observed.holder or not self._is_valid():
+            return self.settings.retry_period_s * (1 + JITTER_FACTOR * self._rng.random())  # it failed to take it
+        look_s = self.settings.retry_period_s / LOOKS_PER_PERIOD * (1 + LOOK_JITTER * self._rng.random())
+        expires_s = self._observed_at + self._observed.duration_s - self._clock.monotonic()
+        return min(look_s, expires_s + EXPIRED_S)
 
     async def renew(self) -> None:
         """Renew the lease; return once another candidate has it, or renewing has failed for the renew deadline.
@@ -226,7 +259,7 @@ class LeaderElector:
 
     async def _try(self) -> bool:
         """Acquire or renew once; false if another candidate leads or the server refuses."""
-        now = format_micro_time(self._clock.now())
+        now, began = format_micro_time(self._clock.now()), self._clock.monotonic()
         duration_s = int(self.settings.lease_duration_s)
         if self.is_leader and self._is_valid():
             record = Record(self.identity, duration_s, self._observed.acquire_time, now, self._observed.transitions)
@@ -235,7 +268,7 @@ class LeaderElector:
             except ApiError as error:
                 log.v(2).info("Failed to update lease optimistically, falling back to slow path", err=str(error))
             else:
-                self._observe(record)
+                self._renewed(record, began)
                 return True
         try:
             try:
@@ -243,7 +276,7 @@ class LeaderElector:
             except NotFound:
                 record = Record(self.identity, duration_s, now, now, 0)
                 await self._post(record)
-                self._observe(record)
+                self._renewed(record, began)
                 return True
             if old != self._observed_raw:
                 self._observe(old)
@@ -258,8 +291,13 @@ class LeaderElector:
         except ApiError as error:
             log.warning("Error retrieving or updating the lease", lock=self._where, err=str(error))
             return False
-        self._observe(record)
+        self._renewed(record, began)
         return True
+
+    def _renewed(self, record: Record, began: float) -> None:
+        """The lease is ours, by a request that was not sent before ``began``."""
+        self._renewed_at = began
+        self._observe(record)
 
     def _observe(self, record: Record) -> None:
         self._observed = record

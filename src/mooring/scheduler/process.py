@@ -172,6 +172,8 @@ class SchedulerProcess:
     async def _lead(self, live: LiveScheduler) -> None:
         if not live.informers.has_synced:
             await self._sync(live)
+        elif self._control is not None and self._control.elector is not None:
+            await live.informers.catch_up()  # with what the previous leader has written
         self._is_leading = True
         self.ready.set()
         try:
@@ -202,7 +204,15 @@ class SchedulerProcess:
     def _is_fenced(self) -> bool:
         """Report whether another replica may be leading. No pod may be bound then, however late we notice."""
         elector = None if self._control is None else self._control.elector
-        return self._has_lost_lease or (elector is not None and elector.is_expired)
+        if elector is None or self._has_lost_lease:
+            return self._has_lost_lease
+        if not elector.is_expired:
+            return False
+        # Nobody renews a lease that late: we slept. The term is over, whatever the next renewal would say.
+        assert self._lifeline is not None
+        self._on_lease_lost()
+        self._lifeline.loop.call_soon_threadsafe(elector.depose)
+        return True
 
     def _on_lease_lost(self) -> None:
         """Called in the lifeline's thread; a scheduler that hangs would not notice by itself."""

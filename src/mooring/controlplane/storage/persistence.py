@@ -15,8 +15,9 @@ import sqlite3
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
-from mooring.controlplane.storage.store import Store
+from mooring.controlplane.storage.store import Journal, Store
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.status import StatusError
 from mooring.errors import UsageError
@@ -33,7 +34,7 @@ CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 _Change = tuple[int, str, str, bytes | None]
 
 
-def _not_kept() -> StatusError:
+def not_kept() -> StatusError:
     return StatusError(500, "InternalError", "Internal error occurred: the change could not be written to disk")
 
 
@@ -47,6 +48,19 @@ def _make_private(directory: Path, database: Path) -> None:
     for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))):
         with contextlib.suppress(FileNotFoundError):
             path.chmod(0o600)
+
+
+class Disk(Journal, Protocol):
+    """Where a control plane keeps everything."""
+
+    def open_store(self, kinds: Iterable[Kind], *, history: int = 10_000) -> Store:
+        """A store with everything that is on disk of these kinds."""
+        ...
+
+    async def durable(self) -> None:
+        """Return when everything recorded so far is on disk; raises what kept it from getting there."""
+
+    async def close(self) -> None: ...
 
 
 class SqliteJournal:
@@ -114,7 +128,7 @@ class SqliteJournal:
                 except sqlite3.Error as error:
                     log.error("%s: cannot write: %s", self._path, error)
                     self._pending = batch + self._pending  # the next commit takes it along
-                    self._in_flight.set_exception(_not_kept())
+                    self._in_flight.set_exception(not_kept())
                     self._in_flight.exception()  # marks it as seen, in case no writer waits
                     return
                 self._in_flight.set_result(None)

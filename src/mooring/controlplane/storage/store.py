@@ -254,6 +254,12 @@ class Store:
         found.reverse()
         return found
 
+    def forget_history(self) -> None:
+        """Forget what has happened, as a compaction does: watches can resume from now on only."""
+        for shelf in self._shelves.values():
+            shelf.history.clear()
+            shelf.oldest = self.rv
+
     def oldest(self, kind: Kind) -> int:
         return self._shelves[kind].oldest
 

@@ -1,0 +1,97 @@
+"""The audit of a virtual soak: the audit of the soak, and who may bind.
+
+Every write passes here, with the machine that sent it. A replica may bind while it holds the lease and has renewed it
+less than the lease's duration ago, by the world's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.bench.soak_audit import Audit
+from mooring.bench.virtual.network import WRITER
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.coordination import LEASES
+from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.storage.store import DELETED, Event
+
+AMNESTY_S = 20.0
+"""After a server has lost what it had acknowledged, nobody can know better for a while."""
+
+
+class VirtualAudit:
+    """Follows one control plane after the other. ``problems`` stays empty if all is well."""
+
+    def __init__(self, now: Callable[[], float], lease: str, duration_s: float) -> None:
+        self._now, self._lease, self._duration_s = now, lease, duration_s
+        self._audit: Audit | None = None
+        self._told = 0
+        self._holder = ""
+        self._renewed_s = 0.0
+        self._amnesty_until_s = 0.0
+        self._stops: list[Callable[[], None]] = []
+        self._bound = 0
+        self._alive: set[str] = set()  # uids of pods that were bound and are still there
+        self.lifetimes = 0
+        self.leases = 0
+        self.problems: list[str] = []
+
+    @property
+    def bound(self) -> int:
+        return self._bound + (0 if self._audit is None else self._audit.bound)
+
+    def follow(self, plane: ControlPlane, has_lost: bool) -> None:
+        """Go on with a control plane that has just been started."""
+        if self._audit is not None:
+            self._bound += self._audit.bound
+        self._audit = audit = Audit(plane.store)
+        audit.take_in()
+        self._told = 0
+        if has_lost:
+            self._amnesty_until_s = self._now() + AMNESTY_S
+        store = plane.store
+        self._stops = [
+            store.subscribe(NODES, audit.node),
+            store.subscribe(PODS, self._pod),
+            store.subscribe(LEASES, self._note_lease),
+        ]
+
+    def _pod(self, event: Event) -> None:
+        audit, before = self._audit, event.previous
+        assert audit is not None
+        audit.pod(event)
+        fields = event.entry.fields or {}
+        was_bound = before is not None and bool((before.fields or {}).get("spec.nodeName"))
+        is_bound = bool(fields.get("spec.nodeName"))
+        if is_bound and not was_bound and event.type != DELETED:
+            self._check_right(event)
+        if event.type == DELETED and (was_bound or is_bound):
+            self.lifetimes += 1
+        for problem in audit.problems[self._told :]:
+            self._tell(problem)
+        self._told = len(audit.problems)
+
+    def _check_right(self, event: Event) -> None:
+        writer = WRITER.get()
+        if not writer:
+            return
+        if not self._holder.startswith(f"{writer}_"):
+            self._tell(f"pod {event.entry.key} was bound by {writer} while {self._holder or 'nobody'} had the lease")
+        elif self._now() - self._renewed_s > self._duration_s:
+            late_s = self._now() - self._renewed_s - self._duration_s
+            self._tell(f"pod {event.entry.key} was bound by {writer} {late_s:.3f} s after its lease had expired")
+
+    def _note_lease(self, event: Event) -> None:
+        if event.entry.name != self._lease:
+            return
+        spec = {} if event.type == DELETED else event.entry.object().get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        if holder and holder != self._holder:
+            self.leases += 1
+        self._holder, self._renewed_s = holder, self._now()
+
+    def _tell(self, problem: str) -> None:
+        if self._now() < self._amnesty_until_s:
+            return
+        if len(self.problems) < 20:
+            self.problems.append(f"{self._now():.3f} s: {problem}")

@@ -1,0 +1,271 @@
+"""What each step of a plan does to a world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from mooring.bench.virtual.api_server import ApiServer
+from mooring.bench.virtual.network import Network, Trouble
+from mooring.bench.virtual.plan import Step
+from mooring.bench.virtual.replica import Replica
+from mooring.bench.virtual.unreliable import Moods
+from mooring.bench.virtual.world import World
+from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
+from mooring.controlplane.registry.verbs import Api
+from mooring.controlplane.types.status import StatusError
+
+NAMESPACE = "default"
+ZONE = "topology.kubernetes.io/zone"
+NODE_AMOUNTS = {"cpu": "4", "memory": "16Gi", "pods": "12"}
+AGAIN_S = 0.25
+
+
+class Happenings:
+    """Does the steps. ``calm`` ends all trouble, so that everything must come to rest."""
+
+    def __init__(
+        self, world: World, network: Network, server: ApiServer, replicas: list[Replica], moods: Moods, nodes: int
+    ) -> None:
+        self._world, self._network, self._server, self._replicas = world, network, server, replicas
+        self._moods = moods
+        self._node_names = [f"node-{i:03d}" for i in range(nodes)]
+        self._is_calm = False
+        self.done: dict[str, int] = {}
+        self._rng = random.Random(0)
+
+    def set_up(self) -> None:
+        api = self._api
+        api.create(PRIORITY_CLASSES, "", _object("scheduling.k8s.io/v1", "PriorityClass", "high", value=1000))
+        for name in self._node_names:
+            self._create_node(api, name)
+        self._server.disk.sync()
+        self._server.disk.checkpoint()
+
+    def do(self, step: Step) -> None:
+        self.done[step.what] = self.done.get(step.what, 0) + 1
+        act: Callable[[Step], None] = getattr(self, "_" + step.what.replace("-", "_"))
+        act(step)
+
+    @property
+    def leader(self) -> Replica | None:
+        return next((replica for replica in self._replicas if replica.leads and replica.machine.is_alive), None)
+
+    def calm(self) -> None:
+        """End everything that is out of order, and leave as many pods as certainly have room."""
+        self._is_calm = True
+        for trouble in self._network.troubles.values():
+            trouble.calm()
+        moods = self._moods
+        moods.raises = moods.hangs = moods.lies = False
+        self._server.disk.is_full = False
+        for replica in self._replicas:
+            replica.machine.wake()
+        self._write(self._repair)
+
+    def _repair(self, api: Api) -> None:
+        for name in self._node_names:
+            if api.store.get(NODES, "", name) is None:
+                self._create_node(api, name)
+            api.modify(NODES, "", name, lambda obj: obj["spec"].pop("unschedulable", None))
+        keep = len(self._node_names)  # of two CPUs at most: half of what there is
+        names = [entry.name for entry in api.store.iterate(PODS, NAMESPACE)]
+        for name in names[keep:]:
+            api.delete(PODS, NAMESPACE, name, {"gracePeriodSeconds": 0})
+
+    # ---- who and when ------------------------------------------------------------------------------------------
+
+    @property
+    def _api(self) -> Api:
+        assert self._server.plane is not None
+        return self._server.plane.api
+
+    def _write(self, write: Callable[[Api], None]) -> None:
+        """Write as somebody whom the network never fails; while the server is down, later."""
+        if not self._server.is_up:
+            self._world.after(AGAIN_S, lambda: self._write(write))
+            return
+        try:
+            write(self._api)
+        except StatusError as error:
+            what = f"refused {error.code}"
+            self.done[what] = self.done.get(what, 0) + 1
+
+    def _whom(self, step: Step) -> Replica | None:
+        if step.name == "leader":
+            return self.leader
+        return next((replica for replica in self._replicas if replica.name == step.name), None)
+
+    def _for(self, step: Step, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        if self._is_calm:
+            return
+        begin()
+        self._world.after(step.for_s, end)
+
+    def _trouble(self, step: Step, **changes: Any) -> None:
+        replica = self._whom(step)
+        if replica is None:
+            return
+        trouble, usual = self._network.trouble(replica.machine), Trouble()
+
+        def begin() -> None:
+            for name, value in changes.items():
+                setattr(trouble, name, value)
+
+        def end() -> None:
+            for name in changes:
+                setattr(trouble, name, getattr(usual, name))
+
+        self._for(step, begin, end)
+
+    # ---- pods and nodes ----------------------------------------------------------------------------------------
+
+    def _pod(self, step: Step) -> None:
+        labels = {"app": f"app-{int(step.amount)}"}
+        requests = {"cpu": f"{int(step.amount)}m", "memory": "64Mi"}
+        spec: dict[str, Any] = {"containers": [{"name": "c", "image": "app", "resources": {"requests": requests}}]}
+        spec["terminationGracePeriodSeconds"] = 1
+        if step.how == "high":
+            spec["priorityClassName"] = "high"
+        elif step.how == "spread":
+            soft = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+            spec["topologySpreadConstraints"] = [{**soft, "labelSelector": {"matchLabels": labels}}]
+        elif step.how == "apart":
+            term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
+            wish = {"weight": 10, "podAffinityTerm": term}
+            spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+        pod = _object("v1", "Pod", step.name, spec=spec)
+        pod["metadata"]["labels"] = labels
+
+        def create(api: Api) -> None:
+            api.create(PODS, NAMESPACE, pod)
+            self._world.after(step.for_s, lambda: self._write(delete))
+
+        def delete(api: Api) -> None:
+            if not self._is_calm:
+                api.delete(PODS, NAMESPACE, step.name)
+
+        self._write(create)
+
+    def _create_node(self, api: Api, name: str) -> None:
+        node = _object("v1", "Node", name, status={"capacity": NODE_AMOUNTS, "allocatable": NODE_AMOUNTS}, spec={})
+        node["metadata"]["labels"] = {"kubernetes.io/hostname": name, ZONE: f"zone-{sum(name.encode()) % 3}"}
+        api.create(NODES, "", node)
+
+    def _lose_node(self, step: Step) -> None:
+        def lose(api: Api) -> None:
+            api.delete(NODES, "", step.name)
+            for entry in list(api.store.pods_on(step.name)):
+                api.delete(PODS, entry.namespace, entry.name, {"gracePeriodSeconds": 0})
+
+        def come_back(api: Api) -> None:
+            if api.store.get(NODES, "", step.name) is None:
+                self._create_node(api, step.name)
+
+        self._for(step, lambda: self._write(lose), lambda: self._write(come_back))
+
+    def _cordon_node(self, step: Step) -> None:
+        def cordon(api: Api) -> None:
+            api.modify(NODES, "", step.name, lambda obj: obj["spec"].update(unschedulable=True))
+
+        def uncordon(api: Api) -> None:
+            api.modify(NODES, "", step.name, lambda obj: obj["spec"].pop("unschedulable", None))
+
+        self._for(step, lambda: self._write(cordon), lambda: self._write(uncordon))
+
+    # ---- the network -------------------------------------------------------------------------------------------
+
+    def _lose_requests(self, step: Step) -> None:
+        self._trouble(step, lose_request=step.amount, half=0.7 if step.how else 0.0)
+
+    def _lose_answers(self, step: Step) -> None:
+        self._trouble(step, lose_answer=step.amount, half=0.7 if step.how else 0.0)
+
+    def _late_messages(self, step: Step) -> None:
+        self._trouble(step, late=0.5, late_answer_s=step.amount)
+
+    def _double_requests(self, step: Step) -> None:
+        self._trouble(step, double=step.amount)
+
+    def _refuse_requests(self, step: Step) -> None:
+        self._trouble(step, refuse=step.amount)
+
+    def _cut_off(self, step: Step) -> None:
+        self._trouble(step, is_cut_off=True)
+
+    def _lag_watches(self, step: Step) -> None:
+        self._trouble(step, watch_lag_s=step.amount, watch_lag_of=step.how)
+
+    def _expire_watches(self, step: Step) -> None:
+        self._trouble(step, expire=True)
+
+    def _cut_watches(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None or not step.name:
+            self._network.cut_watches(None if replica is None else replica.machine, in_the_middle=bool(step.how))
+
+    # ---- the server --------------------------------------------------------------------------------------------
+
+    def _forget_history(self, step: Step) -> None:
+        self._write(lambda api: api.store.forget_history())
+        self._network.cut_watches(None, in_the_middle=False)
+
+    def _restart_server(self, step: Step) -> None:
+        if not self._is_calm:
+            self._server.restart(step.for_s, loses=False)
+
+    def _lose_storage(self, step: Step) -> None:
+        if not self._is_calm:
+            self._server.restart(step.for_s, loses=True)
+
+    def _fill_disk(self, step: Step) -> None:
+        disk = self._server.disk
+        self._for(step, lambda: setattr(disk, "is_full", True), lambda: setattr(disk, "is_full", False))
+
+    # ---- replicas ----------------------------------------------------------------------------------------------
+
+    def _sleep(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None:
+            machine, stops_clock = replica.machine, step.how == "suspend"
+            self._for(step, lambda: machine.fall_asleep(stops_clock=stops_clock), machine.wake)
+
+    def _kill(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None and not self._is_calm:
+            replica.kill(step.for_s)
+
+    def _stop(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None:
+            replica.stop()
+
+    def _drift(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None:
+            replica.machine.run_clock_at(step.amount)
+
+    def _jump(self, step: Step) -> None:
+        replica = self._whom(step)
+        if replica is not None:
+            replica.machine.wall_error_s += step.amount
+
+    # ---- plugins and extenders ---------------------------------------------------------------------------------
+
+    def _mood(self, step: Step, name: str) -> None:
+        self._for(step, lambda: setattr(self._moods, name, True), lambda: setattr(self._moods, name, False))
+
+    def _hang_extender(self, step: Step) -> None:
+        self._mood(step, "hangs")
+
+    def _lie_extender(self, step: Step) -> None:
+        self._mood(step, "lies")
+
+    def _raise_plugin(self, step: Step) -> None:
+        self._mood(step, "raises")
+
+
+def _object(api_version: str, kind: str, name: str, **rest: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **rest}

@@ -1,0 +1,294 @@
+"""A world in virtual time: machines with clocks of their own, and event loops that run in turns.
+
+Every thread of every machine is an asyncio loop, and all of them run in one real thread. The world's time jumps to the
+next timer as soon as no loop has anything to do. A machine that sleeps, or was killed, is a machine whose loops get no
+turn. As nothing depends on real time or real chance, two runs do the same in the same order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+from mooring.scheduler.lifeline import Lifeline
+from mooring.sim.virtual_time import EPOCH_S
+
+Act = Callable[[], None]
+MAX_TURNS = 1_000_000
+"""So many turns at one instant mean that something runs in circles."""
+
+
+TICK_S = 1e-9
+"""A timer fires this much late, so that no clock, at whatever rate it runs, shows less than the timer was set for."""
+
+
+class Stuck(Exception):
+    """Loops take turns for ever, and time stands still."""
+
+
+class World:
+    """Time, and everything that has a share in it."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.now_s = 0.0
+        self.rng = rng
+        self.machines: list[Machine] = []
+        self._loops: list[VirtualLoop] = []
+        self._acts: list[tuple[float, int, Act]] = []
+        self._count = itertools.count()
+
+    def at(self, when_s: float, act: Act) -> None:
+        """Do something at a time, outside of all machines."""
+        heapq.heappush(self._acts, (max(when_s, self.now_s), next(self._count), act))
+
+    def after(self, seconds: float, act: Act) -> None:
+        self.at(self.now_s + seconds, act)
+
+    def run_until(self, end_s: float) -> None:
+        """Let time pass."""
+        while self._turn(end_s):
+            pass
+        self.now_s = end_s
+
+    def _turn(self, end_s: float) -> bool:
+        """Do all that is to be done now, then go on to the next instant; false if that is after the end."""
+        for _ in range(MAX_TURNS):
+            ready = [loop for loop in self._loops if loop.is_ready]
+            if not ready:
+                break
+            for loop in ready:
+                if loop.is_ready:  # an earlier one may have put it to sleep
+                    loop.turn()
+        else:
+            raise Stuck(f"at {self.now_s:.6f} s the machines do not come to rest")
+        due = self._acts[0][0] if self._acts else float("inf")
+        for loop in self._loops:
+            due = min(due, loop.due_s)
+        if due > end_s:
+            return False
+        self.now_s = max(self.now_s, due)
+        while self._acts and self._acts[0][0] <= self.now_s:
+            heapq.heappop(self._acts)[2]()
+        return True
+
+    def enrol(self, loop: VirtualLoop) -> None:
+        self._loops.append(loop)
+
+    def dismiss(self, loop: VirtualLoop) -> None:
+        if loop in self._loops:
+            self._loops.remove(loop)
+
+
+class Machine:
+    """A computer: a clock that may run fast, slow or stand still, a wall clock that may be wrong, and threads."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.is_alive = True
+        self.is_asleep = False
+        self.rate = 1.0
+        self.wall_error_s = 0.0
+        self.busy_s = 0.0  # how long the work that is being done in a thread takes; set by that work
+        self.loops: list[VirtualLoop] = []
+        self._since_s = world.now_s  # of the world's time
+        self._seconds = 0.0  # of this machine's monotonic clock by then
+        self._is_clock_stopped = False
+        self._slept_s = 0.0  # that the monotonic clock knows nothing of
+        self._asleep_since_s = 0.0
+        world.machines.append(self)
+
+    # ---- clocks ------------------------------------------------------------------------------------------------
+
+    def monotonic(self) -> float:
+        if self._is_clock_stopped:
+            return self._seconds
+        return self._seconds + (self.world.now_s - self._since_s) * self.rate
+
+    def boot_time(self) -> float:
+        """A clock that also runs while the machine sleeps."""
+        asleep_s = (self.world.now_s - self._asleep_since_s) * self.rate if self._is_clock_stopped else 0.0
+        return self.monotonic() + self._slept_s + asleep_s
+
+    def now(self) -> float:
+        return EPOCH_S + self.boot_time() + self.wall_error_s
+
+    def world_time_of(self, monotonic_s: float) -> float:
+        """When this machine's clock will show that."""
+        if self._is_clock_stopped:
+            return float("inf")
+        return self._since_s + (monotonic_s - self._seconds) / self.rate + TICK_S
+
+    def run_clock_at(self, rate: float) -> None:
+        self._seconds, self._since_s = self.monotonic(), self.world.now_s
+        self.rate = rate
+
+    # ---- sleep and death ---------------------------------------------------------------------------------------
+
+    def fall_asleep(self, *, stops_clock: bool) -> None:
+        """No thread gets a turn any more: the process is stopped, or the whole machine is suspended."""
+        if self.is_asleep:
+            return
+        self.is_asleep = True
+        self._asleep_since_s = self.world.now_s
+        if stops_clock:
+            self._seconds, self._is_clock_stopped = self.monotonic(), True
+
+    def wake(self) -> None:
+        if not self.is_asleep:
+            return
+        self.is_asleep = False
+        if self._is_clock_stopped:
+            self._is_clock_stopped = False
+            self._slept_s += (self.world.now_s - self._asleep_since_s) * self.rate
+            self._since_s = self.world.now_s
+
+    def kill(self) -> None:
+        """End everything at once. What its tasks do when they are torn down reaches nobody: the network is gone."""
+        self.is_alive = False
+        self.wake()
+        tear_down(*self.loops)
+
+    # ---- threads -----------------------------------------------------------------------------------------------
+
+    def new_loop(self) -> VirtualLoop:
+        return VirtualLoop(self)
+
+
+class MachineClock:
+    """A machine's clocks as a :class:`mooring.clock.Clock`; for leases, with the one that does not stop."""
+
+    def __init__(self, machine: Machine, *, is_unstoppable: bool = False) -> None:
+        self.now = machine.now
+        self.monotonic = machine.boot_time if is_unstoppable else machine.monotonic
+
+
+class _NothingToSelect:
+    """No file is ever ready: bytes come through the virtual network."""
+
+    def select(self, timeout: float | None) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """One thread of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self.machine = machine
+        self.connect: Callable[..., Any] | None = None
+        self._numbers = itertools.count()
+        self._selector = _NothingToSelect()
+        self._clock_resolution = 0.0
+        machine.loops.append(self)
+        machine.world.enrol(self)
+
+    def time(self) -> float:
+        return self.machine.monotonic()
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
+        """Number the tasks: asyncio keeps them in a set, and an order is needed to end them in."""
+        return super().create_task(coro, name=f"{next(self._numbers):09d} {name or ''}", context=context)
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        return sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether this thread has something to do now, and may."""
+        machine = self.machine
+        if machine.is_asleep:
+            return False
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        return bool(ready) or self._next_timer() < machine.monotonic()
+
+    @property
+    def due_s(self) -> float:
+        """When, in the world's time, this thread has something to do without anything happening to it."""
+        machine = self.machine
+        return float("inf") if machine.is_asleep else machine.world_time_of(self._next_timer())
+
+    def _next_timer(self) -> float:
+        scheduled: Any = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+        return scheduled[0]._when if scheduled else float("inf")
+
+    def turn(self) -> None:
+        """Run what is to be run now, once: asyncio promises that of a loop that was stopped before it began."""
+        self.stop()
+        self.run_forever()
+
+    # ---- what asyncio asks of a loop ---------------------------------------------------------------------------
+
+    def _process_events(self, event_list: Any) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any) -> Any:
+        if self.connect is None:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return await self.connect(self, protocol_factory)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """A thread's work is done at once; how long it took is for the work to say (``Machine.busy_s``)."""
+        future = self.create_future()
+        machine = self.machine
+        machine.busy_s = 0.0
+        try:
+            done: Any = func(*args)
+            finish = future.set_result
+        except Exception as error:
+            done, finish = error, future.set_exception
+        if machine.busy_s > 0:
+            self.call_later(machine.busy_s, lambda: None if future.done() else finish(done))
+        else:
+            finish(done)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        pass
+
+
+def tear_down(*loops: VirtualLoop) -> None:
+    """Cancel everything in these threads and let it end, in no time of the world's."""
+    for _ in range(1000):
+        tasks = [task for loop in loops for task in loop.tasks()]
+        if not tasks:
+            break
+        for task in tasks:
+            task.cancel()
+        for _ in range(20):
+            for loop in loops:
+                loop.turn()
+    for loop in loops:
+        loop.machine.world.dismiss(loop)
+        if loop in loop.machine.loops:
+            loop.machine.loops.remove(loop)
+        loop.close()
+
+
+class VirtualLifeline(Lifeline):
+    """The second thread of a scheduler process: a second loop of its machine."""
+
+    def __init__(self, machine: Machine, connect: Callable[..., Any]) -> None:
+        loop = machine.new_loop()
+        loop.connect = connect
+        self.loop = loop
+        self._virtual = loop
+
+    def close(self) -> None:
+        loop = self._virtual
+        loop.call_soon(loop.machine.world.after, 0.0, lambda: tear_down(loop))

@@ -1,0 +1,141 @@
+"""The soak in virtual time: its worlds, its plans, its stories."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+
+import pytest
+
+from mooring.bench.virtual.plan import Plan, Step, from_text, make_plan, to_text
+from mooring.bench.virtual.run import Run
+from mooring.bench.virtual.shrink import shrink
+from mooring.bench.virtual.world import Machine, MachineClock, World
+from mooring.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog):
+    for name in ("mooring", "asyncio"):
+        caplog.set_level(logging.CRITICAL, logger=name)
+
+
+@pytest.fixture
+def world():
+    world = World(random.Random(1))
+    yield world
+    for machine in world.machines:
+        machine.kill()
+
+
+def sleeper(machine, log, *times_s):
+    async def sleep():
+        for seconds in times_s:
+            await asyncio.sleep(seconds)
+            log.append((machine.name, round(machine.world.now_s, 3)))
+
+    machine.new_loop().create_task(sleep())
+
+
+def test_time_jumps_from_timer_to_timer(world):
+    log = []
+    sleeper(Machine(world, "a"), log, 10, 10)
+    sleeper(Machine(world, "b"), log, 15)
+    world.run_until(100)
+    assert log == [("a", 10.0), ("b", 15.0), ("a", 20.0)]
+    assert world.now_s == 100
+
+
+def test_a_slow_clock_wakes_late(world):
+    log = []
+    machine = Machine(world, "slow")
+    machine.run_clock_at(0.5)
+    sleeper(machine, log, 10)
+    world.run_until(100)
+    assert log == [("slow", 20.0)]
+
+
+@pytest.mark.parametrize(
+    ("stops_clock", "woken_at", "monotonic", "unstoppable"),
+    [
+        pytest.param(False, 45.0, 60.0, 60.0, id="a stopped process finds its timers due"),
+        pytest.param(True, 50.0, 20.0, 60.0, id="a suspended machine's clock has stood still"),
+    ],
+)
+def test_a_machine_that_sleeps_does_nothing(world, stops_clock, woken_at, monotonic, unstoppable):
+    log = []
+    machine = Machine(world, "m")
+    sleeper(machine, log, 10)
+    world.at(5.0, lambda: machine.fall_asleep(stops_clock=stops_clock))
+    world.at(45.0, machine.wake)
+    world.run_until(60)
+    assert log == [("m", woken_at)]
+    assert MachineClock(machine).monotonic() == pytest.approx(monotonic)
+    assert MachineClock(machine, is_unstoppable=True).monotonic() == pytest.approx(unstoppable)
+
+
+def test_what_is_killed_does_nothing_any_more(world):
+    log = []
+    machine = Machine(world, "m")
+    sleeper(machine, log, 1, 1, 1)
+    world.at(1.5, machine.kill)
+    world.run_until(10)
+    assert log == [("m", 1.0)]
+
+
+def test_one_seed_is_one_run():
+    plan = make_plan(7, 45.0, fault_every_s=2.0)
+    first, second = (Run(plan).play() for _ in range(2))
+    assert first == second
+    assert first.problems == []
+    assert first.lifetimes > 20
+
+
+def test_a_minute_with_a_fault_every_second_loses_nothing():
+    outcome = Run(make_plan(11, 60.0, fault_every_s=1.0)).play()
+    assert outcome.problems == []
+    assert len([what for what in outcome.done if "-" in what]) > 5
+
+
+def test_a_story_can_be_written_and_read():
+    plan = make_plan(3, 30.0, fault_every_s=1.0)
+    assert from_text(to_text(plan, ["what went wrong"]), "story.yaml") == plan
+
+
+@pytest.mark.parametrize("text", ["", "steps: 3", "seed: 1\nsteps: [{what: pod}]", "[]"])
+def test_what_is_no_story_is_refused_in_one_line(text):
+    with pytest.raises(InputError, match=r"^story\.yaml: not the story of a soak") as refused:
+        from_text(text, "story.yaml")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_story_is_shortened_to_what_it_needs():
+    steps = tuple(Step(float(i), "pod", f"pod-{i}") for i in range(64))
+    plan = Plan(1, 100.0, steps=steps)
+
+    def fails(candidate):
+        names = {step.name for step in candidate.steps}
+        return ["overfilled"] if {"pod-5", "pod-41"} <= names else []
+
+    short = shrink(plan, fails)
+    assert [step.name for step in short.steps] == ["pod-5", "pod-41"]
+    assert short.seconds == 42.0
+
+
+def test_shortening_ends_after_so_many_runs():
+    runs = []
+    plan = Plan(1, 100.0, steps=tuple(Step(float(i), "pod", f"pod-{i}") for i in range(64)))
+    shrink(plan, lambda candidate: runs.append(1) or [], max_runs=10)
+    assert len(runs) <= 10
+
+
+def test_a_failure_is_told_with_the_time_of_the_write(monkeypatch):
+    """A leader that sleeps longer than its lease, without the fence: the audit must see it, and when."""
+    monkeypatch.setattr("mooring.scheduler.process.SchedulerProcess._is_fenced", lambda self: False)
+    burst = tuple(Step(29.9, "pod", f"pod-{i}", 60.0, 250) for i in range(60))
+    plan = Plan(1, 55.0, qps=10, steps=(*burst, Step(30.0, "sleep", "leader", 17.0)))
+    problems = Run(plan).play(stops_early=True).problems
+    assert problems
+    assert problems[0].partition(" ")[0].replace(".", "").isdigit()
+    assert "lease" in problems[0]
