@@ -174,7 +174,7 @@ def test_what_a_prioritised_choice_is_worth(chosen: list[str], want: int) -> Non
         results = [{"request": name, "driver": "drv", "pool": "p", "device": "a"} for name in chosen]
         status = {"allocation": {"devices": {"results": results}}}
         found = msgspec.convert(msgspec.to_builtins(found) | {"status": status}, ResourceClaim)
-    assert (prioritized_score(found), has_prioritized_list(found)) == (want, True)
+    assert (prioritized_score(found, found.status.allocation), has_prioritized_list(found)) == (want, True)
 
 
 def test_a_plain_claim_has_no_prioritised_list() -> None:

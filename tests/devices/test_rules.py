@@ -137,7 +137,7 @@ def test_an_amount_beyond_all_bounds(rules: Rules) -> None:
     shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8", "requestPolicy": policy}})
     wanted = claim(exactly(capacity={"requests": {"memory": "10E"}}))
     if rules is NOW:
-        with pytest.raises(AllocationError, match="checking capacity for device drv/p/a: .* exceeds MaxInt64"):
+        with pytest.raises(AllocationError, match=r"checking capacity for device drv/p/a: .* exceeds MaxInt64"):
             allocate([sliced(shared)], wanted, rules=rules)
     else:
         assert allocate([sliced(shared)], wanted, rules=rules) is None

@@ -10,6 +10,7 @@ import pytest
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.meta import ObjectMeta
 from mooring.api.resource import DELETE_PROTECTION_FINALIZER, ResourceClaim
+from mooring.devices.claims import consumer_of
 from mooring.devices.writes import (
     MERGE,
     STRATEGIC_MERGE,
@@ -122,7 +123,7 @@ def test_protection_from_deletion(claim: ResourceClaim, want: Wire | None) -> No
 )
 def test_allocation_and_reservation(claim: ResourceClaim, is_ours: bool, want: Wire) -> None:
     ours = allocation(*HELD["devices"]["results"]) if is_ours else None
-    patch = reserve_patch(claim, POD, ours, "now")
+    patch = reserve_patch(claim, consumer_of(POD), ours, "now")
     assert patch == {"metadata": READ, "status": want}
 
 

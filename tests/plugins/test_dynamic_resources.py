@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.api.pod_groups import PodGroup, PodGroupResourceClaim
 from mooring.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.clock import VirtualClock
 from mooring.config.types import DynamicResourcesArgs
@@ -25,12 +26,14 @@ from mooring.framework.extension_points import points_of
 from mooring.framework.handle import Handle
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plugin_meters import NobodyCounts
+from mooring.framework.pod_groups import PodGroupInfo, Tried
 from mooring.framework.registry import Registry
 from mooring.framework.status import SUCCESS, Code, Status
 from mooring.plugins.dynamic_resources import DynamicResources
 from mooring.state.cluster import Cluster
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
+from mooring.testing import make_pod_group
 
 Wire = dict[str, Any]
 KINDS = {k.__name__: k for k in (Node, Pod, DeviceClass, ResourceClaim, ResourceSlice)}
@@ -85,14 +88,15 @@ def held(device: str, on: str = "a", users: tuple[str, ...] = (), **result: Any)
 class World:
     """A small cluster and the plugin in it."""
 
-    def __init__(self, *objects: Object) -> None:
+    def __init__(self, *objects: Object, **features: bool) -> None:
+        self.group_cycle: object | None = None
         self.cluster = Cluster()
         self.cluster.put(obj("DeviceClass", "gpu"))
         for each in objects:
             self.cluster.put(each)
         self.clock = VirtualClock(NOW)
         self.devices = ClusterDevices(self.cluster)
-        self.handle = Handle(self.cluster, clock=self.clock, devices=self.devices)
+        self.handle = Handle(self.cluster, clock=self.clock, devices=self.devices, features=features)
         self.plugin = DynamicResources(DynamicResourcesArgs(filter_timeout=10.0, binding_timeout=600.0), self.handle)
         self.state = CycleState()
 
@@ -109,6 +113,7 @@ class World:
 
     def pre_filter(self, pod: Pod) -> Status:
         self.state = CycleState()
+        self.state.group_cycle = self.group_cycle
         status = self.plugin.pre_filter(self.state, self.info(pod), self.nodes())
         assert isinstance(status, Status)
         return status
@@ -631,6 +636,7 @@ class TestPreBind:
         writer.conflicts = 99
         status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
         assert status == Status.error("add allocation and reservation to claim ns/c: the object has been modified")
+        world.plugin.unreserve(world.state, world.info(pod("c")), "a")
         assert world.devices.pending_allocation("uid-of-c") is None
 
     async def test_somebody_else_was_faster(self) -> None:
@@ -807,3 +813,151 @@ class TestHints:
         assert self.hint(world, pod("c"), None, pod("c")) is Hint.QUEUE
         assert self.hint(world, pod("c"), None, pod("c", name="other")) is Hint.SKIP
         assert self.hint(world, pod("c"), None, pod("gone")) is Hint.SKIP
+
+
+class TestGroups:
+    """Claims that pods of a group share, and claims of the group itself (gate DRAWorkloadResourceClaims)."""
+
+    IN_GROUP: ClassVar[Wire] = {"schedulingGroup": {"podGroupName": "g"}}
+
+    def member(self, name: str) -> Pod:
+        return pod("c", name=name, spec=self.IN_GROUP)
+
+    def world(self, *objects: Object, **features: bool) -> tuple[World, FakeWriter]:
+        group = make_pod_group("g", namespace="ns")
+        group.metadata.uid = "uid-of-g"
+        group.spec.resource_claims = [PodGroupResourceClaim("c", "c")]
+        world = World(*AB, group, *objects, **features)
+        writer = FakeWriter(world)
+        world.handle.writer = writer  # type: ignore[assignment]
+        return world, writer
+
+    def tried(self, world: World, *names: str) -> list[Tried]:
+        found = []
+        for name in names:
+            world.filter(self.member(name))
+            found.append(Tried(world.info(self.member(name)), "", world.state))
+        return found
+
+    def post_filter(self, world: World, tried: list[Tried]) -> Status:
+        group = world.cluster.objects.get(PodGroup, "ns/g")
+        assert group is not None
+        info = PodGroupInfo(group, [each.pod for each in tried])
+        return world.plugin.pod_group_post_filter(info, tried).status
+
+    def test_pods_of_one_cycle_share_what_the_first_has_reserved(self) -> None:
+        world, _ = self.world(claim("c"))
+        world.group_cycle = object()
+        assert world.place(self.member("p"), "a").is_success
+        first = world.state
+        assert world.filter(self.member("q")) == {"a": "", "b": "resourceclaim not available on the node"}
+        assert world.plugin.reserve(world.state, world.info(self.member("q")), "a").is_success
+        assert len(world.devices.allocated().devices) == 1, "counted once"
+        world.plugin.unreserve(world.state, world.info(self.member("q")), "a")
+        assert world.devices.pending_allocation("uid-of-c") is not None, "the first still needs it"
+        world.plugin.unreserve(first, world.info(self.member("p")), "a")
+        assert world.devices.pending_allocation("uid-of-c") is None
+
+    @pytest.mark.parametrize(
+        "cycle", [pytest.param(None, id="a pod alone"), pytest.param(object(), id="a later cycle")]
+    )
+    def test_others_wait_for_what_is_being_allocated(self, cycle: object | None) -> None:
+        world, _ = self.world(claim("c"))
+        world.group_cycle = object()
+        world.place(self.member("p"), "a")
+        world.group_cycle = cycle
+        text = "resource claim ns/c is in the process of being allocated"
+        assert world.pre_filter(self.member("q")) == Status.unresolvable(text)
+
+    async def test_the_second_of_two_that_share_an_allocation_comes_too_late(self) -> None:
+        """It is tried again, and then the claim is allocated: so it was seen of a kube-scheduler v1.37.0-rc.1."""
+        world, _ = self.world(claim("c"), DRAWorkloadResourceClaims=True)
+        world.group_cycle = object()
+        states = []
+        for name in ("p", "q"):
+            assert world.place(self.member(name), "a").is_success
+            states.append(world.state)
+        assert await world.plugin.pre_bind(states[0], world.info(self.member("p")), "a") == SUCCESS
+        status = await world.plugin.pre_bind(states[1], world.info(self.member("q")), "a")
+        assert status == Status.error("claim ns/c got allocated elsewhere in the meantime")
+
+    @pytest.mark.parametrize(
+        ("gate", "consumer"),
+        [
+            pytest.param(True, ("scheduling.k8s.io", "podgroups", "g", "uid-of-g"), id="for the group"),
+            pytest.param(False, ("", "pods", "p", "uid-of-p"), id="without the gate for the pod"),
+        ],
+    )
+    async def test_for_whom_a_claim_is_reserved(self, gate: bool, consumer: tuple[str, ...]) -> None:
+        world, writer = self.world(claim("c"), DRAWorkloadResourceClaims=gate)
+        world.place(self.member("p"), "a")
+        assert await world.plugin.pre_bind(world.state, world.info(self.member("p")), "a") == SUCCESS
+        (found,) = writer._stored("ns/c").status.reserved_for
+        assert (found.api_group, found.resource, found.name, found.uid) == consumer
+
+    async def test_a_claim_that_is_reserved_for_the_group_is_left_alone(self) -> None:
+        world, writer = self.world(claim("c", status=self.held_by_group()), DRAWorkloadResourceClaims=True)
+        world.place(self.member("p"), "a")
+        assert await world.plugin.pre_bind(world.state, world.info(self.member("p")), "a") == SUCCESS
+        world.plugin.unreserve(world.state, world.info(self.member("p")), "a")
+        await world.after_failure()
+        assert writer.calls == []
+
+    def held_by_group(self) -> Wire:
+        status = held("gpu-0")
+        status["reservedFor"] = [
+            {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-of-g"}
+        ]
+        return status
+
+    @pytest.mark.parametrize(
+        ("owner", "gate", "problem"),
+        [
+            pytest.param("g", True, "", id="its group's"),
+            pytest.param("h", True, " (neither Pod nor PodGroup g is the owner)", id="another group's"),
+            pytest.param("g", False, " (Pod is not owner)", id="without the gate only its own"),
+        ],
+    )
+    def test_a_claim_of_a_template_may_be_the_groups(self, owner: str, gate: bool, problem: str) -> None:
+        owners = [
+            {
+                "apiVersion": "scheduling.k8s.io/v1beta1",
+                "kind": "PodGroup",
+                "name": owner,
+                "uid": "u",
+                "controller": True,
+            }
+        ]
+        world, _ = self.world(claim("c", metadata={"ownerReferences": owners}), DRAWorkloadResourceClaims=gate)
+        waiting = pod(
+            spec={**self.IN_GROUP, "resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]},
+            status={"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "c"}]},
+        )
+        status = world.plugin.pre_enqueue(waiting)
+        assert status.message == (f"ResourceClaim ns/c was not created for Pod ns/p{problem}" if problem else "")
+
+    async def test_a_group_that_does_not_fit_gives_its_claim_back(self) -> None:
+        """First the devices, which some node cannot use; once they are gone the group lets go of the claim, too."""
+        world, writer = self.world(claim("c", status=self.held_by_group()), DRAWorkloadResourceClaims=True)
+        tried = self.tried(world, "p", "q")
+        status = self.post_filter(world, tried)
+        assert status == Status.unschedulable("deallocation of PodGroup ResourceClaim completed")
+        world.state = tried[0].state
+        await world.after_failure()
+        assert writer._stored("ns/c").status.allocation is None
+
+    async def test_a_group_lets_go_of_a_claim_that_can_be_used_anywhere(self) -> None:
+        status = {**self.held_by_group()}
+        del status["allocation"]["nodeSelector"]
+        world, writer = self.world(claim("c", status=status), DRAWorkloadResourceClaims=True)
+        tried = self.tried(world, "p")
+        assert self.post_filter(world, tried) == Status.unresolvable("ResourceClaim unreserved for PodGroup")
+        world.state = tried[0].state
+        await world.after_failure()
+        assert writer.calls == ["patch status"]
+
+    def test_a_group_with_a_pod_on_a_node_keeps_its_claims(self) -> None:
+        world, _ = self.world(claim("c", status=self.held_by_group()), DRAWorkloadResourceClaims=True)
+        world.cluster.put(pod("c", name="running", spec={**self.IN_GROUP, "nodeName": "a"}))
+        status = self.post_filter(world, self.tried(world, "p"))
+        assert status == Status.unschedulable("deallocation and deletion of ResourceClaims completed")

@@ -70,6 +70,14 @@ def test_a_gate_that_the_clusters_version_does_not_have_is_refused() -> None:
         asyncio.run(answered(settings, version_of("37")))
 
 
+def test_a_gate_of_a_later_version_waits_for_the_cluster_to_say_its_version() -> None:
+    settings = load_settings(parse_flags(["--feature-gates=GenericWorkload=true"]))
+    later = asyncio.run(answered(settings, version_of("37")))
+    assert later.features.version is V1_37 and later.features["GenericWorkload"]
+    with pytest.raises(UsageError, match=r"pod groups are scheduled as Kubernetes 1.37 does"):
+        asyncio.run(answered(settings, version_of("36")))
+
+
 def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--kubernetes-version: found '1.2', expected one of 1.36, 1.37"):
         load_settings(parse_flags(["--kubernetes-version=1.2"]))

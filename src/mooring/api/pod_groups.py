@@ -40,16 +40,32 @@ class DisruptionMode(Struct):
     all: AllDisruptionMode | None = None
 
 
+class PodGroupResourceClaim(Struct):
+    """A claim that is made, or held, for the whole group (gate DRAWorkloadResourceClaims)."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodGroupResourceClaimStatus(Struct):
+    name: str = ""
+    resource_claim_name: str | None = None  # none if no claim was needed
+
+
 class PodGroupSpec(Struct):
     scheduling_policy: PodGroupSchedulingPolicy = msgspec.field(default_factory=PodGroupSchedulingPolicy)
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     disruption_mode: DisruptionMode | None = None
     priority_class_name: str = ""
     priority: int | None = None
+    resource_claims: list[PodGroupResourceClaim] = []
+    preemption_policy: str | None = None  # read where the gate PodGroupPreemptionPolicy is on
 
 
 class PodGroupStatus(Struct):
     conditions: list[Condition] = []
+    resource_claim_statuses: list[PodGroupResourceClaimStatus] = []
 
 
 class PodGroup(Object, kw_only=True):

@@ -7,9 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mooring.api.core import ContainerExtendedResourceRequest
-from mooring.api.resource import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from mooring.api.core import ContainerExtendedResourceRequest, Pod
+from mooring.api.resource import (
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from mooring.devices.allocator import Allocator, Task
+from mooring.devices.claims import consumer_of
 from mooring.devices.extended import IN_MEMORY_NAME
 from mooring.devices.results import NodeSolution
 from mooring.devices.writes import ClaimWrite
@@ -57,6 +63,10 @@ class Attempt:
     node_allocations: dict[str, tuple[NodeSolution, NodeTask]] = field(default_factory=dict)
     """What the pod would get on a node, for the claims that have no allocation yet."""
     deadline: float | None = None
+    shared: dict[int, AllocationResult] = field(default_factory=dict)
+    """By position of the claim: allocations that another pod of the group has reserved in the same cycle."""
+    consumers: list[ResourceClaimConsumerReference] = field(default_factory=list)
+    """For whom claims are reserved, by position; for the pod itself where the list has no entry."""
     reserved: dict[int, AllocationResult] = field(default_factory=dict)
     """By position of the claim: allocations that Reserve decided and PreBind has to store."""
     writes: list[ClaimWrite] = field(default_factory=list)
@@ -98,7 +108,15 @@ class Attempt:
         return found
 
     def to_allocate(self) -> list[tuple[int, ResourceClaim]]:
-        return [(i, claim) for i, claim in enumerate(self.claims) if claim.status.allocation is None]
+        """The claims that need devices of their own."""
+        return [
+            (i, claim)
+            for i, claim in enumerate(self.claims)
+            if claim.status.allocation is None and i not in self.shared
+        ]
+
+    def consumer(self, index: int, pod: Pod) -> ResourceClaimConsumerReference:
+        return self.consumers[index] if index < len(self.consumers) else consumer_of(pod)
 
 
 def attempt_of(state: CycleState) -> Attempt | None:
@@ -120,8 +138,8 @@ def chosen_devices(state: CycleState, pod_name: str, node_name: str) -> dict[str
     found, _ = attempt.node_allocations.get(node_name, (None, None))
     fresh = iter(found.results() if found is not None else ())
     chosen = {}
-    for claim in attempt.claims:
-        result = claim.status.allocation or next(fresh, None)
+    for index, claim in enumerate(attempt.claims):
+        result = claim.status.allocation or attempt.shared.get(index) or next(fresh, None)
         if result is not None:
             name = f"extended-resources-of-{pod_name}" if claim.name == IN_MEMORY_NAME else claim.name
             chosen[f"{claim.namespace}/{name}"] = result.devices.results

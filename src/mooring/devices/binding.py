@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
-from mooring.api.resource import AllocationResult, ResourceClaim
+from mooring.api.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from mooring.api.times import format_time
 from mooring.clock import Clock
 from mooring.devices.attempt import Attempt
@@ -43,6 +43,8 @@ class ClaimBinder:
         timeout_s: float,
         attempt: Attempt,
         meters: PluginMeters,
+        *,
+        by_groups: bool = False,
     ) -> None:
         self._writer = writer
         self._devices = devices
@@ -50,11 +52,12 @@ class ClaimBinder:
         self._timeout_s = timeout_s
         self._attempt = attempt
         self._meters = meters
+        self._by_groups = by_groups
 
     async def run(self, pod: Pod, node_name: str) -> Status:
         attempt = self._attempt
         for index, claim in enumerate(attempt.claims):
-            if not is_reserved_for(claim, pod):
+            if not is_reserved_for(claim, pod, by_groups=self._by_groups):
                 attempt.claims[index] = await self._bind_claim(index, pod, node_name)
         if not any(has_binding_conditions(claim) for claim in attempt.claims):
             return SUCCESS
@@ -82,26 +85,24 @@ class ClaimBinder:
         pending_uid = claim.uid
         mappings: list[ContainerExtendedResourceRequest] = []
         is_new = is_extended and claim.name == IN_MEMORY_NAME
-        try:
-            if is_new:
-                _, task = attempt.node_allocations.get(node_name, (None, None))
-                if task is None or task.extended_claim is None:
-                    raise ApiError(f"extended resource claim not found for node {node_name}")
-                mappings = task.mappings
-                claim = await self._create(task.extended_claim)
-                attempt.extended = attempt.claims[index] = claim
-            async with writer.turn(claim.key):
-                claim = await self._store(self._newest(claim), pod, allocation)
-                self._devices.assume(claim, is_new=is_new)
-            if is_extended:
-                attempt.extended = attempt.claims[index] = claim
-                if problem := attempt.binding_problem(pod.key, node_name):
-                    raise ApiError(problem)
-                await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
-            return claim
-        finally:
-            if allocation is not None:
-                self._devices.remove_pending(pending_uid)
+        if is_new:
+            _, task = attempt.node_allocations.get(node_name, (None, None))
+            if task is None or task.extended_claim is None:
+                raise ApiError(f"extended resource claim not found for node {node_name}")
+            mappings = task.mappings
+            claim = await self._create(task.extended_claim)
+            attempt.extended = attempt.claims[index] = claim
+        async with writer.turn(claim.key):
+            claim = await self._store(self._newest(claim), attempt.consumer(index, pod), allocation)
+            self._devices.assume(claim, is_new=is_new)
+        if is_extended:
+            attempt.extended = attempt.claims[index] = claim
+            if problem := attempt.binding_problem(pod.key, node_name):
+                raise ApiError(problem)
+            await writer.patch_pod_status(pod.namespace, pod.name, extended_status_patch(claim, mappings))
+        if allocation is not None:  # after a failure Unreserve gives it up; others may share it
+            self._devices.remove_pending(pending_uid)
+        return claim
 
     def _newest(self, claim: ResourceClaim) -> ResourceClaim:
         """The claim as another pod of ours has stored it since."""
@@ -117,7 +118,9 @@ class ClaimBinder:
         self._meters.claim_created(is_created=True)
         return created
 
-    async def _store(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+    async def _store(
+        self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult | None
+    ) -> ResourceClaim:
         writer = self._writer
         ours = allocation is not None
         for attempts_left in range(CONFLICT_RETRIES - 1, -1, -1):
@@ -132,7 +135,7 @@ class ClaimBinder:
                 if patch is not None:
                     claim = await writer.patch_claim(claim.namespace, claim.name, patch)
                 now = format_time(self._clock.now())
-                patch = reserve_patch(claim, pod, allocation, now)
+                patch = reserve_patch(claim, consumer, allocation, now)
                 return await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
             except ApiError as error:
                 if error.code != 409 or not attempts_left:

@@ -6,16 +6,20 @@ from collections.abc import Callable, Sequence
 
 from mooring.api.core import Pod, PodResourceClaim
 from mooring.api.meta import Condition
+from mooring.api.pod_groups import PodGroup, PodGroupResourceClaim
 from mooring.api.resource import (
     FIRST_AVAILABLE_MAX_SIZE,
     AllocatedDeviceStatus,
+    AllocationResult,
     DeviceRequestAllocationResult,
     ResourceClaim,
     ResourceClaimConsumerReference,
 )
 from mooring.api.times import parse_time
 from mooring.errors import MooringError
+from mooring.state.group_members import group_of
 
+GROUPS = "scheduling.k8s.io"
 ClaimLookup = Callable[[str], ResourceClaim | None]
 
 
@@ -49,8 +53,11 @@ def may_use(pod: Pod, claim: ResourceClaim) -> bool:
     return False
 
 
-def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
-    """Return the claims of ``spec.resourceClaims`` in order; any that cannot be used raises ClaimProblem."""
+def pod_claims(pod: Pod, lookup: ClaimLookup, *, by_groups: bool = False) -> list[ResourceClaim]:
+    """Return the claims of ``spec.resourceClaims`` in order; any that cannot be used raises ClaimProblem.
+
+    With ``by_groups`` (the gate DRAWorkloadResourceClaims) a claim may also have been made for the pod's group.
+    """
     claims = []
     for wanted in pod.spec.resource_claims:
         name, must_be_owned = claim_name(pod, wanted)
@@ -62,9 +69,11 @@ def pod_claims(pod: Pod, lookup: ClaimLookup) -> list[ResourceClaim]:
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimProblem(f'resourceclaim "{claim.name}" is being deleted')
         if must_be_owned and not is_controlled_by(claim, pod):
-            raise ClaimProblem(
-                f"ResourceClaim {claim.key} was not created for Pod {pod.namespace}/{pod.name} (Pod is not owner)"
-            )
+            group = group_of(pod).partition("/")[2] if by_groups else ""
+            if not group or not _is_controlled_by_group(claim, group):
+                who = f"neither Pod nor PodGroup {group}" if group else "Pod is not owner"
+                who += " is the owner" if group else ""
+                raise ClaimProblem(f"ResourceClaim {claim.key} was not created for Pod {pod.key} ({who})")
         claims.append(claim)
     return claims
 
@@ -74,12 +83,64 @@ def is_controlled_by(claim: ResourceClaim, pod: Pod) -> bool:
     return owner is not None and owner.uid == pod.uid
 
 
-def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)
+def _is_controlled_by_group(claim: ResourceClaim, name: str) -> bool:
+    owner = claim.metadata.controller()
+    of_group = owner is not None and owner.kind == "PodGroup" and owner.api_version.startswith(f"{GROUPS}/")
+    return of_group and owner is not None and owner.name == name
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod, *, by_groups: bool = False) -> bool:
+    """Whether the pod, or with ``by_groups`` its group, is among those for whom the claim is reserved."""
+    group = group_of(pod).partition("/")[2] if by_groups else ""
+    return any(
+        consumer.uid == pod.uid or (group and _names_group(consumer, group)) for consumer in claim.status.reserved_for
+    )
+
+
+def _names_group(consumer: ResourceClaimConsumerReference, name: str) -> bool:
+    """A pod knows its group's name, not its uid."""
+    return consumer.api_group == GROUPS and consumer.resource == "podgroups" and consumer.name == name
 
 
 def consumer_of(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+
+
+def consumers_of(pod: Pod, group: PodGroup) -> list[ResourceClaimConsumerReference]:
+    """For whom each of the pod's claims is reserved: for the group, if the group names the same claim."""
+    for_group = ResourceClaimConsumerReference(GROUPS, "podgroups", group.name, group.uid)
+    shared = {_named(claim) for claim in group.spec.resource_claims}
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    return [
+        for_group if _named(claim) in shared else consumer_of(pod)
+        for claim in pod.spec.resource_claims
+        if claim.resource_claim_name is not None or made.get(claim.name) is not None
+    ]
+
+
+def _named(claim: PodResourceClaim | PodGroupResourceClaim) -> tuple[str, str | None, str | None]:
+    return claim.name, claim.resource_claim_name, claim.resource_claim_template_name
+
+
+def group_claims(group: PodGroup, lookup: ClaimLookup) -> list[ResourceClaim]:
+    """The claims that a group names; one that should be there and is not raises ClaimProblem."""
+    made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
+    claims = []
+    for wanted in group.spec.resource_claims:
+        name = wanted.resource_claim_name
+        if name is None:
+            if wanted.name not in made:
+                raise ClaimProblem(f"PodGroup {group.key}: ResourceClaim not created yet")
+            name = made[wanted.name]
+        if name is None:
+            continue
+        claim = lookup(f"{group.namespace}/{name}")
+        if claim is None:
+            raise ClaimProblem(f'could not find ResourceClaim "{group.namespace}/{name}"')
+        owner = claim.metadata.controller()
+        if wanted.resource_claim_name is not None or (owner is not None and owner.uid == group.uid):
+            claims.append(claim)
+    return claims
 
 
 def binding_failure(claim: ResourceClaim) -> str:
@@ -146,9 +207,8 @@ def has_prioritized_list(claim: ResourceClaim) -> bool:
     return any(request.first_available for request in claim.spec.devices.requests)
 
 
-def prioritized_score(claim: ResourceClaim) -> int:
+def prioritized_score(claim: ResourceClaim, allocation: AllocationResult | None) -> int:
     """Sum, over the prioritised lists of an allocated claim, how far up the chosen alternative is."""
-    allocation = claim.status.allocation
     if allocation is None:
         return 0
     chosen = {result.request for result in allocation.devices.results}

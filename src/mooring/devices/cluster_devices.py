@@ -31,6 +31,8 @@ class _InFlight:
 
     claim: ResourceClaim
     allocation: AllocationResult
+    cycle: object | None = None  # of a pod group, whose pods may share it
+    sharers: int = 1
 
 
 class ClusterDevices:
@@ -71,7 +73,7 @@ class ClusterDevices:
         other._assumed = dict(self._assumed)
         other._created = dict.fromkeys(self._created, cluster.objects.version(ResourceClaim))
         for uid, found in self._in_flight.items():
-            other.add_pending(uid, found.claim, found.allocation)
+            other.add_pending(uid, found.claim, found.allocation, found.cycle)
         for key in self._assumed:
             other._recount(key)
         return other
@@ -163,11 +165,29 @@ class ClusterDevices:
         found = self._in_flight.get(uid)
         return None if found is None else found.allocation
 
-    def add_pending(self, uid: str, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Count an allocation from now on, although no claim says so yet."""
+    def shared_allocation(self, uid: str, cycle: object | None) -> AllocationResult | None:
+        """What a pod that is tried in the same cycle of a group has reserved."""
+        found = self._in_flight.get(uid)
+        return found.allocation if found is not None and cycle is not None and found.cycle is cycle else None
+
+    def add_pending(
+        self, uid: str, claim: ResourceClaim, allocation: AllocationResult, cycle: object | None = None
+    ) -> None:
+        """Count an allocation from now on, although no claim says so yet; pods of one cycle count it once."""
+        if self.shared_allocation(uid, cycle) is not None:
+            self._in_flight[uid].sharers += 1
+            return
         self.remove_pending(uid)
-        self._in_flight[uid] = _InFlight(claim, allocation)
+        self._in_flight[uid] = _InFlight(claim, allocation, cycle)
         self._allocated.add(allocation)
+
+    def release_pending(self, uid: str) -> None:
+        """A pod needs the allocation no more; others may."""
+        found = self._in_flight.get(uid)
+        if found is not None and found.sharers > 1:
+            found.sharers -= 1
+        else:
+            self.remove_pending(uid)
 
     def remove_pending(self, uid: str) -> None:
         found = self._in_flight.pop(uid, None)

@@ -9,8 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
-from mooring.api.resource import DELETE_PROTECTION_FINALIZER, AllocationResult, ResourceClaim
-from mooring.devices.claims import consumer_of
+from mooring.api.resource import (
+    DELETE_PROTECTION_FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 
 Patch = dict[str, Any]
 
@@ -57,10 +61,10 @@ class DeleteClaim:
 
 @dataclass(frozen=True, slots=True)
 class Unreserve:
-    """The pod will not run: it no longer needs the claim."""
+    """The pod, or the group, will not run: it no longer needs the claim."""
 
     claim: ResourceClaim
-    pod_uid: str
+    consumer_uid: str
 
 
 ClaimWrite = Deallocate | DeleteClaim | Unreserve
@@ -72,7 +76,7 @@ async def perform(writer: ClaimWriter, write: ClaimWrite) -> None:
         patch = _of(claim, {"status": {"allocation": None, "reservedFor": None, "devices": None}})
         await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
     elif isinstance(write, Unreserve):
-        gone = [{"$patch": "delete", "uid": write.pod_uid}]
+        gone = [{"$patch": "delete", "uid": write.consumer_uid}]
         patch = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": gone}}
         await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status", content_type=STRATEGIC_MERGE)
     else:
@@ -96,9 +100,11 @@ def finalizer_patch(claim: ResourceClaim) -> Patch | None:
     return _of(claim, {"metadata": {"finalizers": [*claim.metadata.finalizers, DELETE_PROTECTION_FINALIZER]}})
 
 
-def reserve_patch(claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None, now: str) -> Patch:
-    """Record the allocation, if it is ours, and that the pod uses the claim."""
-    consumers = [*claim.status.reserved_for, consumer_of(pod)]
+def reserve_patch(
+    claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult | None, now: str
+) -> Patch:
+    """Record the allocation, if it is ours, and who uses the claim."""
+    consumers = [*claim.status.reserved_for, consumer]
     status: Patch = {"reservedFor": msgspec.to_builtins(consumers)}
     if allocation is not None:
         status["allocation"] = {**msgspec.to_builtins(allocation), "allocationTimestamp": now}

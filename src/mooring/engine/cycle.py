@@ -70,6 +70,7 @@ class Engine:
         budget: Budget = UNLIMITED,
         within: NDArray[np.int64] | None = None,
         makes_room: bool = True,
+        group_cycle: object | None = None,
     ) -> Decision:
         """The same as a part of a larger attempt: at a pod group.
 
@@ -78,6 +79,7 @@ class Engine:
         """
         attempt = self._begin(pod, profile, detail, budget)
         attempt.within, attempt.makes_room = within, makes_room
+        attempt.state.group_cycle = group_cycle
         num_nodes = len(attempt.nodes) if within is None else len(within)
         decision = Decision(pod, Outcome.SCHEDULED, state=attempt.state, num_nodes=num_nodes)
         try:

@@ -30,7 +30,7 @@ UNLIMITED = Budget()
 class CycleState:
     """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
 
-    __slots__ = ("_data", "budget", "skip_filter", "skip_score", "timer")
+    __slots__ = ("_data", "budget", "group_cycle", "skip_filter", "skip_score", "timer")
 
     def __init__(self) -> None:
         self._data: dict[str, Any] = {}
@@ -38,6 +38,7 @@ class CycleState:
         self.skip_score: set[str] = set()
         self.timer: PluginTimer | None = None  # calls this attempt's plugins if they are timed; not copied
         self.budget = UNLIMITED
+        self.group_cycle: object | None = None  # the same for all pods of a group that are tried together
 
     def check_time(self) -> None:
         """Raise OutOfTime if the attempt has used up its time. A long search calls this in its loop."""
@@ -58,4 +59,5 @@ class CycleState:
         copy.skip_filter = self.skip_filter
         copy.skip_score = self.skip_score
         copy.budget = self.budget
+        copy.group_cycle = self.group_cycle
         return copy

@@ -10,7 +10,8 @@ import numpy as np
 
 from mooring.api.core import ContainerExtendedResourceRequest, Pod
 from mooring.api.meta import Object
-from mooring.api.resource import DeviceTaintRule, ResourceClaim
+from mooring.api.pod_groups import PodGroup
+from mooring.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import Allocator
 from mooring.devices.attempt import KEY, Attempt, NodeTask, attempt_of
@@ -18,6 +19,8 @@ from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
     ClaimProblem,
     binding_failure,
+    consumers_of,
+    group_claims,
     has_binding_timed_out,
     has_prioritized_list,
     is_ready_for_binding,
@@ -58,6 +61,7 @@ from mooring.framework.scoring import default_normalize
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
+from mooring.state.group_members import group_of
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_selector import compile_node_selector
@@ -95,6 +99,7 @@ class DynamicResources:
         self._is_silent = handle.is_enabled("DeallocationIsSilent")
         self._places_groups = handle.is_enabled("TopologyAwareWorkloadScheduling")
         self._is_told_of_deleted_claims = handle.is_enabled("DeletedClaimsWake")
+        self._groups_have_claims = handle.is_enabled("DRAWorkloadResourceClaims")
         self._has_rules = handle.is_enabled("DRADeviceTaintRules")
         self._filter_timeout_s = args.filter_timeout or 0.0
         self._binding_timeout_s = BINDING_TIMEOUT_S if args.binding_timeout is None else args.binding_timeout
@@ -117,12 +122,15 @@ class DynamicResources:
 
     def pre_enqueue(self, pod: Pod) -> Status:
         try:
-            pod_claims(pod, self._devices.claim)
+            self._claims_of(pod)
         except ClaimProblem as problem:
             if not self._handle.claims_are_served():
                 return SUCCESS  # waiting for the claim would take for ever: an attempt tells people why
             return Status.unresolvable(str(problem))
         return SUCCESS
+
+    def _claims_of(self, pod: Pod) -> list[ResourceClaim]:
+        return pod_claims(pod, self._devices.claim, by_groups=self._groups_have_claims)
 
     def remedies(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterator[Change]:
         for claim in pod.pod.spec.resource_claims:
@@ -162,7 +170,7 @@ class DynamicResources:
         if not is_freed and not may_use(pod, after):
             return Hint.SKIP  # nearly always: there are as many claims as pods
         try:
-            uses_claim = any(claim.uid == after.uid for claim in pod_claims(pod, self._devices.claim))
+            uses_claim = any(claim.uid == after.uid for claim in self._claims_of(pod))
         except ClaimProblem:
             return Hint.SKIP
         if is_freed:
@@ -177,7 +185,7 @@ class DynamicResources:
         if after.uid != pod.uid:
             return Hint.SKIP
         try:
-            pod_claims(after, self._devices.claim)
+            self._claims_of(after)
         except ClaimProblem:
             return Hint.SKIP
         return Hint.QUEUE
@@ -195,14 +203,20 @@ class DynamicResources:
         state.write(KEY, Attempt())  # PostFilter tells "nothing to do" from "never asked"
         attempt = Attempt()
         try:
-            attempt.claims = pod_claims(pod.pod, self._devices.claim)
+            attempt.claims = self._claims_of(pod.pod)
         except ClaimProblem as problem:
             return Status.unresolvable(str(problem)) if self._handle.claims_are_served() else NOT_SERVED
         self._add_extended_claim(attempt, pod)
         if not attempt.claims:
             return SKIP
+        if self._groups_have_claims and (group := self._group_of(pod.pod)) is not None:
+            attempt.consumers = consumers_of(pod.pod, group)
         for i, claim in enumerate(attempt.claims):
-            status = self._check_allocated(attempt, i) if claim.status.allocation else self._check_new(attempt, claim)
+            shared = self._devices.shared_allocation(claim.uid, state.group_cycle)
+            if claim.status.allocation is None and shared is not None:
+                attempt.shared[i] = shared
+            held = claim.status.allocation or shared
+            status = self._check_allocated(attempt, i, held) if held else self._check_new(attempt, claim)
             if not status.is_success:
                 return status
         if any(claim.status.allocation is None for claim in attempt.claims):
@@ -227,10 +241,12 @@ class DynamicResources:
         attempt.extended = find_claim(pod.pod, self._devices.claims()) or in_memory_claim(pod.pod)
         attempt.claims.append(attempt.extended)
 
-    def _check_allocated(self, attempt: Attempt, index: int) -> Status:
+    def _group_of(self, pod: Pod) -> PodGroup | None:
+        key = group_of(pod)
+        return self._handle.cluster.objects.get(PodGroup, key) if key else None
+
+    def _check_allocated(self, attempt: Attempt, index: int, allocation: AllocationResult) -> Status:
         claim = attempt.claims[index]
-        allocation = claim.status.allocation
-        assert allocation is not None
         matcher = None
         if allocation.node_selector is not None:
             matcher = compile_node_selector(allocation.node_selector)
@@ -396,14 +412,43 @@ class DynamicResources:
         return ""
 
     def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
-        """The same for every pod of a group that was tried; what is said is the same whether or not a claim helps."""
+        """The same for every pod of a group that was tried, then for claims of the group itself."""
         if self._places_groups and group.group.spec.scheduling_constraints is not None:
             return PodGroupPostFilterResult(Status.unschedulable())
-        for each in tried:
-            attempt = attempt_of(each.state)
-            if attempt is not None and attempt.claims:
-                self._give_back(attempt, each.pod)
+        given_back = [
+            bool(attempt.claims and self._give_back(attempt, each.pod))
+            for each in tried
+            if (attempt := attempt_of(each.state)) is not None
+        ]
+        if self._groups_have_claims and not all(given_back):
+            status = self._give_back_for_group(group.group, tried)
+            if not status.is_success:
+                return PodGroupPostFilterResult(status)
         return PodGroupPostFilterResult(Status.unschedulable("deallocation and deletion of ResourceClaims completed"))
+
+    def _give_back_for_group(self, group: PodGroup, tried: Sequence[Tried]) -> Status:
+        """Give back one claim that only the group holds, unless a pod of it has a node; success if there is none."""
+        if self._handle.cluster.groups.placed(group.key):
+            return SUCCESS
+        for each in tried:
+            attempt = attempt_of(each.state) or NOTHING_TO_DO
+            for index in sorted(attempt.unavailable):
+                claim = attempt.claims[index]
+                if [consumer.uid for consumer in claim.status.reserved_for] in ([], [group.uid]):
+                    attempt.writes.append(Deallocate(claim))
+                    return Status.unschedulable("deallocation of PodGroup ResourceClaim completed")
+        try:
+            claims = group_claims(group, self._devices.claim)
+        except ClaimProblem as problem:
+            return Status.error(str(problem))
+        for claim in claims:
+            if claim.status.allocation is not None and is_reserved_for(claim, tried[0].pod.pod, by_groups=True):
+                known = attempt_of(tried[0].state)
+                attempt = Attempt() if known is None or known is NOTHING_TO_DO else known
+                tried[0].state.write(KEY, attempt)
+                attempt.writes.append(Unreserve(claim, group.uid))
+                return Status.unresolvable("ResourceClaim unreserved for PodGroup")
+        return SUCCESS
 
     def _nothing_done(self, text: str) -> PostFilterResult:
         return PostFilterResult(Status.unschedulable() if self._is_silent else Status.unschedulable(text))
@@ -415,7 +460,10 @@ class DynamicResources:
         scores = np.zeros(len(nodes), np.int64)
         if not any(has_prioritized_list(claim) for claim in attempt.claims):
             return scores
-        held = sum(prioritized_score(claim) for claim in attempt.claims)
+        held = sum(
+            prioritized_score(claim, claim.status.allocation or attempt.shared.get(i))
+            for i, claim in enumerate(attempt.claims)
+        )
         known: dict[Solution, int] = {}  # nodes that look alike share a solution
         for i, node in enumerate(nodes.infos):
             found, _ = attempt.node_allocations.get(node.name, (None, None))
@@ -443,7 +491,11 @@ class DynamicResources:
             return Status.error("claim allocation not found for node")
         for (index, claim), result in zip(wanted, found.results(), strict=True):
             attempt.reserved[index] = result
-            self._devices.add_pending(claim.uid, claim, result)
+            self._devices.add_pending(claim.uid, claim, result, state.group_cycle)
+        for index, result in attempt.shared.items():
+            attempt.reserved[index] = result
+            claim = attempt.claims[index]
+            self._devices.add_pending(claim.uid, claim, result, state.group_cycle)
         return SUCCESS
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
@@ -452,7 +504,7 @@ class DynamicResources:
             return
         for index, claim in enumerate(attempt.claims):
             if index in attempt.reserved:
-                self._devices.remove_pending(claim.uid)
+                self._devices.release_pending(claim.uid)
             if claim is attempt.extended:
                 if claim.name != IN_MEMORY_NAME:
                     attempt.writes.append(DeleteClaim(claim))
@@ -489,7 +541,15 @@ class DynamicResources:
             return Status.error("no API server to store claims with")
         try:
             meters = self._handle.meters(pod.pod.spec.scheduler_name)
-            binding = ClaimBinder(writer, self._devices, self._clock, self._binding_timeout_s, attempt, meters)
+            binding = ClaimBinder(
+                writer,
+                self._devices,
+                self._clock,
+                self._binding_timeout_s,
+                attempt,
+                meters,
+                by_groups=self._groups_have_claims,
+            )
             return await binding.run(pod.pod, node_name)
         except ApiError as error:
             return Status.error(str(error))

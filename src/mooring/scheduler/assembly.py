@@ -192,6 +192,7 @@ class Scheduler:
                 clock,
                 place=self._loop.place,
                 handles=queue.handles,
+                groups_have_policy=options.features["PodGroupPreemptionPolicy"],
             )
         queue.on_ready = wake.set
         if observers.moved:

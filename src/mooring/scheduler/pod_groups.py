@@ -26,6 +26,7 @@ from mooring.state.cluster import Cluster
 
 log = get_logger("mooring.scheduler")
 _v2 = log.v(2)
+DEFAULT_POLICY = "PreemptLowerPriority"
 
 Place = Callable[[QueuedPodInfo, Profile, Decision, float], None]
 
@@ -51,6 +52,7 @@ class GroupAttempts:
         *,
         place: Place,
         handles: Callable[[str], bool],
+        groups_have_policy: bool = False,  # the gate PodGroupPreemptionPolicy
     ) -> None:
         self._cluster = cluster
         self._queue = queue
@@ -61,6 +63,7 @@ class GroupAttempts:
         self._clock = clock
         self._place = place
         self._handles = handles
+        self._groups_have_policy = groups_have_policy
 
     def group_of(self, entity: QueuedPodGroupInfo) -> PodGroup | None:
         """The group as it is now; what the queue has may be older."""
@@ -70,9 +73,11 @@ class GroupAttempts:
         """Why a group may not be tried at all, or nothing: its pods must agree with it and with each other."""
         waiting = [member.pod_info.pod for member in entity.members]
         placed = [info.pod for info in self._cluster.groups.placed(group.key).values()]
-        name, policy = waiting[0].spec.scheduler_name, ""
+        name = waiting[0].spec.scheduler_name
+        policy = (group.spec.preemption_policy or DEFAULT_POLICY) if self._groups_have_policy else ""
+        as_group = " as the pod group's preemption policy" if self._groups_have_policy else ""
         for pod in (*waiting, *placed):
-            found = _disagreement(pod, name, group.priority, policy)
+            found = _disagreement(pod, name, group.priority, policy, as_group)
             if found:
                 return found
             policy = policy or _policy(pod)
@@ -147,10 +152,10 @@ class GroupAttempts:
 
 
 def _policy(pod: Pod) -> str:
-    return pod.spec.preemption_policy or "PreemptLowerPriority"
+    return pod.spec.preemption_policy or DEFAULT_POLICY
 
 
-def _disagreement(pod: Pod, scheduler_name: str, priority: int, policy: str) -> str:
+def _disagreement(pod: Pod, scheduler_name: str, priority: int, policy: str, as_group: str) -> str:
     if pod.spec.scheduler_name != scheduler_name:
         return (
             "all pods in a single pod group should have the same .spec.schedulerName set, "
@@ -162,5 +167,6 @@ def _disagreement(pod: Pod, scheduler_name: str, priority: int, policy: str) -> 
             f"got {pod.priority} and {priority}"
         )
     if policy and _policy(pod) != policy:
-        return f"all pods in a single pod group should have the same preemption policy, got {_policy(pod)} and {policy}"
+        said = f"all pods in a single pod group should have the same preemption policy{as_group}"
+        return f"{said}, got {_policy(pod)} and {policy}"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from mooring.config.load import config_from_dict, load_config_file
 from mooring.config.own_plugins import enabling, unused
 from mooring.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
 from mooring.config.validate import validate
-from mooring.config.versions import DEFAULT_VERSION, KubernetesVersion, parse_version
+from mooring.config.versions import DEFAULT_VERSION, VERSIONS, KubernetesVersion, parse_version
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ConfigError, PluginError, UsageError
 from mooring.framework.registry import Registry
@@ -94,9 +95,23 @@ def asked_version(flags: Flags) -> KubernetesVersion | None:
 def load_settings(flags: Flags, version: KubernetesVersion | None = None) -> Settings:
     """Read the configuration file, or take the flags that stand for one.
 
-    ``version`` is the cluster's; flags that ask for another one come first.
+    ``version`` is the cluster's; flags that ask for another one come first. As long as nobody has said the version,
+    settings that are right for any will do: the cluster decides which one it is.
     """
-    features = parse_feature_gates([flags.text("feature-gates")], asked_version(flags) or version or DEFAULT_VERSION)
+    asked = asked_version(flags) or version
+    if asked is not None:
+        return _load_settings(flags, asked)
+    try:
+        return _load_settings(flags, DEFAULT_VERSION)
+    except (UsageError, ConfigError):
+        for other in VERSIONS.values():
+            with contextlib.suppress(UsageError, ConfigError):
+                return _load_settings(flags, other)
+        raise
+
+
+def _load_settings(flags: Flags, version: KubernetesVersion) -> Settings:
+    features = parse_feature_gates([flags.text("feature-gates")], version)
     check_supported(features)
     registry, own, problems = load_registry(flags.words("plugin"))
     config, warnings = load_configuration(flags, features, own)

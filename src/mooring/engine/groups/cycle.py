@@ -110,13 +110,16 @@ class GroupCycle:
         nodes = self._engine.cluster.table.nodes
         is_local = all(self._profile.filter_plan(each.state).is_local for each in assignments)
         undo: list[Callable[[], object]] = []
+        cycle = object()
         try:
             for each in assignments:
                 if is_local and each.node_name not in touched:
                     continue
                 self._engine.cluster.nodes()  # brings the rows up to date
                 row = np.array([nodes[each.node_name].row])
-                decision = self._engine.attempt(each.pod, self._profile, detail=False, within=row, makes_room=False)
+                decision = self._engine.attempt(
+                    each.pod, self._profile, detail=False, within=row, makes_room=False, group_cycle=cycle
+                )
                 if decision.outcome is not Outcome.SCHEDULED:
                     return False
                 self._assume(decision, undo)
@@ -137,10 +140,17 @@ class GroupCycle:
         if run.status.code in (Code.UNSCHEDULABLE, Code.ERROR):
             return run
         undo: list[Callable[[], object]] = []
+        cycle = object()
         try:
             for pod in info.pods:
                 decision = self._engine.attempt(
-                    pod, self._profile, detail=detail, budget=budget, within=within, makes_room=False
+                    pod,
+                    self._profile,
+                    detail=detail,
+                    budget=budget,
+                    within=within,
+                    makes_room=False,
+                    group_cycle=cycle,
                 )
                 if decision.outcome is Outcome.SCHEDULED:
                     decision = self._assume(decision, undo)

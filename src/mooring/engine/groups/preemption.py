@@ -33,7 +33,9 @@ class GroupPreemption:
 
     def preempt(self, info: PodGroupInfo) -> PodGroupPostFilterResult:
         """Success with a node for each pod and the victims; otherwise the reason why nobody is evicted."""
-        if any(pod.pod.spec.preemption_policy == "Never" for pod in info.pods):
+        groups_say = self._handle.is_enabled("PodGroupPreemptionPolicy")
+        policies = [info.group.spec] if groups_say else [pod.pod.spec for pod in info.pods]
+        if any(each.preemption_policy == "Never" for each in policies):
             return PodGroupPostFilterResult(Status.unschedulable("not eligible due to preemptionPolicy=Never."))
         if self._is_ongoing(info):
             nominations = {pod.uid: pod.pod.status.nominated_node_name for pod in info.pods}
