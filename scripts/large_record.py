@@ -31,6 +31,7 @@ MACHINES = (
     ("c6.8xlarge", "32", "64Gi"),
     ("m6.16xlarge", "64", "256Gi"),
 )
+LARGE = ("48", "64Gi")  # what most nodes have no room for
 TEAMS = ("shop", "search", "payments", "reports")
 
 
@@ -111,7 +112,7 @@ class LargeRecord:
         """An hour: pods come and go; every now and then one that fits nowhere."""
         scheduler = Scheduler(self.cluster, self.config, kubernetes_version="1.36")
         rng, first = self.rng, len(self.running)
-        large = make_pod("large", cpu="48", memory="64Gi")
+        large = make_pod("large", cpu=LARGE[0], memory=LARGE[1])
         for i in range(decisions):
             self.now += rng.expovariate(decisions / HOUR)
             while rng.random() < 0.45 and self.running:

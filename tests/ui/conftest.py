@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.sim.library import find
-from mooring.ui.answers import Editing
+from mooring.ui.answers import Editing, Stories
 from mooring.ui.bundle import File
 from mooring.ui.server import PageServer
 from mooring.ui.shown import Shown
@@ -47,11 +47,12 @@ def serve() -> Serve:
     async def served(
         *shown: Shown,
         editing: Editing | None = None,
+        stories: Stories | None = None,
         files: dict[str, File] | None = NO_PAGE,
         port: int = 0,
         token: str = "",
     ) -> AsyncIterator[PageServer]:
-        server = PageServer(shown, editing=editing, files=files, port=port, token=token)
+        server = PageServer(shown, editing=editing, stories=stories, files=files, port=port, token=token)
         await server.start()
         try:
             yield server
@@ -63,11 +64,25 @@ def serve() -> Serve:
 
 def build_page() -> Any:
     """The module that builds the page."""
-    found = importlib.util.spec_from_file_location("build_page", ROOT / "ui" / "build_page.py")
+    return _module("build_page", ROOT / "ui" / "build_page.py")
+
+
+def _module(name: str, path: Path) -> Any:
+    found = importlib.util.spec_from_file_location(name, path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of 5,000 nodes: few pods, so that it is quickly made."""
+    path = tmp_path_factory.mktemp("large") / "large.mooring"
+    module = _module("large_record", ROOT / "scripts" / "large_record.py")
+    module.LARGE = ("96", "64Gi")  # with so few pods the largest nodes have room for what is large elsewhere
+    module.main(str(path), 5_000, 4_000, 60)
+    return path
 
 
 @pytest.fixture(scope="session")

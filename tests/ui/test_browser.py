@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import csv
+import io
+import json
+import re
 from bisect import bisect_right
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import pyarrow.parquet
 import pytest
 import pytest_asyncio
 
+from mooring.cli.page_stories import BuiltInStories
 from mooring.config.load import config_from_dict
 from mooring.config.wire import to_wire
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
+from mooring.record.reader import Record
 from mooring.record.writer import Writer
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
@@ -89,7 +98,7 @@ async def test_the_first_placement_from_the_last_key_to_the_first(story, serve, 
     async with serve(story("first-placement"), files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await sees(page, ".whyPanel", "1 can take it")
         await sees(page, ".funnel", "NodeUnschedulable −9")
-        await sees(page, ".mapPanel header", "10 nodes · 1 pods")
+        await sees(page, ".mapPanel header", "10 nodes · 1 pod")
         await page.keyboard.press("ArrowLeft")  # to the decision before
         await sees(page, ".whyPanel header", "unschedulable")
         await sees(page, ".message", "0/9 nodes are available: 9 node(s) were unschedulable.")
@@ -194,14 +203,18 @@ async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serv
     settings = Settings(level=0, write=lambda line: None, observers=(source.recorder,))
     shown = Shown("live", source)
     async with EmbeddedWorld(settings) as world:
-        options = {"editing": ClusterEditing(world.cluster), "files": page_files(), "token": "a-token-that-stays"}
+        options = {
+            "editing": ClusterEditing(world.cluster, world.scheduler),
+            "files": page_files(),
+            "token": "a-token-that-stays",
+        }
         async with serve(shown, **options) as server:
             link, port = server.link + "#lang=en", int(server.link.split(":")[2].split("/")[0])
             opened = browser(link)
             page = await opened.__aenter__()
             other = await page.context.new_page()
             await other.goto(link)
-            await page.get_by_role("button", name="edit objects").click()
+            await page.get_by_role("button", name="change").click()
             await page.get_by_role("button", name="Pod", exact=True).click()
             await page.get_by_role("button", name="apply").click()
             await sees(page, ".editPanel [role=status]", "applied: pod/web-1")
@@ -213,14 +226,126 @@ async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serv
             await sees(page, ".editPanel [role=status]", "must be greater than or equal to 0")
             await page.get_by_role("button", name="Node", exact=True).click()
             await page.get_by_role("button", name="apply").click()
-            await sees(page, ".mapPanel header", "1 nodes")
+            await sees(page, ".mapPanel header", "1 node")
         await sees(page, "[role=alert]", "the server does not answer; trying again")
         page.wrong.clear()  # that requests failed is what this is about
         async with serve(shown, port=port, **options):
             await playwright.expect(page.locator("[role=alert]")).to_have_count(0, timeout=PATIENT_MS)
-            await sees(other, ".mapPanel header", "1 nodes")
+            await sees(other, ".mapPanel header", "1 node")
             page.wrong.clear()
             await opened.__aexit__(None, None, None)
+
+
+async def test_the_scheduler_is_configured_and_a_lesson_is_played(serve, browser, built_page):
+    source = source_for(None)
+    settings = Settings(level=0, write=lambda line: None, observers=(source.recorder,))
+    async with EmbeddedWorld(settings) as world:
+        editing = ClusterEditing(world.cluster, world.scheduler)
+        options = {"editing": editing, "stories": BuiltInStories(), "files": page_files()}
+        async with serve(Shown("live", source), **options) as server, browser(server.link + "#lang=en") as page:
+            await sees(page, ".mapPanel", "no nodes yet")
+            await page.get_by_role("button", name="change").click()
+            await page.get_by_role("button", name="configuration").click()
+            area = page.locator("textarea")
+            await playwright.expect(area).to_have_value(re.compile("KubeSchedulerConfiguration"), timeout=PATIENT_MS)
+            whole = await area.input_value()
+            await area.fill(whole.replace("- name: NodeResourcesFit\n", "- name: NodeResourceFit\n", 1))
+            await page.get_by_role("button", name="apply").click()
+            await sees(page, ".editPanel [role=status]", 'did you mean "NodeResourcesFit"?')
+            await area.fill(whole.replace("parallelism: 16", "parallelism: 5"))
+            await page.get_by_role("button", name="check").click()
+            await sees(page, ".editPanel [role=status]", "no mistakes found")
+            assert world.scheduler.config.parallelism == 16
+            await page.get_by_role("button", name="apply").click()
+            await sees(page, ".editPanel [role=status]", "the scheduler goes on with it")
+            assert world.scheduler.config.parallelism == 5
+            await page.get_by_role("group").get_by_role("button", name="stories").click()
+            await page.get_by_role("button", name="Lesson 2").click()
+            await sees(page, ".title", "Lesson 2")
+            await sees(page, ".guide-card", "mooring learn 2 --text")
+            await page.get_by_role("button", name="next", exact=True).click()
+            await sees(page, ".guide-card", "1 of")
+
+
+async def test_what_if_on_the_map(story, serve, browser):
+    shown = story("zone-spread")
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en&node=node1") as page:
+        for question, says in (
+            ("it is lost", "✕ lost 1"),
+            ("it is drained", "✕ drained 1"),
+            ("a is lost", "✕ lost 2"),
+            ("3 more like it", "+ 3 new nodes"),
+        ):
+            await page.get_by_role("button", name=question, exact=True).click()
+            await sees(page, ".legend", says)
+        await page.locator(".legend").get_by_role("button", name="close").click()
+        await playwright.expect(page.locator(".whatIfPanel")).to_have_count(0)
+        await page.keyboard.press("Home")
+        await page.keyboard.press("ArrowRight")
+        await page.locator(".what-if input").fill("7")
+        await page.locator(".what-if").get_by_role("button", name="ask").click()
+        await sees(page, ".whatIfPanel header", "has weight 7")
+        await sees(page, ".whatIfPanel", "pods would be elsewhere, if all were placed anew")
+
+
+async def saved(page: Any, where: Any) -> bytes:
+    """What a click saves."""
+    async with page.expect_download() as waiting:
+        await where.click()
+    download = await waiting.value
+    return await asyncio.to_thread(Path(await download.path()).read_bytes)
+
+
+async def test_what_can_be_taken_away(story, serve, browser):
+    shown = story("preemption")
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await page.get_by_role("button", name="save").click()
+        rows = page.locator(".savePanel dd")
+        for i in (0, 1):
+            assert (await saved(page, rows.nth(i).get_by_text("PNG"))).startswith(b"\x89PNG")
+            drawn = ElementTree.fromstring(await saved(page, rows.nth(i).get_by_text("SVG")))
+            assert len(list(drawn)) > 8
+        table = list(csv.DictReader((await saved(page, rows.nth(2).get_by_text("CSV"))).decode().splitlines()))
+        assert len(table) == len(shown.timeline.attempt_events)
+        assert (table[-1]["pod"], table[-1]["outcome"], table[-1]["node"]) == (
+            "default/important",
+            "scheduled",
+            "node2",
+        )
+        parquet = await saved(page, rows.nth(2).get_by_text("Parquet"))
+        assert pyarrow.parquet.read_table(io.BytesIO(parquet)).num_rows == len(table)
+        assert json.loads(await saved(page, rows.nth(3).get_by_text("JSON")))["traceEvents"]
+        assert b"Content-Security-Policy" in await saved(page, rows.nth(4).get_by_text("HTML"))
+
+
+async def test_five_thousand_nodes(large, serve, browser):
+    """Every view of a large record; the numbers of an instant are those that the record gives."""
+    shown = Shown(large.name, RecordFile(large))
+    shown.refresh()
+    with Record.open(large) as record:
+        moment = record.moment(record.last_time)
+    rows, waiting = moment.state.nodes(), sum(each.place == "unschedulable" for each in moment.queue.values())
+    async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await sees(page, ".mapPanel header", f"5,000 nodes · {sum(rows.pod_count):,} pods")
+        await sees(page, ".lanes", f"unschedulable {waiting}")
+        await sees(page, ".funnel", "TaintToleration −")
+        await sees(page, ".whyPanel", "can take it")
+        await page.locator(".map canvas").hover(position={"x": 60, "y": 60})
+        await sees(page, ".tip", "node-")
+        await page.keyboard.press("j")
+        await sees(page, ".whyPanel header", "unschedulable")
+        await sees(page, ".whyPanel", "what would help")
+        await page.keyboard.press("/")
+        await page.keyboard.type("node-4321")
+        await page.keyboard.press("Enter")
+        at = next(i for i, info in enumerate(rows.infos) if info.name == "node-4321")
+        await sees(page, ".nodePanel .meter .number", f"of {int(rows.allocatable('cpu')[at]) // 1000}")
+        await page.locator(".scrub input").fill(str(len(shown.timeline.events) // 2))
+        await sees(page, ".mapPanel header", "5,000 nodes")
+        await page.keyboard.press("End")
+        for _ in range(12):
+            await page.locator(".map").press("+")  # until pods are blocks
+        assert await page.locator(".strip").count() == 4
 
 
 async def test_two_records_and_where_they_part(browser, serve, built_page):
@@ -244,7 +369,7 @@ async def test_two_records_and_where_they_part(browser, serve, built_page):
             for name, given in (("spread", None), ("packed", config))
         ]
     async with serve(*records, files=page_files()) as server, browser(server.link + "#lang=en") as page:
-        await sees(page, ".comparePanel header", "pods went elsewhere")
+        await sees(page, ".comparePanel header", "went elsewhere")
         await page.get_by_role("button", name="the first difference").click()
         await sees(page, ".comparePanel", "B · packed")
         await sees(page, ".comparePanel .best", "★")
@@ -280,7 +405,7 @@ async def test_every_instant_shows_what_the_record_says_of_it(story, serve, brow
                 text = f"{requested / 1000:g} of {whole / 1000:g}" if requested % 1000 == 0 else f"{requested}m"
                 await sees(page, ".nodePanel h2", info.name)
                 await sees(page, ".nodePanel .meter .number", text)
-                await sees(page, ".mapPanel header", f"{len(rows.infos)} nodes · {sum(rows.pod_count)} pods")
+                await sees(page, ".mapPanel header", f"{len(rows.infos)} nodes · {sum(rows.pod_count)} pod")
             for place in ("active", "backoff", "unschedulable", "gated"):
                 waiting = sum(each.place == place for each in moment.queue.values())
                 await sees(page, f".lanes button:has-text('{place}')", f"{place} {waiting}")

@@ -85,6 +85,18 @@ function place(): number {
   return step.value === -1 ? steps.value.length - 1 : Math.max(0, at);
 }
 
+/** Go on by one extension point of the decision, on the map; at its end to the next decision. */
+export function pointOn(direction: 1 | -1): void {
+  const all = steps.value, here = step.value === -1 ? all.length - 1 : Math.max(0, all.findIndex((each) => each.step === step.value));
+  let to = here + direction;
+  while (all[to] && all[to].step === step.value) to += direction;
+  if (all[to]) step.value = to === all.length - 1 ? -1 : all[to].step;
+  else {
+    stepDecision(direction);
+    step.value = direction > 0 ? -2 : -1;
+  }
+}
+
 /** Go on by one extension point; at the end of a decision to the next one. */
 export function guideOn(direction: 1 | -1): void {
   if (isTold()) return tellOn(direction);

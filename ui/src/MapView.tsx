@@ -2,12 +2,16 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { effect, signal } from "@preact/signals";
 import { grouped, laidOut, Layout, nodeAt, positions } from "./layout";
-import { changes } from "./WhatIf";
-import { Camera, Colours, heat, paint, REFUSALS, verdicts } from "./paint";
+import { asked, changes } from "./WhatIf";
+import { Camera, Colours, Differs, heat, paint, REFUSALS, verdicts } from "./paint";
+import { SvgCanvas } from "./svg";
 import { attempt, colouring, cursor, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
 import { amount, count, language, say } from "./words";
 
 const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
+
+/** The map as it is, as SVG. */
+export let drawMap: () => string = () => "";
 
 function colours(element: Element): Colours {
   const style = getComputedStyle(element), get = (name: string) => style.getPropertyValue(name).trim();
@@ -17,7 +21,7 @@ function colours(element: Element): Colours {
   };
 }
 
-export interface MapProps { record: Shown; at: () => number; told: () => Why | null; differs?: () => { lost: Set<number>; gets: Set<number> } | undefined; label: string }
+export interface MapProps { record: Shown; at: () => number; told: () => Why | null; differs?: () => Differs | undefined; label: string }
 
 export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -40,14 +44,17 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
 
     let toldOf: Why | null = null, toldStep = -1, toldNow: ReturnType<typeof verdicts> | null = null;
     let laidFor = "", frame = 0, looked: Colours | null = null, lookedFor = "";
-    const draw = () => {
+    const draw = (to: CanvasRenderingContext2D = context) => {
       frame = 0;
       const { state } = record, { width, height } = size.value;
       if (!width || !height) return;
       state.goTo(at());
-      const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value].join();
+      const added = differs?.()?.added ?? 0;
+      const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value, added].join();
       if (key !== laidFor) {
-        layout.current = laidOut(grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others")), width, height - 36); // room for the buttons
+        const groups: { name: string; nodes: Int32Array; added?: number }[] = grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others"));
+        if (added) (groups.find((each) => each.nodes.includes(differs!()!.like)) ?? groups[0]).added = added;
+        layout.current = laidOut(groups, width, height - 36); // room for the buttons
         laidFor = key;
       }
       if (!looked || lookedFor !== theme.value + scheme.value) {
@@ -60,7 +67,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         toldNow = verdict ? verdicts(verdict, step.value, record.columns.nodes.length) : null;
         if (toldNow && verdict?.problem) toldNow.chosen = record.columns.events.node.data[attempt.value] ?? -1; // where it went is known
       }
-      paint(context, state, layout.current, camera.value, size.value, {
+      paint(to, state, layout.current, camera.value, size.value, {
         resource: resource.value, told: toldNow, selectedNode: node.value, selectedPod: pod.value,
         hovered: hovered.value, fonts: FONTS, differs: differs?.(),
       }, looked);
@@ -68,8 +75,13 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
     const stop = effect(() => {
       void [size.value, camera.value, at(), told(), grouping.value, resource.value, colouring.value, step.value, node.value, pod.value, hovered.value,
         theme.value, scheme.value, growth.value, language.value, settled.value, differs?.()];
-      if (!frame) frame = requestAnimationFrame(draw);
+      if (!frame) frame = requestAnimationFrame(() => draw());
     });
+    if (record === shown.value) drawMap = () => {
+      const picture = new SvgCanvas(size.value.width, size.value.height);
+      draw(picture as unknown as CanvasRenderingContext2D);
+      return picture.text();
+    };
     return () => { stop(); observer.disconnect(); cancelAnimationFrame(frame); };
   }, [record]);
 
@@ -206,7 +218,8 @@ export function MapPanel() {
         </select></label>
         <Counts record={now} />
       </header>
-      <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={changes} label={say("Map")} />
+      <Nothing record={now} />
+      <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={() => changes.value} label={say("Map")} />
       <Legend />
     </section>
   );
@@ -215,6 +228,13 @@ export function MapPanel() {
 const isCompared = () => records.value.length > 1;
 
 /** By itself, so that a moving cursor draws only this anew. */
+function Nothing({ record: { state } }: { record: Shown }) {
+  growth.value;
+  state.goTo(cursor.value);
+  return state.nodes ? null : <p class="soft nothing">{say("no nodes yet")}</p>;
+}
+
+/** By itself, too. */
 function Counts({ record: { state } }: { record: Shown }) {
   growth.value;
   state.goTo(cursor.value);
@@ -238,7 +258,18 @@ function Grouping({ record }: { record: Shown }) {
 }
 
 function Legend() {
-  const told = why.value;
+  const told = why.value, differs = changes.value;
+  if (differs)
+    return (
+      <footer class="legend"><strong>{say("what if")}</strong>
+        {differs.lost.size > 0 && <span>✕ {say(differs.stays ? "drained" : "lost")} <span class="soft">{count(differs.lost.size)}</span></span>}
+        {differs.gets.size > 0 && <span><b class="ringed" /> {say("gets pods")} <span class="soft">{count(differs.gets.size)}</span></span>}
+        {differs.leaves.size > 0 && <span><b class="ringed dashed" /> {say("pods leave")} <span class="soft">{count(differs.leaves.size)}</span></span>}
+        {differs.added > 0 && <span>+ {say("{n} new nodes", { n: differs.added })} · {say("{n} pods", { n: count(differs.onAdded) })}</span>}
+        {!differs.lost.size && !differs.gets.size && !differs.leaves.size && !differs.added && <span class="soft">{say("nothing on the map changes")}</span>}
+        <button type="button" class="push" onClick={() => (asked.value = null)}>✕ {say("close")}</button>
+      </footer>
+    );
   if (colouring.value === "use" || !told || told.problem)
     return <footer class="legend"><span class="scale"><i>0 %</i>{[0, 0.25, 0.5, 0.75, 1].map((share) => <b key={share} style={{ background: heat(share) }} />)}<i>100 %</i></span> {say("use")}</footer>;
   return (

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { effect } from "@preact/signals";
 import uPlot from "uplot";
 import { Strips } from "./state";
+import { SvgCanvas } from "./svg";
 import { cursor, goTo, goToTime, growth, records, shown, theme, timeAt } from "./view";
 import { language, say } from "./words";
 
@@ -18,6 +19,37 @@ const STRIPS: Strip[] = [
     { name: "evictions", colour: "--s1", values: (s) => s.evicted, isBars: true }] },
   { name: "fragmentation", unit: "%", note: "free CPU on nodes that the typical pod does not fit on", lines: [{ name: "fragmentation", colour: "--s2", values: (s) => s.fragmented }] },
 ];
+
+/** The strips as SVG: for a report. */
+export function stripsSvg(): string {
+  const style = getComputedStyle(document.documentElement), colour = (name: string) => style.getPropertyValue(name).trim();
+  const strips = shown.value!.strips.value, width = 900, each = 130, left = 44, picture = new SvgCanvas(width, each * STRIPS.length);
+  picture.fillStyle = colour("--panel");
+  picture.fillRect(0, 0, width, each * STRIPS.length);
+  if (!strips) return picture.text();
+  const first = strips.time[0], span = strips.time[strips.time.length - 1] - first || 1;
+  STRIPS.forEach((strip, i) => {
+    const top = i * each + 22, high = each - 34, most = Math.max(1, ...strip.lines.flatMap((line) => [...line.values(strips)]));
+    picture.font = "600 11px system-ui";
+    picture.fillStyle = colour("--soft");
+    picture.fillText(`${say(strip.name)} ${strip.unit}`, left, top - 10);
+    picture.font = "10px system-ui";
+    picture.fillText(String(Math.round(most)), 8, top + 4);
+    picture.fillText("0", 8, top + high);
+    picture.strokeStyle = colour("--line");
+    picture.strokeRect(left, top, width - left - 8, high);
+    let at = left + 130;
+    for (const line of strip.lines) {
+      picture.strokeStyle = picture.fillStyle = colour(line.colour);
+      picture.beginPath();
+      line.values(strips).forEach((value, bin) => picture.lineTo(left + ((width - left - 8) * (strips.time[bin] - first)) / span, top + high * (1 - value / most)));
+      picture.stroke();
+      picture.fillText(`— ${say(line.name)}`, at, top - 10);
+      at += 110;
+    }
+  });
+  return picture.text();
+}
 
 export function TimePanel() {
   return (

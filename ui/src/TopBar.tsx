@@ -2,8 +2,9 @@
 import { useRef, useState } from "preact/hooks";
 import { clock } from "./TimePanel";
 import { isEditing } from "./EditPanel";
+import { pointOn } from "./Guide";
 import { find } from "./MapView";
-import { cursor, follows, goTo, growth, isGuided, isOurs, isPlaying, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
+import { cursor, follows, goTo, growth, hasStories, isGuided, isOurs, isPlaying, isSaving, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
 import { language, LANGUAGES, say } from "./words";
 
 export const SPEEDS = [1, 10, 100, 1000];
@@ -21,7 +22,9 @@ export function TopBar() {
       <div class="transport" role="group" aria-label={say("time")}>
         <Press label="begin" sign="begin" act={() => goTo(0)} />
         <Press label="previous decision" sign="back" act={() => stepDecision(-1)} />
+        <Press label="previous extension point" sign="pointBack" act={() => pointOn(-1)} />
         <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
+        <Press label="next extension point" sign="point" act={() => pointOn(1)} />
         <Press label="next decision" sign="on" act={() => stepDecision(1)} />
         <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={() => goTo(now.columns.length)} />
         <select aria-label={say("speed")} value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
@@ -30,7 +33,8 @@ export function TopBar() {
       </div>
       {now.columns.isLive && <span class={follows.value ? "live on" : "live"}>● {say("live")}</span>}
       <button type="button" class="guide" aria-pressed={isGuided.value} onClick={() => (isGuided.value = !isGuided.value)}>{say("step by step")}</button>
-      {isOurs.value && <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>{say("edit objects")}</button>}
+      {(isOurs.value || hasStories.value) && <button type="button" aria-pressed={isEditing.value} onClick={() => (isEditing.value = !isEditing.value)}>{say(isOurs.value ? "change" : "stories")}</button>}
+      <button type="button" aria-pressed={isSaving.value} onClick={() => (isSaving.value = !isSaving.value)}>{say("save")}</button>
       <Search />
       <select class="theme" aria-label={say("theme")} value={theme.value} onChange={(event) => (theme.value = event.currentTarget.value as "dark")}>
         <option value="">◐</option><option value="dark">☾</option><option value="light">☀</option>
@@ -61,6 +65,7 @@ function Logo() {
 /** Drawn rather than written: few fonts have these signs. */
 const SIGNS = {
   begin: "M3 3h2v10H3zM13 3v10L6 8z", back: "M8 3v10L2 8zM14 3v10L8 8z", play: "M4 2.5v11L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", on: "M2 3v10l6-5zM8 3v10l6-5z",
+  pointBack: "M9 3v10L4 8zM11 3h1.5v10H11z", point: "M7 3v10l5-5zM3.5 3H5v10H3.5z",
   end: "M11 3h2v10h-2zM3 3v10l7-5z",
 };
 

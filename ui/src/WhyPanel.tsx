@@ -1,6 +1,7 @@
 // Why: the funnel of filters, the best nodes with every plugin's share, what would help.
 import { REFUSALS } from "./paint";
-import { attempt, isAsking, node, pod, shown, step, why, Why } from "./view";
+import { askWeight, WeightForm } from "./WhatIf";
+import { attempt, isAsking, isFile, node, pod, shown, step, why, Why } from "./view";
 import { count, say } from "./words";
 
 /** One colour per score plugin; the same plugin has the same colour everywhere, and its name is beside it. */
@@ -110,7 +111,39 @@ function Best({ why: told, names }: { why: Why; names: string[] }) {
           ))}
         </tbody>
       </table>
+      <Rivals why={told} names={names} />
       {told.ties > 1 && <p class="soft">{say("{n} nodes share the highest score; one of them was picked at random", { n: count(told.ties) })}</p>}
+    </>
+  );
+}
+
+/** What would have to change for another node to win: points that it lacks, and the weight that would give them. */
+function Rivals({ why: told, names }: { why: Why; names: string[] }) {
+  const profile = shown.value!.meta.profiles.find((each) => each.schedulerName === told.schedulerName), weights = new Map(profile?.score ?? []);
+  const winner = told.best.find((each) => each.node === told.node);
+  if (!winner || isFile.value) return null;
+  const rivals = told.best.filter((each) => each.node !== told.node && each.total < winner.total).slice(0, 2);
+  const lines = rivals.map((rival) => {
+    const lacks = winner.total - rival.total;
+    let best: { plugin: string; weight: number } | null = null;
+    told.plugins.forEach((plugin, i) => {
+      const weight = weights.get(plugin) ?? 1, gains = (rival.shares[i] - winner.shares[i]) / weight;
+      const wanted = weight + Math.floor(lacks / gains) + 1;
+      if (gains > 0 && wanted <= 100 && (!best || wanted - weight < best.weight - (weights.get(best.plugin) ?? 1))) best = { plugin, weight: wanted };
+    });
+    return { node: rival.node, lacks, best: best as { plugin: string; weight: number } | null };
+  });
+  const used = told.plugins.filter((_, i) => told.best.some((each) => each.shares[i] !== winner.shares[i]));
+  return (
+    <>
+      {lines.length > 0 && <>
+        <h3>{say("for another node to win")}</h3>
+        <ul class="helps">{lines.map((each) => (
+          <li key={each.node}>{say("{node} lacks {n} points", { node: names[each.node], n: count(each.lacks + 1) })}
+            {each.best && <> · <button type="button" class="name" onClick={() => askWeight(each.best!.plugin, each.best!.weight)}>{say("{plugin} with weight {n}", { plugin: each.best.plugin, n: each.best.weight })}</button></>}</li>
+        ))}</ul>
+      </>}
+      {used.length > 0 && <WeightForm plugins={used} weights={weights} />}
     </>
   );
 }

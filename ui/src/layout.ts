@@ -2,10 +2,13 @@
 import { State } from "./state";
 
 export const HEAD = 20, PAD = 8, GAP = 10;
-const MAX_GROUPS = 24, MAX_CELL = 148, MIN_CELL = 2;
+const MAX_GROUPS = 24, MAX_CELL = 176, MIN_CELL = 2;
 
-export interface Group { name: string; x: number; y: number; width: number; height: number; perRow: number; nodes: Int32Array }
+export interface Group { name: string; x: number; y: number; width: number; height: number; perRow: number; nodes: Int32Array; added?: number }
 export interface Layout { groups: Group[]; cell: number; width: number; height: number; place: Map<number, [number, number]> }
+
+/** ``added`` are cells for nodes that are not there. */
+interface Content { name: string; nodes: Int32Array; added?: number }
 
 /** The nodes that are there, by the value of a label, each group sorted by use. */
 export function grouped(state: State, key: string, resource: number, none: string, others: string): { name: string; nodes: Int32Array }[] {
@@ -31,7 +34,7 @@ export function grouped(state: State, key: string, resource: number, none: strin
 }
 
 /** The largest cells with which all groups fit. */
-export function laidOut(groups: { name: string; nodes: Int32Array }[], width: number, height: number): Layout {
+export function laidOut(groups: Content[], width: number, height: number): Layout {
   let best: Layout | null = null;
   for (let across = 1; across <= Math.min(groups.length, 8); across++) {
     let low = MIN_CELL, high = MAX_CELL;
@@ -46,7 +49,7 @@ export function laidOut(groups: { name: string; nodes: Int32Array }[], width: nu
   return best ?? { groups: [], cell: MAX_CELL, width, height: 0, place: new Map() };
 }
 
-function arranged(groups: { name: string; nodes: Int32Array }[], across: number, cell: number, width: number): Layout {
+function arranged(groups: Content[], across: number, cell: number, width: number): Layout {
   const boxWidth = (width - GAP * (across - 1)) / across, perRow = Math.max(1, Math.floor((boxWidth - 2 * PAD) / cell));
   const found: Group[] = [];
   let y = 0, tallest = 0;
@@ -55,7 +58,7 @@ function arranged(groups: { name: string; nodes: Int32Array }[], across: number,
       y += tallest + GAP;
       tallest = 0;
     }
-    const height = HEAD + Math.ceil(group.nodes.length / perRow) * cell + PAD;
+    const height = HEAD + Math.ceil((group.nodes.length + (group.added ?? 0)) / perRow) * cell + PAD;
     found.push({ ...group, x: (i % across) * (boxWidth + GAP), y, width: boxWidth, height, perRow });
     tallest = Math.max(tallest, height);
   });

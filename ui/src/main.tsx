@@ -11,7 +11,8 @@ import { TimePanel } from "./TimePanel";
 import { togglePlay, TopBar } from "./TopBar";
 import { askSecond, ComparePanel, SecondMap } from "./ComparePanel";
 import { EditPanel } from "./EditPanel";
-import { Guide, guideOn } from "./Guide";
+import { Guide, guideOn, pointOn } from "./Guide";
+import { SavePanel } from "./SavePanel";
 import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
 import { attempt, cursor, goTo, isPlaying, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, shown, speed, stepDecision, timeAt } from "./view";
@@ -36,6 +37,7 @@ function Page() {
         </div>
         <div class="side">
           <EditPanel />
+          <SavePanel />
           <WhatIfPanel />
           <WhyPanel />
           <ComparePanel />
@@ -68,6 +70,8 @@ function onKey(event: KeyboardEvent): void {
     " ": togglePlay,
     ArrowRight: () => (isGuided.value ? guideOn(1) : stepDecision(1)),
     ArrowLeft: () => (isGuided.value ? guideOn(-1) : stepDecision(-1)),
+    ".": () => pointOn(1),
+    ",": () => pointOn(-1),
     Home: () => goTo(0),
     End: () => goTo(shown.value?.columns.length ?? 0),
   };

@@ -2,8 +2,8 @@
 import { batch } from "@preact/signals";
 import { Columns, Forgotten, Meta } from "./columns";
 import type { Answer } from "./WhatIf";
-import { say } from "./words";
-import { attempt, cursor, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
+import { language, say } from "./words";
+import { attempt, cursor, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, hasStories, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
 
 const RETRY_MS = 1500;
 const STEP = 40_000; // events that are taken at once
@@ -25,11 +25,14 @@ async function get(path: string): Promise<Response> {
 class Refused extends Error {}
 
 export async function begin(): Promise<void> {
-  const [meta, heads] = await Promise.all([get("api/meta").then((answer) => answer.json()) as Promise<{ records: Meta[]; isOurs: boolean; canSave: boolean }>, readHead()]);
+  const [meta, heads] = await Promise.all([getMeta(), readHead()]);
   isOurs.value = meta.isOurs;
+  hasStories.value = meta.hasStories ?? false;
   isFile.value = carried !== null;
-  const make = () => meta.records.map((each, number) => new Shown(number, each, new Columns(each)));
-  if (heads && meta.records.length === 1 && !meta.records[0].guide) { // the first view, while the rest is on its way
+  const asked = Number(new URLSearchParams(location.hash.slice(1)).get("record") ?? -1);
+  const numbers = meta.records[asked] ? [asked] : meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
+  const make = () => numbers.map((number) => new Shown(number, meta.records[number], new Columns(meta.records[number])));
+  if (heads && numbers.length === 1 && numbers[0] === 0 && !meta.records[0].guide) { // the first view, while the rest is on its way
     const first = make();
     first[0].columns.take(heads);
     batch(() => {
@@ -53,9 +56,19 @@ export async function begin(): Promise<void> {
   for (const each of found) void keepReading(each);
 }
 
+interface AllMeta { records: Meta[]; shown?: number; isOurs: boolean; hasStories?: boolean }
+const getMeta = async () => (await (await get("api/meta")).json()) as AllMeta;
+
+/** What is known of the records has changed: the scheduler was configured anew. */
+export async function readMeta(): Promise<void> {
+  const { records: now } = await getMeta();
+  for (const each of records.value) each.meta = now[each.number];
+  growth.value++;
+}
+
 /** The last instant, which is small; null where the view is of another one. */
 async function readHead(): Promise<ArrayBuffer | null> {
-  if (carried || /[#&](event|guide)/.test(location.hash)) return null;
+  if (carried || /[#&](event|guide|record)/.test(location.hash)) return null;
   return get("api/head?record=0").then((answer) => answer.arrayBuffer(), () => null);
 }
 
@@ -187,6 +200,20 @@ export async function whatIf(record: Shown, event: number, question: string): Pr
   return (await (await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)).json()) as Answer;
 }
 
+export const configure = (text: string, isCheck: boolean) =>
+  change(isCheck ? "api/configure?check" : "api/configure", text) as unknown as Promise<{ problems: string[]; warnings: string[]; applied: boolean }>;
+export async function configurationNow(): Promise<string> {
+  return ((await (await get("api/configuration")).json()) as { configuration: string }).configuration;
+}
+export async function stories(): Promise<Record<string, string>> {
+  return (await (await get(`api/stories?lang=${language.value}`)).json()) as Record<string, string>;
+}
+/** Play a story; it is a record of its own, and the page shows it from its beginning. */
+export async function playStory(name: string): Promise<void> {
+  const { record } = await change(`api/play?story=${encodeURIComponent(name)}&lang=${language.value}`);
+  location.hash = `record=${record}&guide&lang=${language.value}`;
+  location.reload();
+}
 export const applyManifest = (manifest: string) => change("api/apply", manifest);
 export const deleteObject = (ref: string) => change(`api/delete?ref=${encodeURIComponent(ref)}`);
 export async function manifestOf(ref: string): Promise<string> {

@@ -21,7 +21,8 @@ export function heat(share: number): string {
   return `rgb(${a.map((value, channel) => Math.round(value + (b[channel] - value) * rest)).join(",")})`;
 }
 
-export interface Differs { lost: Set<number>; gets: Set<number> }
+/** What an answer changes: lost nodes (or drained: they stay), nodes that get pods or that pods leave, and nodes that are added beside one. */
+export interface Differs { lost: Set<number>; gets: Set<number>; leaves: Set<number>; added: number; like: number; onAdded: number; stays: boolean }
 /** What each node was told, by node: an index into the palette (-1: nothing), and which step of the funnel refused it. */
 export interface Verdicts { code: Int16Array; mark: Uint8Array; palette: string[]; chosen: number }
 
@@ -131,6 +132,25 @@ export function paint(
   });
   if (blocks) paintPods(context, state, side, look, told, colours);
   paintMarks(context, state, side, look, told, colours);
+  if (look.differs?.added) paintAdded(context, layout, camera, side, look.differs, look.fonts, colours);
+}
+
+/** Nodes that are not there, after the last one of the group. */
+function paintAdded(context: CanvasRenderingContext2D, layout: Layout, { scale, x: dx, y: dy }: Camera, side: number, differs: Differs, fonts: string, colours: Colours): void {
+  const group = layout.groups.find((each) => each.added), cell = layout.cell * scale;
+  if (!group) return;
+  for (let i = group.nodes.length; i < group.nodes.length + differs.added; i++) {
+    const x = group.x * scale + dx + 8 * scale + (i % group.perRow) * cell, y = group.y * scale + dy + 20 * scale + Math.floor(i / group.perRow) * cell;
+    context.fillStyle = colours.back;
+    context.fillRect(x, y, side, side);
+    ring(context, x + 2, y + 2, side - 4, colours.accent, 2, true);
+    if (side < LABELS_FROM) continue;
+    context.fillStyle = colours.accent;
+    context.font = `700 ${Math.min(22, side / 2)}px ${fonts}`;
+    context.textAlign = "center";
+    context.fillText("+", x + side / 2, y + side / 2);
+    context.textAlign = "left";
+  }
 }
 
 function colourOf(state: State, node: number, resource: number, told: Verdicts | null): number {
@@ -203,7 +223,8 @@ function paintMarks(
       context.fillText(String(told.mark[node]), at[0], at[1] + 0.5);
       context.textAlign = "left";
     }
-    if (look.differs?.gets.has(node)) ring(context, x, y, side, colours.accent, 2, true);
+    if (look.differs?.leaves.has(node)) ring(context, x, y, side, colours.soft, 2, true);
+    if (look.differs?.gets.has(node)) ring(context, x + 1, y + 1, side - 2, colours.accent, 2, false);
     if (look.differs?.lost.has(node)) cross(context, x, y, side, colours);
     if (told?.chosen === node) {
       ring(context, x, y, side, colours.chosen, side > 14 ? 3 : 2, false);

@@ -18,7 +18,7 @@ export class Shown {
   state: State;
   strips = signal<Strips | null>(null);
   private scout: State; // goes through the whole record for the strips
-  constructor(readonly number: number, readonly meta: Meta, readonly columns: Columns) {
+  constructor(readonly number: number, public meta: Meta, readonly columns: Columns) {
     const keyframes: Keyframe[] = [];
     this.state = new State(columns, keyframes);
     this.scout = new State(columns, keyframes);
@@ -30,6 +30,8 @@ export class Shown {
 
 export const records = signal<Shown[]>([]);
 export const isOurs = signal(false);
+export const hasStories = signal(false); // stories can be played from here
+export const isSaving = signal(false); // the panel with what can be taken away
 export const isFile = signal(false); // one file without a server: nobody can be asked
 export const problem = signal(""); // what is wrong with the connection, if anything
 export const growth = signal(0); // another number when a record has grown
@@ -156,6 +158,7 @@ export function findPod(columns: Columns, name: string): number {
 export function writeAddress(): void {
   const now = shown.value;
   const values = new URLSearchParams();
+  if (now?.number && records.value.length === 1) values.set("record", String(now.number));
   if (now && !follows.value) values.set("event", String(cursor.value));
   if (now && pod.value >= 0) values.set("pod", now.columns.podName(pod.value));
   if (now && node.value >= 0) values.set("node", now.columns.nodes[node.value]);

@@ -20,7 +20,7 @@ const JA: Record<string, string> = {
   "free CPU on nodes that the typical pod does not fit on": "標準的な Pod が入らないノードに残った CPU の割合",
   taints: "Taint", labels: "ラベル", close: "閉じる", filters: "フィルター", "only this filter": "このフィルターだけ", "loading…": "読み込み中…", "asking…": "問い合わせ中…",
   "show all": "すべて表示", "nothing waits": "待機中の Pod はありません", "{n} more": "ほか {n} 個", others: "その他", "by filter number, or score": "番号はフィルター、濃さはスコア",
-  "edit objects": "オブジェクトを編集", apply: "適用", delete: "削除", "applied: {names}": "適用しました: {names}", "what if": "もしも", "step by step": "一歩ずつ",
+  apply: "適用", delete: "削除", "applied: {names}": "適用しました: {names}", "what if": "もしも", "step by step": "一歩ずつ",
   next: "次へ", back: "戻る", "keyboard": "キーボード", "feasible": "配置可能", "zoom in": "拡大", "zoom out": "縮小", "fit": "全体", "score": "スコア",
   "the chosen node": "選ばれたノード", "every node refused it": "すべてのノードが拒否しました", "record": "記録", "time": "時刻", "download": "ダウンロード",
   "{pod} is the next pod in the queue. This is attempt {n}. {m} nodes are looked at.": "次にキューから取り出されるのは {pod} です。{n} 回目の試行で、{m} 個のノードを調べます。",
@@ -51,6 +51,15 @@ const JA: Record<string, string> = {
   "every pod went to the same node": "すべての Pod が同じノードに配置されました",
   "the first difference": "最初の違い",
   "this page carries no answer to that; ask the record itself: mooring ui": "このページには答えが含まれていません。記録に直接たずねてください: mooring ui",
+  "no nodes yet": "ノードはまだありません", "nothing on the map changes": "マップに変化はありません",
+  objects: "オブジェクト", configuration: "設定", stories: "ストーリー", change: "変更", save: "保存", check: "検査", ask: "試す", plugin: "プラグイン",
+  "the scheduler goes on with it": "スケジューラーはこの設定で動作を続けます", "no mistakes found": "誤りは見つかりませんでした", "the one in force": "現在の設定",
+  "played in a cluster of its own, in virtual time": "専用のクラスターで、仮想時間で再生します",
+  "a trace for Perfetto": "Perfetto 用トレース", "this page, without a server": "このページ（サーバー不要）",
+  "it is drained": "ドレインしたら", "{node} is drained": "{node} をドレインしたら", drained: "ドレイン", lost: "喪失", "gets pods": "Pod が増える", "pods leave": "Pod が減る", "{n} new nodes": "新しいノード {n} 台",
+  "of {n} pods would be elsewhere, if all were placed anew": "/ {n} 個の Pod の行き先が変わります（すべて配置し直した場合）", "of {n} waiting pods would go elsewhere": "/ {n} 個の待機中の Pod の行き先が変わります",
+  "this decision": "この決定", "has weight": "の重みが", "{plugin} has weight {n}": "{plugin} の重みが {n} なら", "{plugin} with weight {n}": "{plugin} の重みを {n} にする",
+  "for another node to win": "別のノードが選ばれるには", "{node} lacks {n} points": "{node} はあと {n} 点必要", "previous extension point": "前の拡張ポイント", "next extension point": "次の拡張ポイント",
   "scenario": "シナリオ", "scheduler": "スケジューラー", "note": "解説", "kubectl": "kubectl",
 };
 const ZH: Record<string, string> = {
@@ -69,7 +78,7 @@ const ZH: Record<string, string> = {
   "free CPU on nodes that the typical pod does not fit on": "典型 Pod 放不下的节点上剩余 CPU 的比例",
   taints: "污点", labels: "标签", close: "关闭", filters: "过滤器", "only this filter": "仅此过滤器", "loading…": "加载中…", "asking…": "查询中…",
   "show all": "全部显示", "nothing waits": "没有等待的 Pod", "{n} more": "另有 {n} 个", others: "其他", "by filter number, or score": "数字为过滤器，深浅为分数",
-  "edit objects": "编辑对象", apply: "应用", delete: "删除", "applied: {names}": "已应用：{names}", "what if": "假设", "step by step": "逐步",
+  apply: "应用", delete: "删除", "applied: {names}": "已应用：{names}", "what if": "假设", "step by step": "逐步",
   next: "下一步", back: "上一步", "keyboard": "键盘", "feasible": "可行", "zoom in": "放大", "zoom out": "缩小", "fit": "全部", "score": "分数",
   "the chosen node": "选中的节点", "every node refused it": "所有节点都拒绝了它", "record": "记录", "time": "时间", "download": "下载",
   "{pod} is the next pod in the queue. This is attempt {n}. {m} nodes are looked at.": "队列中的下一个 Pod 是 {pod}。这是第 {n} 次尝试，要检查 {m} 个节点。",
@@ -100,6 +109,15 @@ const ZH: Record<string, string> = {
   "every pod went to the same node": "每个 Pod 都去了同一个节点",
   "the first difference": "第一处不同",
   "this page carries no answer to that; ask the record itself: mooring ui": "此页面不含该答案，请直接查询记录：mooring ui",
+  "no nodes yet": "还没有节点", "nothing on the map changes": "地图上没有变化",
+  objects: "对象", configuration: "配置", stories: "故事", change: "更改", save: "保存", check: "检查", ask: "试一试", plugin: "插件",
+  "the scheduler goes on with it": "调度器已改用此配置", "no mistakes found": "没有发现错误", "the one in force": "当前配置",
+  "played in a cluster of its own, in virtual time": "在独立的集群中以虚拟时间播放",
+  "a trace for Perfetto": "Perfetto 跟踪文件", "this page, without a server": "此页面（无需服务器）",
+  "it is drained": "它被排空", "{node} is drained": "{node} 被排空", drained: "排空", lost: "失效", "gets pods": "得到 Pod", "pods leave": "Pod 离开", "{n} new nodes": "{n} 个新节点",
+  "of {n} pods would be elsewhere, if all were placed anew": "/ {n} 个 Pod 会在别处（若全部重新放置）", "of {n} waiting pods would go elsewhere": "/ {n} 个等待中的 Pod 会去别处",
+  "this decision": "这个决定", "has weight": "权重为", "{plugin} has weight {n}": "{plugin} 的权重为 {n}", "{plugin} with weight {n}": "把 {plugin} 的权重设为 {n}",
+  "for another node to win": "要让别的节点胜出", "{node} lacks {n} points": "{node} 还差 {n} 分", "previous extension point": "上一个扩展点", "next extension point": "下一个扩展点",
   "scenario": "场景", "scheduler": "调度器", "note": "说明", "kubectl": "kubectl",
 };
 const TABLES: Record<Language, Record<string, string>> = { en: {}, ja: JA, zh: ZH };
@@ -115,6 +133,7 @@ export const language = signal<Language>(preferred());
 export function say(text: string, values: Record<string, string | number> = {}): string {
   let found = TABLES[language.value][text] ?? text;
   for (const [name, value] of Object.entries(values)) found = found.replace(`{${name}}`, String(value));
+  if (language.value === "en") found = found.replace(/^1 (node|pod|new node)s\b/, "1 $1");
   return found;
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -14,14 +12,14 @@ from mooring.cli.configuration import features_for, load_registry, plugin_option
 from mooring.cli.help import Group, examples
 from mooring.cli.output import console, emit, output_option, print_table, read_input, to_json
 from mooring.config.convert import OLD_VERSIONS, Note, convert_document
-from mooring.config.features import Features, parse_feature_gates
-from mooring.config.load import default_config, examine, load_document, read_document
+from mooring.config.features import parse_feature_gates
+from mooring.config.load import default_config, load_document, read_document
 from mooring.config.policy import convert_policy, is_policy
-from mooring.config.profile import IN_TREE_POINTS, Expanded, expand_all
+from mooring.config.profile import Expanded
 from mooring.config.types import EXTENSION_POINTS, KubeSchedulerConfiguration
 from mooring.config.wire import to_wire
-from mooring.errors import ConfigError, InputError, MooringError, UsageError
-from mooring.framework.registry import Registry
+from mooring.engine.checking import check_configuration
+from mooring.errors import ConfigError, InputError, UsageError
 
 _feature_gates = click.option(
     "--feature-gates", multiple=True, metavar="NAME=true|false,…", help="Feature gates, as for kube-scheduler."
@@ -60,21 +58,17 @@ def check(
     """
     features = parse_feature_gates(feature_gates, features_for(kubernetes_version).version)
     have, own = load_registry(plugins)
-    registry = {**_points(have), **_assumed(assume)}
+    assumed = _assumed(assume)
     source, text = _source(file), read_input(file)
-    warnings: tuple[str, ...] = ()
-    problems: list[str] = []
     try:
-        loaded, problems = examine(_read_document(text, source), features)
-        warnings = loaded.warnings
-        expanded = expand_all(loaded.config, registry, suggest=_suggest(registry), version=features.version)
-        if own and not problems:
-            problems += _problems_of_plugins(loaded.config, have, features)
-    except ConfigError as e:
-        problems += e.problems
-    if problems:
-        return _report_problems(source, problems, warnings, output)
-    emit(_summary(loaded.config, expanded, warnings), output, lambda to: _draw(to, loaded.config, expanded, warnings))
+        document = _read_document(text, source)
+    except ConfigError as error:
+        return _report_problems(source, list(error.problems), (), output)
+    found = check_configuration(document, have, features, assumed=assumed, makes_plugins=bool(own))
+    if found.problems or found.config is None:
+        return _report_problems(source, found.problems, found.warnings, output)
+    config, expanded, warnings = found.config, found.expanded, found.warnings
+    emit(_summary(config, expanded, warnings), output, lambda to: _draw(to, config, expanded, warnings))
     return 0
 
 
@@ -134,24 +128,6 @@ def _read_document(text: bytes, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: {e}") from None
 
 
-def _points(have: Registry) -> dict[str, frozenset[str]]:
-    """Return where plugins can run."""
-    ours = {name: points for name, points in have.points().items() if name not in IN_TREE_POINTS}
-    return {name: points for name, points in IN_TREE_POINTS.items() if name in have} | ours
-
-
-def _problems_of_plugins(loaded: KubeSchedulerConfiguration, have: Registry, features: Features) -> list[str]:
-    """Create the plugins once: only the user's own ones can check their arguments."""
-    from mooring.engine.build import build
-    from mooring.state.cluster import Cluster
-
-    try:
-        build(loaded, Cluster(), registry=have, features=features)
-    except MooringError as error:
-        return [str(error)]
-    return []
-
-
 def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:
     assumed = {}
     for text in texts:
@@ -163,14 +139,6 @@ def _assumed(texts: tuple[str, ...]) -> dict[str, frozenset[str]]:
             raise UsageError(f"--assume: {found}; expected PLUGIN=POINT,… with points of {', '.join(EXTENSION_POINTS)}")
         assumed[name] = wanted
     return assumed
-
-
-def _suggest(registry: Mapping[str, frozenset[str]]) -> Callable[[str], str | None]:
-    def suggest(name: str) -> str | None:
-        near = difflib.get_close_matches(name, registry, n=1)
-        return near[0] if near else None
-
-    return suggest
 
 
 def _report_problems(source: str, problems: list[str], warnings: tuple[str, ...], output: str) -> int:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def show_lesson(which: Lesson, words: Words, options: dict[str, Any]) -> None:
     """Play a lesson and serve its page until Ctrl-C; ``options`` are those of the play."""
+    from mooring.cli.page_stories import BuiltInStories
     from mooring.cli.ui import serve_until_interrupted
     from mooring.lessons.course import play
     from mooring.ui.bundle import page_files
@@ -27,4 +28,4 @@ def show_lesson(which: Lesson, words: Words, options: dict[str, Any]) -> None:
         title = words("Lesson {number}: {title}", number=which.number, title=words(which.title))
         shown = Shown(title, RecordFile(path), guide=f"learn {which.number}")
         shown.refresh()
-        asyncio.run(serve_until_interrupted([shown]))
+        asyncio.run(serve_until_interrupted([shown], stories=BuiltInStories()))

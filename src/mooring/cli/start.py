@@ -195,7 +195,7 @@ async def _work(
     async with world, contextlib.AsyncExitStack() as stack:
         show.up(world)
         if show.page is not None:
-            await stack.enter_async_context(show.page.served(world.cluster))
+            await stack.enter_async_context(show.page.served(world))
         result = None
         if nodes:
             from mooring.sim.scenario import node

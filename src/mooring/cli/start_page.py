@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from mooring.cli.page_stories import BuiltInStories
 from mooring.cli.ui import announce
 from mooring.errors import UsageError
-from mooring.sim.runner import Settings
-from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.sim.runner import Settings, World
+from mooring.sim.scenario import Scenario
 from mooring.ui.bundle import page_files
 from mooring.ui.editing import ClusterEditing
 from mooring.ui.server import PageServer
@@ -45,11 +46,13 @@ class StartPage:
         return replace(settings, observers=(*settings.observers, self._source.recorder))
 
     @asynccontextmanager
-    async def served(self, cluster: ScenarioCluster) -> AsyncIterator[None]:
+    async def served(self, world: World) -> AsyncIterator[None]:
         """Serve the page of this cluster."""
         assert self._source is not None
-        editing = ClusterEditing(cluster) if self._is_ours else None
-        server = PageServer([Shown(self._title, self._source)], editing=editing, files=self._files)
+        editing = ClusterEditing(world.cluster, world.scheduler, world.registry) if self._is_ours else None
+        stories = BuiltInStories() if self._is_ours else None
+        shown = Shown(self._title, self._source)
+        server = PageServer([shown], editing=editing, stories=stories, files=self._files)
         await server.start()
         announce(server, self._opens)
         try:

@@ -16,6 +16,7 @@ from mooring.cli.story_options import print_line
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
+    from mooring.ui.answers import Stories
     from mooring.ui.server import Answering, PageServer
     from mooring.ui.shown import Shown
 
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 @address_options
 @click.option("--plugin", "plugins", multiple=True, metavar="FILE", help="Plugins of the recorded configuration.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the page as one HTML file."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the page as one file (.html), the decisions (.csv, .parquet) or a trace for Perfetto (.json).",
 )
 @click.option("--open/--no-open", "opens", default=None, help="Open the browser.  [default: on a desktop]")
 def ui(
@@ -77,23 +82,32 @@ def ui(
     if not 1 <= len(records) <= 2:
         raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
     page_files()  # before anything is played
-    from mooring.ui.opening import opened
+    from mooring.ui.opening import is_story, opened
 
     shown = [opened(each, plugins) for each in records]
     if output is not None:
         return _write(output, shown)
+    stories = None
+    if len(records) == 1 and is_story(records[0]):
+        from mooring.cli.page_stories import BuiltInStories
 
-    asyncio.run(serve_until_interrupted(shown, port, opens))
+        stories = BuiltInStories()
+    asyncio.run(serve_until_interrupted(shown, port, opens, stories=stories))
     return 0
 
 
 async def serve_until_interrupted(
-    shown: list[Shown], port: int = 0, opens: bool | None = None, *, answers: Answering | None = None
+    shown: list[Shown],
+    port: int = 0,
+    opens: bool | None = None,
+    *,
+    answers: Answering | None = None,
+    stories: Stories | None = None,
 ) -> None:
     """Serve the page of these records, or with these answers, until Ctrl-C."""
     from mooring.ui.server import PageServer
 
-    server = PageServer(shown, port=port, answers=answers)
+    server = PageServer(shown, port=port, answers=answers, stories=stories)
     await server.start()
     announce(server, opens)
     stop = asyncio.Event()
@@ -104,11 +118,17 @@ async def serve_until_interrupted(
 
 
 def _write(path: Path, shown: list[Shown]) -> int:
-    """Write the page as one file that opens without a server."""
+    """Write the page as one file that opens without a server; or decisions, or a trace, by the file's ending."""
+    from mooring.ui.exports import EXPORTS
     from mooring.ui.one_file import one_file
 
+    if path.suffix in EXPORTS and len(shown) > 1:
+        raise UsageError(f"{path}: expected one record; two of them make a page (.html)")
     try:
-        path.write_text(one_file(shown), encoding="utf-8")
+        if path.suffix in EXPORTS:
+            path.write_bytes(EXPORTS[path.suffix][0](shown[0].timeline))
+        else:
+            path.write_text(one_file(shown), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     print_line(f"Written: {path} ({path.stat().st_size / 1024:,.0f} KiB)")

@@ -166,12 +166,13 @@ class World(ABC):
     async def _start_scheduler(self, client: RestClient) -> None:
         rng = random.Random(self._settings.seed)
         recorder = EventRecorder(client.sibling(agent="mooring-events"), hostname="mooring", clock=self.clock, rng=rng)
+        self.registry = registry_for(self._scenario)
         extenders = self._scenario.extenders if self._scenario is not None else ()
         features = DEFAULT_FEATURES if self._scenario is None else self._scenario.features
         options = SchedulerOptions(
             features=features,
             metrics=SchedulerMetrics(features=features),
-            registry=registry_for(self._scenario),
+            registry=self.registry,
             clock=self.clock,
             rng=rng,
             observers=(*self._observers(), *self._settings.observers),

@@ -18,6 +18,8 @@ from mooring.errors import ApiError, MooringError, UsageError
 from mooring.observe.logs import get_logger
 from mooring.ui.bundle import File, page_files
 from mooring.ui.columns import encode
+from mooring.ui.exports import EXPORTS
+from mooring.ui.one_file import one_file
 from mooring.ui.shown import Shown
 from mooring.version import __version__
 
@@ -26,6 +28,8 @@ log = get_logger("mooring.ui")
 WAIT_S = 20.0  # how long a reader waits for news before it asks again
 LOOK_S = 0.1  # how often somebody looks for news while a reader waits
 TAKE_IN_S = 1.0  # how often what a scheduler in this process did is taken in while nobody waits
+MAX_STORIES = 4  # that were played from the page and are kept
+EXPORTED = {".csv": "decisions", ".parquet": "decisions", ".json": "trace"}
 
 POLICY = "; ".join(
     (
@@ -63,15 +67,39 @@ class Editing(Protocol):
     async def manifest(self, reference: str) -> str:
         """An object as YAML."""
 
+    def configuration(self) -> str:
+        """The scheduler's configuration as YAML."""
+
+    def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
+        """Check a configuration, and let the scheduler go on with it; returns what is wrong with it."""
+
+
+class Stories(Protocol):
+    """Stories and lessons that can be played from the page, each in a cluster of its own."""
+
+    def titles(self, language: str) -> dict[str, str]:
+        """What there is, by name."""
+
+    def play(self, name: str, language: str) -> Shown:
+        """Play one, in any thread. InputError where there is none of that name."""
+
 
 class PageAnswers:
     """Answers for one page. ``start`` in the loop in which ``answer`` is called."""
 
     def __init__(
-        self, records: Sequence[Shown], *, editing: Editing | None = None, files: dict[str, File] | None = None
+        self,
+        records: Sequence[Shown],
+        *,
+        editing: Editing | None = None,
+        stories: Stories | None = None,
+        files: dict[str, File] | None = None,
     ) -> None:
         self._records = list(records)
+        self._main = len(self._records)  # those that were given; stories that were played follow
         self._editing = editing
+        self._stories = stories
+        self._played = 0  # stories beyond those that fit
         self._files = page_files() if files is None else files
         self._asking = ThreadPoolExecutor(1, "mooring-ui")  # explanations: one at a time, and not in the loop
         self._reading = ThreadPoolExecutor(1, "mooring-ui-columns")
@@ -88,12 +116,18 @@ class PageAnswers:
             ("GET", "/api/columns"): self._columns,
             ("GET", "/api/why"): self._why,
             ("GET", "/api/what-if"): self._what_if,
+            ("GET", "/api/page.html"): self._page,
         }
+        found |= {("GET", f"/api/{name}{suffix}"): self._export for suffix, name in EXPORTED.items()}
+        if self._stories is not None:
+            found |= {("GET", "/api/stories"): self._titles, ("POST", "/api/play"): self._play}
         if self._editing is not None:
             found |= {
                 ("GET", "/api/manifest"): self._manifest,
                 ("POST", "/api/apply"): self._apply,
                 ("POST", "/api/delete"): self._delete,
+                ("GET", "/api/configuration"): self._configuration,
+                ("POST", "/api/configure"): self._configure,
             }
         return found
 
@@ -153,8 +187,15 @@ class PageAnswers:
         return web.Response(body=file.body, headers={"Content-Type": file.content_type})
 
     async def _meta(self, request: web.Request) -> web.StreamResponse:
-        described = [record.describe() for record in self._records]
-        return _json({"version": __version__, "records": described, "isOurs": self._editing is not None})
+        return _json(
+            {
+                "version": __version__,
+                "records": [record.describe() for record in self._records],
+                "shown": self._main,
+                "isOurs": self._editing is not None,
+                "hasStories": self._stories is not None,
+            }
+        )
 
     def _record(self, request: web.Request) -> Shown:
         number = request.query.get("record", "0")
@@ -217,6 +258,39 @@ class PageAnswers:
         moment = record.moment(_event(request, record))
         return _json(await self._ask(lambda: record.what_if(moment(), question)))
 
+    # ---- what can be taken away ------------------------------------------------------------------------------------
+
+    async def _export(self, request: web.Request) -> web.StreamResponse:
+        record, name = self._record(request), request.path.rpartition("/")[2]
+        make, content_type = EXPORTS[f".{name.rpartition('.')[2]}"]
+        return _file_to_keep(await self._read(lambda: make(record.timeline)), content_type, record.title, name)
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        """This page as one file; explaining takes a while."""
+        records = self._records[: self._main] if "record" not in request.query else [self._record(request)]
+        text = await self._ask(lambda: one_file(records, self._files))
+        return _file_to_keep(text.encode(), "text/html; charset=utf-8", records[0].title, "page.html")
+
+    # ---- stories ---------------------------------------------------------------------------------------------------
+
+    async def _titles(self, request: web.Request) -> web.StreamResponse:
+        assert self._stories is not None
+        return _json(self._stories.titles(_language(request)))
+
+    async def _play(self, request: web.Request) -> web.StreamResponse:
+        """Play a story and show it as a further record. Few are kept: the oldest of them goes."""
+        assert self._stories is not None
+        play, name, language = self._stories.play, request.query.get("story", ""), _language(request)
+        shown = await self._ask(lambda: play(name, language))
+        shown.describe()
+        if len(self._records) - self._main < MAX_STORIES:
+            self._records.append(shown)
+            return _json({"record": len(self._records) - 1})
+        place = self._main + self._played % MAX_STORIES
+        self._records[place] = shown
+        self._played += 1
+        return _json({"record": place})
+
     async def _ask(self, question: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._asking, question)
 
@@ -238,6 +312,20 @@ class PageAnswers:
         await self._editing.delete(request.query.get("ref", ""))
         return _json({})
 
+    async def _configuration(self, request: web.Request) -> web.StreamResponse:
+        assert self._editing is not None
+        return _json({"configuration": self._editing.configuration()})
+
+    async def _configure(self, request: web.Request) -> web.StreamResponse:
+        assert self._editing is not None
+        text, only_checks = await request.text(), "check" in request.query
+        return _json(self._editing.configure(text, only_checks=only_checks))
+
+
+def _language(request: web.Request) -> str:
+    found = request.query.get("lang", "")
+    return found if found in ("ja", "zh") else "en"
+
 
 def _event(request: web.Request, record: Shown) -> int:
     event = request.query.get("event", "")
@@ -246,6 +334,13 @@ def _event(request: web.Request, record: Shown) -> int:
     if request.query.get("generation", "0") != str(record.generation):
         raise UsageError("the page shows what has been forgotten here by now; it reads the record anew")
     return int(event)
+
+
+def _file_to_keep(body: bytes, content_type: str, title: str, name: str) -> web.Response:
+    """A file that the browser saves, under a name that any system takes."""
+    stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in title).strip("-")[:60] or "mooring"
+    disposition = f'attachment; filename="{stem}-{name}"'
+    return web.Response(body=body, headers={"Content-Type": content_type, "Content-Disposition": disposition})
 
 
 def _binary(body: bytes) -> web.Response:

@@ -1,23 +1,44 @@
-"""Changes from the page, where the cluster behind it is ours: objects as YAML, with the server's own errors."""
+"""Changes from the page, where the cluster behind it is ours: objects as YAML, and the scheduler's configuration."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
-from mooring.errors import InputError
+from mooring.config.features import Features
+from mooring.config.load import read_document
+from mooring.config.types import KubeSchedulerConfiguration
+from mooring.config.wire import to_wire
+from mooring.engine.checking import check_configuration
+from mooring.engine.in_tree import in_tree_registry
+from mooring.errors import ConfigError, InputError
+from mooring.framework.registry import Registry
 from mooring.sim.backend import Ref
 from mooring.sim.scenario import ScenarioCluster
 
 HIDDEN = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
 
 
-class ClusterEditing:
-    """Edits the cluster of a story as the story itself does."""
+class Configurable(Protocol):
+    """A scheduler that goes on with another configuration."""
 
-    def __init__(self, cluster: ScenarioCluster) -> None:
+    config: KubeSchedulerConfiguration
+
+    @property
+    def features(self) -> Features: ...
+
+    def reload(self, config: KubeSchedulerConfiguration) -> None: ...
+
+
+class ClusterEditing:
+    """Edits the cluster of a story as the story itself does, and configures its scheduler."""
+
+    def __init__(self, cluster: ScenarioCluster, scheduler: Configurable, registry: Registry | None = None) -> None:
+        """``registry`` has the scheduler's plugins."""
         self._cluster = cluster
+        self._scheduler = scheduler
+        self._registry = in_tree_registry() if registry is None else registry
 
     async def apply(self, manifest: str) -> list[str]:
         """Create or change the objects of a manifest, in its order; returns their names."""
@@ -45,3 +66,24 @@ class ClusterEditing:
         shown["metadata"] = {name: value for name, value in found["metadata"].items() if name not in HIDDEN}
         shown.pop("status", None)
         return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
+
+    def configuration(self) -> str:
+        """The scheduler's configuration as YAML."""
+        return yaml.safe_dump(to_wire(self._scheduler.config, redact=True), sort_keys=False, allow_unicode=True)
+
+    def configure(self, text: str, *, only_checks: bool) -> dict[str, Any]:
+        """Check a configuration and let the scheduler go on with it, unless it has mistakes; returns what was found."""
+        try:
+            document = read_document(text.encode())
+            found = check_configuration(document, self._registry, self._scheduler.features, makes_plugins=True)
+        except (ConfigError, InputError) as error:
+            return {"problems": list(getattr(error, "problems", ())) or [str(error)], "warnings": [], "applied": False}
+        is_good = not found.problems and found.config is not None
+        if is_good and not only_checks:
+            assert found.config is not None
+            self._scheduler.reload(found.config)
+        return {
+            "problems": found.problems,
+            "warnings": list(found.warnings),
+            "applied": is_good and not only_checks,
+        }

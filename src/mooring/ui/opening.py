@@ -14,11 +14,17 @@ from mooring.ui.story import played
 STORIES = (".yaml", ".yml", ".py")
 
 
+def is_story(name: str | Path) -> bool:
+    """Whether this is a story rather than the file of a record."""
+    path = Path(name)
+    return path.suffix in STORIES or (not path.exists() and str(name) in {each.name for each in built_in()})
+
+
 def opened(name: str | Path, plugins: Iterable[PluginReference] = ()) -> Shown:
     """The record or story of this name, read to its end so far."""
-    path = Path(name)
-    if path.suffix in STORIES or (not path.exists() and str(name) in {each.name for each in built_in()}):
+    if is_story(name):
         return played(find(str(name)))
+    path = Path(name)
     found = Shown(path.name, RecordFile(path, plugins))
     found.refresh()
     return found

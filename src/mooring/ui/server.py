@@ -14,7 +14,7 @@ from typing import Protocol
 from aiohttp import web
 
 from mooring.errors import UsageError
-from mooring.ui.answers import HEADERS, Answer, Editing, PageAnswers, problem
+from mooring.ui.answers import HEADERS, Answer, Editing, PageAnswers, Stories, problem
 from mooring.ui.bundle import File
 from mooring.ui.shown import Shown
 
@@ -43,12 +43,13 @@ class PageServer:
         records: Sequence[Shown],
         *,
         editing: Editing | None = None,
+        stories: Stories | None = None,
         port: int = 0,
         files: dict[str, File] | None = None,
         token: str = "",
         answers: Answering | None = None,
     ) -> None:
-        self._answers = answers or PageAnswers(records, editing=editing, files=files)
+        self._answers = answers or PageAnswers(records, editing=editing, stories=stories, files=files)
         self._port = port
         self._token = token or secrets.token_urlsafe(24)
         self._runner: web.AppRunner | None = None

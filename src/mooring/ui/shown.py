@@ -10,6 +10,7 @@ from typing import Any
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.queue.pending import wake_labels
 from mooring.queue.profile import EVERYTHING
+from mooring.record.entries import Configured
 from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Scheduler, registry_with
@@ -33,6 +34,7 @@ class Shown:
         self.guide = guide  # which story of the course is told beside it
         self._near: Moments | None = None
         self._following: Timeline | None = None  # the timeline from the newest part on
+        self._configured: dict[str, Any] | None = None  # since it was last configured anew
         self._head: tuple[Timeline, int, Head] | None = None
 
     @cached_property
@@ -46,6 +48,9 @@ class Shown:
             if isinstance(entry, NewPart):
                 timeline, following = self._forget()
                 continue
+            if isinstance(entry, Configured):
+                self._configured = entry.configuration
+                self.__dict__.pop("scheduler", None)
             timeline.take(time, entry)
             if following is not None:
                 following.take(time, entry)
@@ -107,7 +112,8 @@ class Shown:
         version = str(self._begin.features.version)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about extenders that are not called: nobody asks this one anything
-            return Scheduler(Cluster(), self._begin.config, self.source.plugins, kubernetes_version=version)
+            config = self._begin.config if self._configured is None else self._configured
+            return Scheduler(Cluster(), config, self.source.plugins, kubernetes_version=version)
 
     @cached_property
     def _begin(self) -> Moment:

@@ -104,6 +104,26 @@ class RecordFile:
         return Record.open(self._path, self.plugins)
 
 
+class RecordBytes:
+    """A finished record in memory."""
+
+    belongs_to_loop = False
+
+    def __init__(self, written: bytes, plugins: Iterable[PluginReference] = ()) -> None:
+        self._written, self.plugins = written, tuple(plugins)
+        self.is_live = True  # until it has been read
+
+    def news(self) -> Iterator[tuple[float, Happened | NewPart]]:
+        yield from self.opener()().entries()
+        self.is_live = False
+
+    def opener(self, attempt: int = 0) -> Opener:
+        return lambda: Record(io.BytesIO(self._written), "the record", self.plugins)
+
+    def close(self) -> None:
+        pass
+
+
 class Tape:
     """A recorder's output: the newest parts of a record, in memory, and what was written since somebody last asked."""
 

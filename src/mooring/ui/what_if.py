@@ -6,6 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mooring.compare.diff import Which, diff
+from mooring.config.load import config_from_dict
+from mooring.config.wire import to_wire
 from mooring.errors import InputError
 from mooring.record.moment import Moment
 from mooring.surface.cluster import Cluster
@@ -16,12 +19,17 @@ from mooring.whatif.placing import Placing
 
 MAX_PLACED = 500  # waiting pods that are tried
 MAX_ADDED = 100
+MAX_ANEW = 2_000  # pods of a cluster that are all placed anew
+MAX_WEIGHT = 100
 
 
 def what_if(
     moment: Moment, question: Mapping[str, str], plugins: Sequence[PluginReference], filters: Sequence[str], row: Row
 ) -> dict[str, Any]:
-    """Answer one of ``lose=NODE``, ``lose=LABEL=VALUE``, ``cordon=NODE`` and ``add=N&like=NODE``."""
+    """Answer one of ``lose=…``, ``drain=NODE``, ``cordon=NODE``, ``add=N&like=NODE`` and ``weight=PLUGIN:N``.
+
+    What is lost or drained is a node, or all nodes with ``LABEL=VALUE``.
+    """
     cluster = moment.cluster
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -29,20 +37,25 @@ def what_if(
         scheduler = Scheduler(cluster, moment.config, plugins, kubernetes_version=version)
     if "lose" in question:
         return _lose(scheduler, question["lose"], row)
+    if "drain" in question:
+        return _lose(scheduler, question["drain"], row, stays=True)
+    if "weight" in question:
+        return _weigh(moment, scheduler, question["weight"], plugins, filters, row)
     if "cordon" in question:
         assert moment.attempt is not None
         return _cordon(scheduler, question["cordon"], moment.attempt.key, filters, row)
     if "add" in question:
         return _add(scheduler, question["add"], question.get("like", ""), row)
-    raise InputError("what if: expected lose, cordon or add")
+    raise InputError("what if: expected lose, drain, cordon, add or weight")
 
 
-def _lose(scheduler: Scheduler, what: str, row: Row) -> dict[str, Any]:
+def _lose(scheduler: Scheduler, what: str, row: Row, *, stays: bool = False) -> dict[str, Any]:
+    """Lose nodes. A drained node stays, with the pods of its DaemonSets; all others have to find another node."""
     name, _, value = what.partition("=")
     cluster = scheduler.cluster
     nodes = [node.name for node in cluster.nodes if (node.labels.get(name) == value if value else node.name == name)]
     if not nodes:
-        raise InputError(f"lose: no node is {what!r}")
+        raise InputError(f"{'drain' if stays else 'lose'}: no node is {what!r}")
     loss = lose(Placing.of(scheduler), (what,), nodes)
     return {
         "lost": [row(node) for node in nodes],
@@ -52,7 +65,61 @@ def _lose(scheduler: Scheduler, what: str, row: Row) -> dict[str, Any]:
         "bare": loss.bare_pods,
         "budgets": loss.broken_budgets,
         "use": loss.use,
+        "stays": stays,
     }
+
+
+def _weigh(
+    moment: Moment,
+    scheduler: Scheduler,
+    wish: str,
+    plugins: Sequence[PluginReference],
+    filters: Sequence[str],
+    row: Row,
+) -> dict[str, Any]:
+    """Another weight of a score plugin: this decision made with it, and every pod that would be elsewhere.
+
+    All pods are placed anew with both weights where there are few; otherwise only those that wait.
+    """
+    attempt, (name, _, weight) = moment.attempt, wish.partition(":")
+    assert attempt is not None
+    profile = scheduler.built.profiles.get(attempt.profile)
+    known = {plugin.name for plugin, _ in profile.score} if profile is not None else set()
+    if name not in known:
+        raise InputError(f"weight: no score plugin {name!r}; expected one of {', '.join(sorted(known))}")
+    if not weight.isdecimal() or not 1 <= int(weight) <= MAX_WEIGHT:
+        raise InputError(f"weight: found {weight!r}; expected a number from 1 to {MAX_WEIGHT}")
+    config = config_from_dict(with_weight(to_wire(moment.config), attempt.profile, name, int(weight)), moment.features)
+    version = str(moment.features.version)
+    other = Scheduler(scheduler.cluster, config, plugins, kubernetes_version=version)
+    asked: Which = "all" if len(scheduler.cluster.pods) <= MAX_ANEW else "pending"
+    found = diff(scheduler, other, asked)
+    return {
+        "lost": [],
+        "why": told(other.explain(attempt.key), filters, row) | {"again": ""},
+        "asked": asked,
+        "pods": found.pods,
+        "moved": [
+            {
+                "pod": move.pod,
+                "from": row(move.before) if move.before else None,
+                "to": row(move.after) if move.after else None,
+                "because": move.cause.text,
+            }
+            for move in found.moved[:MAX_PLACED]
+        ],
+        "moves": len(found.moved),
+    }
+
+
+def with_weight(document: dict[str, Any], scheduler_name: str, plugin: str, weight: int) -> dict[str, Any]:
+    """A configuration in which a profile's score plugin has this weight; what is said here counts over multiPoint."""
+    for profile in document["profiles"]:
+        if profile["schedulerName"] == scheduler_name:
+            score = profile.setdefault("plugins", {}).setdefault("score", {})
+            others = [each for each in score.get("enabled") or () if each["name"] != plugin]
+            score["enabled"] = [*others, {"name": plugin, "weight": weight}]
+    return document
 
 
 def _cordon(scheduler: Scheduler, name: str, pod: str, filters: Sequence[str], row: Row) -> dict[str, Any]:
