@@ -18,7 +18,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.scheduler.flags import parse_flags
 
 ROOT = Path(__file__).parents[2]
-OVERLAYS = ("overlays/second-scheduler", "overlays/replacement")
+OVERLAYS = ("overlays/second-scheduler", "overlays/replacement", "shadow")
 FILES = ("sample-scheduler.yaml", "test-scheduler.yaml", "static-pod/mooring.yaml")
 CUSTOM = {"ServiceMonitor", "PrometheusRule"}
 
@@ -33,6 +33,7 @@ def objects(request, kustomize, render_chart, manifests) -> list[dict[str, Any]]
             values = {
                 "serviceMonitor": {"enabled": True},
                 "coscheduling": {"enabled": True},
+                "shadow": {"enabled": True},
                 "tolerations": tolerations,
                 "extraArgs": ["--v=4"],
             }

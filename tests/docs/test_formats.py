@@ -50,6 +50,7 @@ COMMANDS = {
     "tune": "tune-v1",
     "simulate": "simulate-v1",
     "scenario run": "story-v1",
+    "shadow": "shadow-v1",
     "decide": "decide-v1",
     **{f"learn {number}": "lesson-v1" for number in range(1, 8)},
     "config check": "config-check-v1",

@@ -40,7 +40,7 @@ ELSEWHERE = {
     r"kubectl (apply -f deploy/sample-.*|describe pod -l app=test.*|label node gpu02.*)": "tests/deploy applies them",
 }
 # Pages whose shell blocks tests/deploy/test_docs.py runs on an embedded cluster.
-ON_A_CLUSTER = {"run/index.md", "run/beside.md", "run/replace.md", "run/runbook/upgrade.md"}
+ON_A_CLUSTER = {"run/index.md", "run/shadow.md", "run/beside.md", "run/replace.md", "run/runbook/upgrade.md"}
 
 
 def name(page: Path) -> str:

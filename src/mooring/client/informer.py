@@ -63,6 +63,7 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._tombstones: OrderedDict[str, int] = OrderedDict()
         self._listed_at: int | None = None
+        self.is_listing = False  # whether handlers are told of a list: what has happened since the last, in no order
 
     # What users of the copy see
 
@@ -112,6 +113,14 @@ class Informer(Generic[T]):
         """Compare a complete list with the copy: adds and updates first, then what is no longer there."""
         self._tombstones.clear()
         self._listed_at = _number(resource_version)
+        self.is_listing = True
+        try:
+            await self._take_list(objects)
+        finally:
+            self.is_listing = False
+        self._synced.set()
+
+    async def _take_list(self, objects: Sequence[T]) -> None:
         keep: set[str] = set()
         slices = _Slices(self._clock)
         for item in objects:
@@ -124,7 +133,6 @@ class Informer(Generic[T]):
             self._remove(key)
             if slices.is_over():
                 await asyncio.sleep(0)
-        self._synced.set()
 
     async def merge(self, objects: Sequence[T], resource_version: str) -> None:
         """Take in a complete list beside the watch, which may be behind it or ahead of it: what is newer counts."""
@@ -279,6 +287,11 @@ class InformerSet:
     @property
     def has_synced(self) -> bool:
         return all(informer.has_synced for informer in self._informers.values())
+
+    @property
+    def is_listing(self) -> bool:
+        """Say whether handlers are told of a list just now, which has no order."""
+        return any(informer.is_listing for informer in self._informers.values())
 
     def missing(self) -> list[str]:
         """Name the kinds whose first list has not come yet."""

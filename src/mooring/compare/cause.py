@@ -37,6 +37,29 @@ def cause_of(before: Decision, after: Decision) -> Cause:
     return _by_scores(before, after, here, there)
 
 
+def tipped(decision: Decision, other: str) -> Cause:
+    """Why a decision prefers its node to another one: the plugin that refuses the other, or gives it the least."""
+    here = goal(decision)
+    refusal = _refusal(decision, other)
+    if refusal is not None:
+        return Cause(f"{refusal.plugin} refuses {other}: {', '.join(refusal.reasons)}", refusal.plugin)
+    if here is None:
+        return Cause(decision.message, ", ".join(sorted(decision.unschedulable_plugins)))
+    mine, others = _shares(decision, here), _shares(decision, other)
+    if not mine or others is None:
+        return Cause(f"{other} was not scored")
+    plugin = max(mine, key=lambda name: mine[name] - others.get(name, 0))
+    return Cause(f"{plugin} gives {here} {mine[plugin]} and {other} {others.get(plugin, 0)}", plugin)
+
+
+def total_of(decision: Decision, node: str) -> int | None:
+    """The total of a node; None if it was not scored."""
+    if decision.scores is None:
+        return None
+    names = decision.scores.names
+    return int(decision.scores.totals[names.index(node)]) if node in names else None
+
+
 def _refusal(decision: Decision, node: str | None) -> Status | None:
     """Why a node was refused; None if it was not."""
     if node is None or decision.statuses is None:

@@ -18,6 +18,19 @@ MOST_ZONE_PLOTS = 4
 Plot = Callable[[Measures], str]
 
 
+def document(title: str, body: Sequence[str]) -> str:
+    """A whole page in the style of reports. The parts of the body are HTML already."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
 def page(runs: Sequence[Run]) -> str:
     """The whole page, of one run or of several side by side."""
     title = " and ".join(run.name for run in runs)
@@ -32,15 +45,7 @@ def page(runs: Sequence[Run]) -> str:
         _figures(runs),
         f"<footer>{_NOTES}<p>Made by mooring {escape(__version__)}.</p></footer>",
     ]
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(body)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, body)
 
 
 _NOTES = (

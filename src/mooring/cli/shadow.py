@@ -1,0 +1,281 @@
+"""``mooring shadow``: decide beside a cluster's own scheduler, and compare. Nothing is written to the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.cli.configuration import features_for, load_configuration, load_registry, plugin_option, version_option
+from mooring.cli.output import console, emit, output_option
+from mooring.config.duration import parse_seconds
+from mooring.errors import ParseError, UsageError
+
+if TYPE_CHECKING:
+    from mooring.api.meta import Object
+    from mooring.config.features import Features
+    from mooring.config.types import KubeSchedulerConfiguration
+    from mooring.record.watching import WatchRecorder
+    from mooring.shadow.beside import Shadow
+    from mooring.shadow.verdict import Verdict
+
+STEP_S = 0.5
+FLUSH_STEPS = 4
+SHOWN = 6  # of the latest differences
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", default="", help="How to reach the cluster; kubectl's otherwise.")
+@click.option("--context", metavar="NAME", default="", help="The context in the kubeconfig.")
+@click.option(
+    "--config",
+    "config_path",
+    metavar="FILE",
+    help="The configuration to compare with what happens.  [default: that of the cluster's scheduler]",
+)
+@click.option(
+    "--cluster-config",
+    metavar="FILE",
+    help="The configuration that the cluster's own scheduler has.  [default: the default one]",
+)
+@plugin_option
+@version_option
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Compare the decisions of this scheduler. May be repeated.  [default: those the configuration has]",
+)
+@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 10m.  [default: at Ctrl-C]")
+@click.option("--record", "record_path", metavar="FILE", help="Also write a record, for mooring replay and mooring ui.")
+@click.option(
+    "--max-size",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    help="The record ends after so many MiB; the comparison goes on.",
+)
+@click.option(
+    "--report",
+    "report_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write the result as a page.",
+)
+@click.option("--top", type=click.IntRange(min=1), default=20, show_default=True, help="How many differences to show.")
+@output_option()
+def shadow(duration: str | None, report_path: Path | None, top: int, output: str, **asked: Any) -> int:
+    """Decide beside a cluster's own scheduler, and compare, until Ctrl-C.
+
+    Each pod that the scheduler binds or refuses is decided about here, too, from the state that the scheduler saw. The
+    cluster is only read: get, list and watch. deploy/shadow has a role for that. With --config another configuration is
+    compared with what really happens. Exit code 0: all decisions agree, or differ because kube-scheduler looks at a
+    sample of the nodes; 1: at least one differs for another cause; 2: the input cannot be used.
+
+    \b
+    Example:
+      mooring shadow --for 10m
+      mooring shadow --config tomorrow.yaml --report tomorrow.html --record today.mrec
+      mooring shadow --scheduler-name my-scheduler --cluster-config my-scheduler.yaml -o json
+    """
+    from mooring.shadow.page import page
+    from mooring.shadow.rendering import draw
+
+    try:
+        seconds = None if duration is None else parse_seconds(duration)
+    except ParseError as error:
+        raise UsageError(f"--for {duration}: {error}; write 90s or 10m") from None
+    if report_path is not None and report_path.suffix.lower() != ".html":
+        raise UsageError(f"--report {report_path}: expected a name that ends in .html")
+    watch = _Watch(output, seconds=seconds, **asked)
+    asyncio.run(watch.run())
+    summary = watch.shadow.summary
+    if report_path is not None:
+        try:
+            report_path.write_text(page(summary, watch.facts), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{report_path}: {(error.strerror or str(error)).lower()}") from None
+        click.echo(f"The page is {report_path}.", err=True)
+    emit({**watch.facts_for_programs, **summary.to_dict()}, output, lambda to: draw(to, summary, top))
+    return 1 if summary.differing else 0
+
+
+class _Recording:
+    """A record of what is watched, until it is large enough."""
+
+    is_synced = False
+
+    def __init__(self, path: str, max_bytes: int, config: KubeSchedulerConfiguration, features: Features) -> None:
+        from mooring.record.files import WholeWrites, create
+        from mooring.record.recorder import Immediately
+        from mooring.record.watching import WatchRecorder
+
+        self._path, self._max_bytes = path, max_bytes
+        self._output = Immediately(WholeWrites(create(path)))
+        self._recorder: WatchRecorder | None = WatchRecorder(self._output, config, features, time.time)
+
+    def put(self, obj: Object) -> None:
+        if self._recorder is not None:
+            self._recorder.is_synced = self.is_synced
+            self._recorder.put(obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self.put(new)
+
+    def delete(self, obj: Object) -> None:
+        if self._recorder is not None:
+            self._recorder.delete(obj)
+
+    def note(self, text: str) -> None:
+        if self._recorder is not None:
+            self._recorder.note(text, "shadow")
+
+    def flush(self) -> None:
+        """Let readers see what there is; end it if that is enough."""
+        if self._recorder is None:
+            return
+        self._output.flush()
+        if self._output.size >= self._max_bytes:
+            click.echo(f"The record has {self._max_bytes >> 20} MiB and ends here; see --max-size.", err=True)
+            self.close()
+
+    def close(self) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+            click.echo(f"The record is {self._path}; mooring replay {self._path} opens it.", err=True)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One watch of a cluster, from the first list to the end."""
+
+    output: str
+    seconds: float | None
+    kubeconfig: str
+    context: str
+    config_path: str | None
+    cluster_config: str | None
+    plugins: tuple[str, ...]
+    kubernetes_version: str | None
+    names: tuple[str, ...]
+    record_path: str | None
+    max_size: int
+    shadow: Shadow = None  # type: ignore[assignment]
+    _recording: _Recording | None = None
+    _latest: deque[Verdict] = None  # type: ignore[assignment]
+    _server: str = ""
+    _version: str = ""
+    _started: float = 0.0
+    _ended: float = 0.0
+
+    async def run(self) -> None:
+        from mooring.cli.watched_cluster import SYNC_S, watched
+        from mooring.client.kubeconfig import find_config
+        from mooring.client.rest import RestClient, user_agent
+        from mooring.client.server_version import server_version
+
+        config = find_config(self.kubeconfig, context=self.context)
+        async with RestClient(config, agent=user_agent("mooring", "shadow")) as client:
+            release = (await server_version(client, timeout_s=SYNC_S)).release
+            features = features_for(self.kubernetes_version, release)
+            self._server, self._version = str(release), str(features.version)
+            self._prepare(features)
+            also = [] if self._recording is None else [self._recording]
+            try:
+                async with watched(client, self.shadow, *also) as informers:
+                    self.shadow.is_listing = lambda: informers.is_listing
+                    self._started = time.time()
+                    click.echo(f"Watching {', '.join(self.names)}; Ctrl-C ends it.", err=True)
+                    await self._until_the_end()
+            finally:
+                self._ended = time.time()
+                self.shadow.settle(is_over=True)
+                if self._recording is not None:
+                    self._recording.close()
+
+    def _prepare(self, features: Features) -> None:
+        from mooring.clock import SystemClock
+        from mooring.shadow.beside import Shadow
+        from mooring.shadow.judge import Judge
+        from mooring.shadow.scene import Scene
+
+        registry, own = load_registry(self.plugins)
+        compares = self.config_path is not None or bool(own)
+        theirs = load_configuration(self.cluster_config, (), features)
+        scene, clock = Scene(), SystemClock()
+        judge = Judge(scene, theirs, features, clock, registry)
+        ours = Judge(scene, load_configuration(self.config_path, own, features), features, clock, registry)
+        self.names = self.names or tuple(dict.fromkeys([*judge.names, *(ours.names if compares else ())]))
+        self._latest = deque(maxlen=SHOWN)
+        self.shadow = Shadow(scene, judge, ours if compares else None, self.names, time.time, tell=self._tell)
+        if self.record_path is not None:
+            self._recording = _Recording(self.record_path, self.max_size << 20, theirs, features)
+
+    def _tell(self, verdict: Verdict) -> None:
+        """A difference is shown at once, and marked in the record."""
+        from mooring.shadow.rendering import line
+
+        if verdict.agrees:
+            return
+        self._latest.append(verdict)
+        if self._recording is not None:
+            self._recording.note(line(verdict))
+        if not sys.stderr.isatty():
+            click.echo(line(verdict), err=True)
+
+    async def _until_the_end(self) -> None:
+        """Return after the given time, or at Ctrl-C."""
+        from rich.live import Live
+
+        from mooring.shadow.rendering import live
+
+        is_shown = sys.stderr.isatty()
+        view = Live(console=console(stderr=True), transient=True, auto_refresh=False) if is_shown else None
+        steps = 0
+        with view or contextlib.nullcontext(), contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            async with asyncio.timeout(self.seconds):
+                while True:
+                    self.shadow.settle()
+                    if view is not None:
+                        view.update(live(self.shadow.summary, self._latest), refresh=True)
+                    steps += 1
+                    if self._recording is not None and steps % FLUSH_STEPS == 0:
+                        self._recording.flush()
+                    await asyncio.sleep(STEP_S)
+
+    # ---- what was watched ----------------------------------------------------------------------------------------
+
+    @property
+    def facts_for_programs(self) -> dict[str, Any]:
+        return {
+            "schedulerNames": list(self.names),
+            "server": self._server,
+            "kubernetes": self._version,
+            "clusterConfiguration": self.cluster_config,
+            "configuration": self.config_path,
+            "plugins": list(self.plugins),
+            "seconds": round(self._ended - self._started, 3) if self._started else 0,
+        }
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """For people."""
+        compared = ", ".join(filter(None, (self.config_path, *self.plugins)))
+        facts = {
+            "schedulers": ", ".join(self.names),
+            "server": self._server,
+            "decided as": self._version,
+            "configuration of the cluster's scheduler": self.cluster_config or "the default",
+            "compared with it": compared,
+            "seconds watched": f"{self._ended - self._started:.0f}" if self._started else "0",
+        }
+        return {name: text for name, text in facts.items() if text}

@@ -1,0 +1,212 @@
+"""The shadow: hears what an informer tells, and gives a verdict on each decision of the cluster's own scheduler.
+
+The present is kept as a scheduler keeps it, with a log of the last changes. A decision is made again right before its
+outcome is taken in. Most agree at once. The others wait until what came shortly after has been seen, too; then the
+moment is looked for at which the decision was made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from mooring.api.core import Pod
+from mooring.api.meta import Object
+from mooring.shadow.judge import Judge
+from mooring.shadow.own_writes import OwnWrites
+from mooring.shadow.scene import UNSCHEDULABLE, Change, Scene, change_of, refusal_of, version_of
+from mooring.shadow.summary import Summary
+from mooring.shadow.verdict import AGREE, CONFIGURATION, SAMPLING, Happened, Moment, Verdict, verdict_of
+from mooring.shadow.window import Window
+
+MAX_LOG = 4_000  # changes
+SETTLE_CHANGES = 1_000  # so many later ones are seen before the moment of a decision is looked for
+SETTLE_S = 2.0  # or this long has passed
+MAX_OPEN = 1_000  # verdicts that wait for that
+PAPERWORK_S = 1.0  # that the words about a refusal may be late
+MAX_AGE_S = 30.0  # of changes that a scheduler may not have heard of
+_MIRROR = "kubernetes.io/config.mirror"  # of a static pod, which no scheduler places
+
+UNSEEN = "was not seen waiting"
+LISTED = "the watch was interrupted"
+GROUP = "is a member of a pod group"
+BROKEN = "its scheduler reports an error"
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A decision whose moment is still to be found."""
+
+    happened: Happened
+    number: int  # of the change that told of it
+
+
+class Shadow:
+    """Tell it of objects as an informer does, and of the passing of time with :meth:`settle`.
+
+    ``is_synced`` is set once all first lists have come: what was there before is not compared.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        theirs: Judge,
+        ours: Judge | None,
+        names: Sequence[str],
+        now: Callable[[], float],
+        *,
+        tell: Callable[[Verdict], None] = lambda verdict: None,
+    ) -> None:
+        """``theirs`` has the configuration of the cluster's scheduler, ``ours`` the one to compare, if another one.
+
+        Pods of the schedulers with these ``names`` are compared.
+        """
+        self._scene, self._theirs, self._ours = scene, theirs, ours
+        self._names = frozenset(names)
+        self._now = now
+        self._tell = tell
+        self._own = OwnWrites()
+        self._log: deque[Change] = deque(maxlen=MAX_LOG)
+        self._end = 0  # the number of the next change
+        self._waiting: dict[str, float] = {}  # uid -> since when the pod waits as it is now
+        self._open: deque[_Open] = deque()
+        self.is_synced = False
+        self.is_listing: Callable[[], bool] = lambda: False  # whether what is told comes from a list: it has no order
+        self.summary = Summary()
+
+    # ---- what an informer tells ----------------------------------------------------------------------------------
+
+    def put(self, obj: Object) -> None:
+        self._take(None, obj)
+
+    def update(self, old: Object, new: Object) -> None:
+        self._take(old, new)
+
+    def delete(self, obj: Object) -> None:
+        self._take(obj, None)
+
+    def _take(self, old: Object | None, new: Object | None) -> None:
+        now = self._now()
+        change = change_of(now, old, new)
+        if isinstance(new, Pod) and self.is_synced and not new.is_finished:
+            self._watch_pod(now, old if isinstance(old, Pod) else None, new)
+        elif isinstance(old, Pod) and new is None:
+            self._waiting.pop(old.uid, None)
+        self._own.note(old, new)
+        self._scene.do(change)
+        if self.is_listing() or not self.is_synced:
+            self._log.clear()
+        else:
+            self._log.append(change)
+        self._end += 1
+        self.settle()
+
+    # ---- what the scheduler did ----------------------------------------------------------------------------------
+
+    def _watch_pod(self, now: float, old: Pod | None, new: Pod) -> None:
+        happened = self._bound(now, old, new) if new.spec.node_name else self._refused(now, old, new)
+        if happened is None:
+            return
+        said = refusal_of(new)
+        if new.spec.scheduler_name not in self._names:
+            self.summary.pass_over(new.spec.scheduler_name)
+        elif old is None:
+            self.summary.leave_out(UNSEEN)
+        elif self.is_listing():
+            self.summary.leave_out(LISTED)
+        elif new.spec.scheduling_group is not None:
+            self.summary.leave_out(GROUP)
+        elif not happened.node and said is not None and said.reason != UNSCHEDULABLE:
+            self.summary.leave_out(BROKEN)
+        else:
+            self._judge(happened)
+
+    def _bound(self, now: float, old: Pod | None, new: Pod) -> Happened | None:
+        since = self._waiting.pop(new.uid, 0.0)
+        if (old is not None and old.spec.node_name) or _MIRROR in new.metadata.annotations:
+            return None
+        return Happened(now, since, self._own.version_of(old or new), new.spec.node_name, version=version_of(new))
+
+    def _refused(self, now: float, old: Pod | None, new: Pod) -> Happened | None:
+        """A word in the condition that was not there before is a new refusal; the same word once more is not told."""
+        since = self._waiting.setdefault(new.uid, now)
+        said, before = refusal_of(new), None if old is None else refusal_of(old)
+        if old is not None and old.spec.scheduling_gates != new.spec.scheduling_gates:
+            self._waiting[new.uid] = now
+        elif said != before:  # the next attempt may be over before the words about this one are seen
+            self._waiting[new.uid] = max(since, now - PAPERWORK_S)
+        if old is None or said is None or said == before:
+            return None
+        return Happened(now, since, old, "", said.message, new.status.nominated_node_name, version_of(new))
+
+    # ---- verdicts ------------------------------------------------------------------------------------------------
+
+    def _judge(self, happened: Happened) -> None:
+        """Decide in the present; what does not agree is looked at again later."""
+        scene = self._own.undone(self._scene, happened.pod)
+        theirs = self._theirs if scene is self._scene else self._theirs.on(scene)
+        decision, agreement = theirs.compare(happened)
+        if agreement not in AGREE:
+            self._open.append(_Open(happened, self._end))
+        elif self._ours is None:
+            self._give(verdict_of(decision, agreement, happened))
+        else:
+            self._give_at(scene, happened, Moment.EXACT, ())
+
+    def settle(self, *, is_over: bool = False) -> None:
+        """Give the verdicts that need not wait longer; all of them if it ``is_over``."""
+        while self._open:
+            first = self._open[0]
+            is_old = self._now() - first.happened.time >= SETTLE_S or self._end - first.number >= SETTLE_CHANGES
+            if not (is_over or is_old or len(self._open) > MAX_OPEN):
+                return
+            self._open.popleft()
+            self._look_again(first)
+
+    def _look_again(self, asked: _Open) -> None:
+        happened, log = asked.happened, self._log
+        scene = self._scene.fork()
+        position = len(log) - (self._end - asked.number)  # of the change that told of it; negative: no longer there
+        later = list(islice(log, max(0, position), None))
+        for change in reversed(later):
+            scene.undo(change)
+        scene = self._own.undone(scene, happened.pod)
+        decision, agreement = self._theirs.on(scene).compare(happened, detail=True)
+        cause = ""
+        if agreement not in AGREE:
+            since = happened.time - MAX_AGE_S
+            before = [change for change in reversed(list(islice(log, max(0, position)))) if change.time >= since]
+            if happened.node and self._theirs.a_sample_gives(scene, happened.pod, decision, happened.node):
+                cause = SAMPLING
+            elif position >= 0 and len(self._open) <= MAX_OPEN:
+                waiting = len(self._open)
+                found = Window(self._theirs, scene, happened, before, later[1:], waiting=waiting).search()
+                if found is not None:
+                    self._give_at(found.scene, happened, found.moment, found.assumed)
+                    return
+        self._give_at(scene, happened, Moment.EXACT, (), cause, is_clear=agreement in AGREE or cause == SAMPLING)
+
+    def _give_at(
+        self,
+        scene: Scene,
+        happened: Happened,
+        moment: Moment,
+        assumed: tuple[str, ...],
+        cause: str = "",
+        *,
+        is_clear: bool = True,
+    ) -> None:
+        """The verdict in a scene. Where another configuration is compared, it decides in the scene in which the
+        cluster's own explains what happened: ``is_clear`` says whether there is one."""
+        asked = self._theirs if self._ours is None else self._ours
+        there = asked if scene is self._scene else asked.on(scene)
+        decision, agreement = there.compare(happened, detail=True)
+        if self._ours is not None and is_clear and cause != SAMPLING:
+            cause = CONFIGURATION
+        self._give(verdict_of(decision, agreement, happened, moment, assumed, cause))
+
+    def _give(self, verdict: Verdict) -> None:
+        self.summary.count(verdict)
+        self._tell(verdict)
