@@ -15,12 +15,13 @@ Template = tuple[int, object]
 class FilterPlan:
     """The filters of an attempt. A plan is compared by identity: its profile makes one for each set of skips."""
 
-    __slots__ = ("active", "asked", "cached", "is_local", "reads_figures_only", "uses_volumes")
+    __slots__ = ("_tokens", "active", "asked", "cached", "is_local", "reads_figures_only", "uses_volumes")
 
     def __init__(self, active: Sequence[ResolvedPlugin], asked: Sequence[ResolvedPlugin]) -> None:
         self.active = active
         self.asked = asked  # the pre-filters that did not skip
         self.cached = [plugin for plugin in active if _is_kept(plugin, plugin.traits.filter_reads)]
+        self._tokens = [plugin.cache_token for plugin in self.cached if plugin.cache_token is not None]
         self.uses_volumes = any(plugin.traits.uses_volumes for plugin in self.cached)
         # Whether what happens on one node cannot matter to another: many nodes can then be tried at once.
         self.is_local = all(plugin.traits.filter_reads <= Reads.LOCAL for plugin in active)
@@ -38,25 +39,26 @@ class FilterPlan:
 
     def token(self) -> Hashable:
         """What the kept filters' verdicts depend on besides the pod and the row, as it is now."""
-        return tuple(plugin.cache_token() for plugin in self.cached if plugin.cache_token is not None)
+        return tuple([token() for token in self._tokens])
 
 
 class ScorePlan:
     """The scores of an attempt, with their weights; compared by identity as well."""
 
-    __slots__ = ("active", "asked", "cached", "uses_volumes")
+    __slots__ = ("_tokens", "active", "asked", "cached", "uses_volumes")
 
     def __init__(self, active: Sequence[tuple[ResolvedPlugin, int]], asked: Sequence[ResolvedPlugin]) -> None:
         self.active = active
         self.asked = asked
         self.cached = [(plugin, weight) for plugin, weight in active if _is_kept(plugin, plugin.traits.score_reads)]
+        self._tokens = [plugin.cache_token for plugin, _ in self.cached if plugin.cache_token is not None]
         self.uses_volumes = any(plugin.traits.uses_volumes for plugin, _ in self.cached)
 
     def template(self, pod: PodInfo) -> Template:
         return pod.shape.id if self.uses_volumes else pod.shape.placement_id, self
 
     def token(self) -> Hashable:
-        return tuple(plugin.cache_token() for plugin, _ in self.cached if plugin.cache_token is not None)
+        return tuple([token() for token in self._tokens])
 
 
 def _is_kept(plugin: ResolvedPlugin, reads: Reads) -> bool:

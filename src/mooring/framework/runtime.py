@@ -19,7 +19,7 @@ from mooring.framework.observer import CycleObserver
 from mooring.framework.plans import FilterPlan, ScorePlan
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import SKIP, SUCCESS, Code, Status
 from mooring.framework.verdict import Verdict, numbers_in
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -88,7 +88,7 @@ class Profile:
         refused: Status | None = None
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
-        timer = state.timer
+        timer, skips = state.timer, state.skip_filter
         for plugin in self.pre_filter:
             method = plugin.pre_filter
             try:
@@ -99,6 +99,11 @@ class Profile:
                 raise
             except Exception as error:
                 raise broken(plugin.name, _PRE_FILTER, method, error) from error
+            if answer is SKIP:  # the two that are nearly always given
+                skips.add(plugin.name)
+                continue
+            if answer is SUCCESS:
+                continue
             if isinstance(answer, PreFilterResult):
                 narrowing.add(plugin.name)
                 names = answer.node_names if names is None else names & answer.node_names
@@ -192,9 +197,9 @@ class Profile:
                 raise
             except Exception as error:
                 raise broken(plugin.name, _PRE_SCORE, method, error) from error
-            if status.code is Code.SKIP:
+            if status is SKIP or status.code is Code.SKIP:
                 state.skip_score.add(plugin.name)
-            elif status.code is not Code.SUCCESS:
+            elif status is not SUCCESS and status.code is not Code.SUCCESS:
                 raise CycleError(Status.error(_PRE_SCORE.format(plugin.name, status.message)))
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -202,6 +207,8 @@ class Profile:
         call = state.timer or guarded
         for plugin in self.reserve:
             status = call(plugin.name, 'running Reserve plugin "{}": {}', plugin.reserve, state, pod, node_name)
+            if status is SUCCESS:
+                continue
             if status.is_rejected:
                 return status.by(plugin.name)
             if not status.is_success:
@@ -258,7 +265,7 @@ def run_pre_enqueue(plugins: Iterable[ResolvedPlugin], pod: Pod, timer: PluginTi
             status = call(plugin.name, 'running PreEnqueue plugin "{}": {}', plugin.pre_enqueue, pod)
         except CycleError as error:
             return error.status
-        if not status.is_success:
+        if status is not SUCCESS and not status.is_success:
             return status.by(plugin.name)
     return SUCCESS
 

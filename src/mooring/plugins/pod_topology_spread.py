@@ -160,6 +160,7 @@ class PodTopologySpread:
         self._compares = handle.is_enabled("TaintTolerationComparisonOperators")
         self._system_defaulted = args.defaulting_type == "System"
         self._defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
+        self._default_actions = {constraint.when_unsatisfiable for constraint in self._defaults}
         # Default constraints make every pod look at others: then no two pods are equal.
         self.traits = Traits(signs=not self._defaults)
         self._masks: OrderedDict[tuple[int, bool, bool], tuple[Hashable, Mask]] = OrderedDict()
@@ -181,7 +182,7 @@ class PodTopologySpread:
                 if len(self._parsed) > MAX_KEPT:
                     self._parsed.popitem(last=False)
             return parsed
-        if not any(constraint.when_unsatisfiable == action for constraint in self._defaults):
+        if action not in self._default_actions:
             return ()
         selector = self._deduced_selector(pod.pod)
         if selector.is_empty:

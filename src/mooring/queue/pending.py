@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mooring.framework.cluster_event import ActionType, ClusterEvent
 from mooring.queue.hints import HintTable
@@ -59,10 +61,14 @@ def describe(info: QueuedPodInfo, queue: str, hints: HintTable, now: float, wall
 _SINGLE_ACTIONS = [action for action in ActionType if action not in (ActionType.UPDATE, ActionType.ALL)]
 
 
-def wake_labels(registered: list[ClusterEvent]) -> tuple[str, ...]:
+def wake_labels(registered: Iterable[ClusterEvent]) -> tuple[str, ...]:
     """Spell out registrations: one label per kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
-    labels = (ClusterEvent(event.resource, action).label for event in registered for action in _spelt_out(event.action))
-    return tuple(dict.fromkeys(labels))
+    return tuple(dict.fromkeys(label for event in registered for label in _labels(event)))
+
+
+@lru_cache(maxsize=1024)
+def _labels(event: ClusterEvent) -> tuple[str, ...]:
+    return tuple(ClusterEvent(event.resource, action).label for action in _spelt_out(event.action))
 
 
 def _spelt_out(action: ActionType) -> list[ActionType]:

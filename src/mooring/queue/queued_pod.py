@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from mooring.state.pod_info import PodInfo
@@ -10,8 +9,10 @@ from mooring.state.pod_info import PodInfo
 NO_PLUGINS: frozenset[str] = frozenset()
 
 
-class QueuedEntity(ABC):
+class QueuedEntity:
     """A pod, or a group of pods that is tried as one. The parts of the queue do not care which.
+
+    Not an ABC: asking whether something is an instance of one takes several times as long, and loops ask for every pod.
 
     Times are monotonic seconds: a clock that is set must neither free a pod nor keep it.
     """
@@ -48,22 +49,22 @@ class QueuedEntity(ABC):
         self.message = ""  # why it waits, for people
 
     @property
-    @abstractmethod
     def members(self) -> Sequence[QueuedPodInfo]:
         """The pods that it stands for, in the order in which they are tried."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
-    def priority(self) -> int: ...
+    def priority(self) -> int:
+        raise NotImplementedError
 
     @property
-    @abstractmethod
-    def scheduler_name(self) -> str: ...
+    def scheduler_name(self) -> str:
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def rejectors(self) -> frozenset[str]:
         """Plugins that refused it, at its last attempt or before one."""
+        raise NotImplementedError
 
     @property
     def is_gated(self) -> bool:

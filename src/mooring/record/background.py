@@ -133,14 +133,17 @@ class InBackground:
                 self._fail(error)
 
     def _write(self, times: Sequence[float], items: Sequence[Item]) -> None:
-        for item in items:
-            if isinstance(item, entries.Attempt):
-                self._attempts = item.number
-            elif isinstance(item, entries.Configured):
-                assert self._header is not None
-                self._header = msgspec.structs.replace(self._header, configuration=item.configuration)
+        if entries.Configured in map(type, items):
+            assert self._header is not None
+            *_, last = (item for item in items if isinstance(item, entries.Configured))
+            self._header = msgspec.structs.replace(self._header, configuration=last.configuration)
         if self._writer is not None:
             self._writer.write(times, items)
+            self._attempts = self._writer.attempts
+        else:
+            self._attempts = max(
+                (each.number for each in items if isinstance(each, entries.Attempt)), default=self._attempts
+            )
 
     def _write_state(self, time: float, items: Sequence[Item]) -> None:
         if self._writer is None:

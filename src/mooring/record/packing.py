@@ -23,6 +23,7 @@ from mooring.record.entries import Entry
 RECORDED: dict[str, type[Object]] = {**KINDS, CoschedulingPodGroup.__name__: CoschedulingPodGroup}
 """The kinds that a record can hold. One of another name, from a newer mooring, is passed over."""
 MAX_SHARED = 20_000  # parts that a reader keeps, to use them again
+MAX_PACKED = 20_000  # objects that a writer keeps packed, some hundred bytes each: keyframes repeat them
 
 _encode = msgspec.msgpack.Encoder().encode
 _EMPTY = msgspec.Raw(b"\x80")  # a map without entries
@@ -41,25 +42,43 @@ class Packer:
     def __init__(self, redact: Callable[[dict[str, str]], dict[str, str]] = dict) -> None:
         self._redact = redact
         self._known: dict[tuple[str, str], int] = {}  # hashes of what was packed
+        self._packed: dict[tuple[str, str], tuple[Object, PackedPut, int]] = {}  # some of it, for the next keyframe
+
+    def forget_all(self) -> None:
+        """A reader begins anew, and knows nothing."""
+        self._packed = {place: each for place, each in self._packed.items() if place in self._known}
+        self._known.clear()
 
     def pack(self, obj: Object) -> PackedPut | None:
         """How to write the object; None if nothing has changed that is recorded."""
+        kind, meta = type(obj).__name__, obj.metadata
+        place = kind, f"{meta.namespace}/{meta.name}"
+        known = self._packed.get(place)
+        if known is not None and known[0] is obj:
+            _, put, content = known
+        else:
+            packed = self._encoded(obj)
+            put, content = PackedPut(kind, msgspec.Raw(packed)), hash(packed)
+            if known is not None or len(self._packed) < MAX_PACKED:
+                self._packed[place] = obj, put, content
+        if self._known.get(place) == content:
+            return None
+        self._known[place] = content
+        return put
+
+    def _encoded(self, obj: Object) -> bytes:
         stripped = copy(obj)
         meta = stripped.metadata = copy(obj.metadata)
         meta.resource_version, meta.generation = "", 0  # they change with every heartbeat
         if meta.annotations:
             meta.annotations = self._redact(meta.annotations)
-        packed = _encode(stripped)
-        kind = type(obj).__name__
-        place, content = (kind, f"{meta.namespace}/{meta.name}"), hash(packed)
-        if self._known.get(place) == content:
-            return None
-        self._known[place] = content
-        return PackedPut(kind, msgspec.Raw(packed))
+        return _encode(stripped)
 
     def forget(self, kind: str, key: str) -> None:
         """The object is gone."""
-        self._known.pop((kind, key if "/" in key else f"/{key}"), None)
+        place = kind, key if "/" in key else f"/{key}"
+        self._known.pop(place, None)
+        self._packed.pop(place, None)
 
 
 class _PodParts(msgspec.Struct, rename="camel"):

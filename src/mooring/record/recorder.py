@@ -29,7 +29,7 @@ from mooring.record.files import WholeWrites, create
 from mooring.record.redaction import Redaction
 from mooring.record.state import state_of
 from mooring.record.writer import Item, Sink, Writer
-from mooring.state.change_log import EVERYTHING
+from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.version import __version__
 
 BATCH = 2048
@@ -116,6 +116,7 @@ class Recorder(SchedulerObserver):
         self._items: list[Item] = []
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
+        self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
         self._heard: list[Answer] = []  # what extenders answered since then
         self._now: Callable[[], float] = lambda: 0.0
@@ -166,6 +167,7 @@ class Recorder(SchedulerObserver):
             return
         assert self._scheduler is None, "one recorder for each scheduler"
         self._scheduler = scheduler
+        self._nominations = scheduler.queue.nominator.log
         self._now = scheduler.clock.now
         scheduler.drawn.append(self._drawn)
         scheduler.heard.append(self._heard)
@@ -188,7 +190,10 @@ class Recorder(SchedulerObserver):
 
     def put(self, obj: Object) -> None:
         self._before_input()
-        self._add(obj)
+        self._times.append(self._now())
+        self._items.append(obj)
+        if len(self._items) >= self._batch:
+            self.hand_over()
 
     def delete(self, obj: Object) -> None:
         self._before_input()
@@ -201,7 +206,8 @@ class Recorder(SchedulerObserver):
         return False
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
-        self._note_nominations()
+        if self._nominations.end != self._nominations_seen:
+            self._note_nominations()
         self.attempts += 1
         pod = info.pod_info.pod
         node, scores = decision.node or "", decision.scores
@@ -233,7 +239,8 @@ class Recorder(SchedulerObserver):
     def group_decided(
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
     ) -> None:
-        self._note_nominations()
+        if self._nominations.end != self._nominations_seen:
+            self._note_nominations()
         self._heard.clear()  # of a group they are not written down
         decisions = decision.decisions
         self._add(
@@ -296,7 +303,8 @@ class Recorder(SchedulerObserver):
 
     def _before_input(self) -> None:
         """Everything that was decided is carried out now: a good time to look at the whole."""
-        self._note_nominations()
+        if self._nominations.end != self._nominations_seen:
+            self._note_nominations()
         if self._since_keyframe >= self._next_keyframe or self._missing or self._output.wants_state:
             self._keyframe()
 
@@ -320,8 +328,6 @@ class Recorder(SchedulerObserver):
         """Say which nodes' nominated pods are others than at the attempt before."""
         assert self._scheduler is not None
         nominator = self._scheduler.queue.nominator
-        if nominator.log.end == self._nominations_seen:
-            return
         changes = nominator.log.since(self._nominations_seen)
         self._nominations_seen = nominator.log.end
         names: Iterable[str] = nominator.nominated_nodes() if changes is EVERYTHING else dict.fromkeys(changes)

@@ -34,13 +34,12 @@ class Writer:
     def __init__(self, sink: Sink, header: Header, *, redact: Redaction | None = None, attempts: int = 0) -> None:
         """``attempts`` were made before this file begins."""
         self._sink = sink
-        self._redact = redact or (keeping(header.annotations) if header.is_redacted else dict)
-        self._packer = Packer(self._redact)
+        self._packer = Packer(redact or (keeping(header.annotations) if header.is_redacted else dict))
         # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
         self._count = 0
         self._first_us = self._last_us = round(header.started * 1e6)
-        self._attempts = attempts
+        self.attempts = attempts
         self._attempts_before = attempts  # the block that is being filled
         self.size = 0
         self._put(head())
@@ -60,7 +59,7 @@ class Writer:
             else:
                 entry = item
                 if isinstance(entry, Attempt):
-                    self._attempts = entry.number
+                    self.attempts = entry.number
                 elif isinstance(entry, Deleted):
                     self._packer.forget(entry.kind, entry.key)
             when.append(time)
@@ -77,7 +76,7 @@ class Writer:
         ``pause`` is called after so many items, for a thread that lets others have a turn.
         """
         self.flush()
-        self._packer = Packer(self._redact)
+        self._packer.forget_all()
         pack = self._packer.pack
         for start in range(0, len(items), every):
             packed = [pack(item) if isinstance(item, Object) else item for item in items[start : start + every]]
@@ -98,7 +97,7 @@ class Writer:
         """Write what is left, and say that the record is complete: nothing more happened until that time."""
         self.flush()
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
-        self._put(pack_block(END, b"", 0, end, end, self._attempts))
+        self._put(pack_block(END, b"", 0, end, end, self.attempts))
 
     def _add(self, times: Sequence[float], found: Sequence[Entry]) -> None:
         """Put entries into the block, each with the time since the one before."""
@@ -119,7 +118,7 @@ class Writer:
         self._put(pack_block(kind, payload, self._count, self._first_us, self._last_us, self._attempts_before))
         self._block.clear()
         self._count = 0
-        self._attempts_before = self._attempts
+        self._attempts_before = self.attempts
 
     def _put(self, data: bytes) -> None:
         self._sink.write(data)

@@ -236,9 +236,11 @@ class SchedulingLoop:
         detail: bool,
         on_stuck: Callable[[], None] | None = None,
     ) -> Decision | GroupDecision | Exception:
-        timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
-        limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
         try:
+            if not self._attempt_timeout_s and isinstance(info, QueuedPodInfo):  # nobody would look at a limit
+                return built.engine.decide(info.pod_info, profile, detail=detail)
+            timeout_s = self._attempt_timeout_s * len(info.members) or NO_LIMIT
+            limit = Limit("attempt", self._limits.clock.monotonic() + timeout_s, AttemptTimeout(), on_stuck=on_stuck)
             if isinstance(info, QueuedPodGroupInfo):
                 pods = [member.pod_info for member in info.members]
                 group = PodGroupInfo(info.group, pods)

@@ -8,8 +8,6 @@ percent; typical are the pods that have arrived so far.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from mooring.api.core import Pod
@@ -18,8 +16,7 @@ from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
 from mooring.gpus.columns import GpuColumns, safe_request_of
 from mooring.gpus.fragmentation import Fragmentation, PodKind, typical_pods
-from mooring.gpus.requests import WHOLE
-from mooring.gpus.typical import kind_of
+from mooring.gpus.requests import WHOLE, GpuRequest
 from mooring.observe.observer import Observed, SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.state.cluster import Cluster
@@ -36,7 +33,7 @@ class GpuAllocation(SchedulerObserver):
         self._cluster: Cluster | None = None
         self._arrived = self._used = 0  # milli
         self._running: dict[str, int] = {}  # milli, by uid
-        self._kinds: Counter[PodKind] = Counter()
+        self._kinds: dict[tuple[int, GpuRequest], int] = {}  # pods that have arrived, by cpu and GPUs
         self._sums: dict[int, tuple[float, int]] = {}  # percent of demand -> sum and number of allocations
         self._fragmented: dict[int, float] = {}
 
@@ -44,11 +41,14 @@ class GpuAllocation(SchedulerObserver):
         self._cluster = scheduler.cluster
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
-        wanted = safe_request_of(info.pod_info).total
+        pod = info.pod_info
+        request = safe_request_of(pod)
+        wanted = request.total if request.count else 0
         is_new = info.attempts == 1
         if is_new:
             self._arrived += wanted
-            self._kinds[kind_of(info.pod_info)] += 1
+            kind = pod.shape.requests.get(CPU, 0), request
+            self._kinds[kind] = self._kinds.get(kind, 0) + 1
         if wanted and decision.outcome is Outcome.SCHEDULED:
             self._used += wanted
             self._running[info.uid] = wanted
@@ -77,7 +77,8 @@ class GpuAllocation(SchedulerObserver):
 
     def _fragmentation(self, cluster: Cluster, gpus: GpuColumns) -> float:
         nodes = cluster.nodes()
-        measure = Fragmentation(typical_pods(self._kinds), gpus.models)
+        kinds = {PodKind(*kind): count for kind, count in self._kinds.items()}
+        measure = Fragmentation(typical_pods(kinds), gpus.models)
         cpu = nodes.allocatable(CPU) - nodes.requested(CPU)
         return float(np.sum(measure.of(gpus.left, cpu, gpus.model)))
 

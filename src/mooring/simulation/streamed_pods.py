@@ -149,10 +149,14 @@ class StreamedPods:
 
     def _store(self, pod: Pod, metadata: Any) -> None:
         """Tell of a pod under a version of its own: an API server never hands out the same one twice."""
-        self._version += 1
         stored = copy(pod)
         stored.metadata = metadata
-        metadata.resource_version = str(self._version)
+        self._tell(stored)
+
+    def _tell(self, stored: Pod) -> None:
+        """The same for a pod that is nobody else's, nor is its metadata."""
+        self._version += 1
+        stored.metadata.resource_version = str(self._version)
         self.pods[stored.key] = stored
         self._put(stored)
         if self.watcher is not None:
@@ -202,10 +206,10 @@ class StreamedPods:
         is_heard = node_name not in self._silent
         if is_heard:
             bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
-        metadata = copy(known.metadata)
+        bound.metadata = copy(known.metadata)
         if annotations:
-            metadata.annotations = {**metadata.annotations, **annotations}
-        self._store(bound, metadata)
+            bound.metadata.annotations = {**bound.metadata.annotations, **annotations}
+        self._tell(bound)
         if is_heard:
             self._start(bound)
 

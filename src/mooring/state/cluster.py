@@ -144,7 +144,7 @@ class Cluster(Forkable):
             if old is not None:
                 self._uncount(old)
             return
-        info = self.interner.info(pod)
+        info = self.interner.info(pod) if old is None else self.interner.info_like(old, pod)
         if old is not None:
             if _counts_alike(old, info):
                 self._update(old, info)

@@ -238,6 +238,8 @@ class PodInterner:
         """``whole_resizes``: see :func:`mooring.state.requests.pod_requests`."""
         self.whole_resizes = whole_resizes
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        # By the identity of the spec that the shape holds: pods of a simulated workload share one object.
+        self._by_spec: WeakValueDictionary[int, PodShape] = WeakValueDictionary()
         self._placements: OrderedDict[bytes, int] = OrderedDict()
         self._placement_ids = itertools.count(1)
         self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
@@ -247,11 +249,29 @@ class PodInterner:
     def info(self, pod: Pod) -> PodInfo:
         return PodInfo(pod, self.shape(pod), self.pod_class(pod))
 
+    def info_like(self, known: PodInfo, pod: Pod) -> PodInfo:
+        """The same as ``info`` for another version of a known pod, which mostly differs in other things."""
+        is_alike = _are_one(known.pod.spec, pod.spec) and not (is_resized(pod) or is_resized(known.pod))
+        shape = known.shape if is_alike else self.shape(pod)
+        old, new = known.pod.metadata, pod.metadata
+        is_alike = (
+            old.labels is new.labels
+            and old.namespace == new.namespace
+            and (old.deletion_timestamp is None) == (new.deletion_timestamp is None)
+        )
+        return PodInfo(pod, shape, known.cls if is_alike else self.pod_class(pod))
+
     def shape(self, pod: Pod) -> PodShape:
+        is_whole = not is_resized(pod)
+        shape = self._by_spec.get(id(pod.spec)) if is_whole else None
+        if shape is not None and shape.spec is pod.spec:
+            return shape
         key = _shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = PodShape(pod, self._placement_id(pod), whole_resizes=self.whole_resizes)
+            if is_whole:
+                self._by_spec[id(pod.spec)] = shape
         elif shape.spec is not pod.spec:
             _share(pod.spec, shape.spec)
         return shape
@@ -289,9 +309,29 @@ def _share(spec: PodSpec, like: PodSpec) -> None:
     spec.resources = like.resources
 
 
+def _are_one(one: PodSpec, other: PodSpec) -> bool:
+    """Report whether two specs consist of the same objects, as far as a shape is made from them."""
+    return (
+        one.containers is other.containers
+        and one.init_containers is other.init_containers
+        and one.node_selector is other.node_selector
+        and one.affinity is other.affinity
+        and one.tolerations is other.tolerations
+        and one.topology_spread_constraints is other.topology_spread_constraints
+        and one.overhead is other.overhead
+        and one.resources is other.resources
+        and one.volumes is other.volumes
+        and one.resource_claims is other.resource_claims
+        and one.host_network == other.host_network
+        and one.host_users == other.host_users
+    )
+
+
 def is_resized(pod: Pod) -> bool:
     """Report whether the status says what the pod holds; then requests depend on it."""
     status = pod.status
+    if not status.container_statuses and not status.init_container_statuses:
+        return status.resources is not None
     statuses = (*status.container_statuses, *status.init_container_statuses)
     return status.resources is not None or any(s.resources is not None or s.allocated_resources for s in statuses)
 
