@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api import yaml
+from mooring.errors import UsageError
 from mooring.linting.findings import Finding
 from mooring.linting.lint import all_rules, lint
 from mooring.surface.cluster import Cluster
@@ -382,3 +383,12 @@ def test_spreading_holds_exactly_where_all_replicas_can_be_placed(
     assert bool(said) == (placed < replicas)
     if said:
         assert f"leaves room for {placed} pod" in said[0].message
+
+
+def test_what_fits_is_judged_as_the_version_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}\n"
+    )
+    cluster = Cluster().take_over([make_node("a")])
+    with pytest.raises(UsageError, match=r"kubernetes_version: found '1.2', expected one of 1.36, 1.37"):
+        lint(tmp_path, cluster=cluster, kubernetes_version="1.2")

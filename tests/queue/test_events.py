@@ -207,6 +207,16 @@ def test_pod_changes(change, want, node_name):
     assert [event.label for event in pod_changes(old, new)] == [resource + action for action in want]
 
 
+def test_a_larger_request_has_a_name_of_its_own_since_1_37():
+    old, new = a_pod(), a_pod()
+    more_memory(new)
+    assert [event.label for event in pod_changes(old, new, tells_growth=True)] == ["UnschedulablePodUpdatePodScaleUp"]
+    less_cpu(new)
+    want = ["UpdatePodScaleDown", "UpdatePodScaleUp"]
+    found = pod_changes(old, new, tells_growth=True)
+    assert [event.label for event in found] == ["UnschedulablePod" + action for action in want]
+
+
 def test_several_changes_are_several_events():
     old, new = a_pod(), a_pod()
     for change in (tolerant, pod_relabelled, less_cpu):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from mooring.framework.cluster_event import Hint
+from mooring.framework.cluster_event import ActionType, Hint
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.status import Code
 from mooring.plugins.volume_binding import chosen_volumes
@@ -512,13 +512,13 @@ class TestHints:
     def test_what_it_wants_to_hear_of(self, two: Any) -> None:
         events = two.binding().events_to_register()
         assert [(e.event.resource.value, int(e.event.action), e.hint is not None) for e in events] == [
-            ("storage.k8s.io/StorageClass", 8189, True),
-            ("PersistentVolumeClaim", 8189, True),
-            ("PersistentVolume", 8189, False),
+            ("storage.k8s.io/StorageClass", int(ActionType.ADD | ActionType.UPDATE), True),
+            ("PersistentVolumeClaim", int(ActionType.ADD | ActionType.UPDATE), True),
+            ("PersistentVolume", int(ActionType.ADD | ActionType.UPDATE), False),
             ("Node", 9, False),
-            ("storage.k8s.io/CSINode", 8189, True),
-            ("storage.k8s.io/CSIDriver", 8188, True),
-            ("storage.k8s.io/CSIStorageCapacity", 8189, True),
+            ("storage.k8s.io/CSINode", int(ActionType.ADD | ActionType.UPDATE), True),
+            ("storage.k8s.io/CSIDriver", int(ActionType.UPDATE), True),
+            ("storage.k8s.io/CSIStorageCapacity", int(ActionType.ADD | ActionType.UPDATE), True),
         ]
 
     def test_a_class(self, two: Any) -> None:

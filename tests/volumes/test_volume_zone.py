@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mooring.framework.cluster_event import Hint
+from mooring.framework.cluster_event import ActionType, Hint
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.status import Code
 from mooring.plugins.volume_zone import VolumeZone
@@ -98,8 +98,8 @@ class TestHints:
         assert [(e.event.resource.value, int(e.event.action), e.hint is not None) for e in events] == [
             ("storage.k8s.io/StorageClass", 1, True),
             ("Node", 1 | 8, False),
-            ("PersistentVolumeClaim", 1 | 8188, True),
-            ("PersistentVolume", 1 | 8188, True),
+            ("PersistentVolumeClaim", 1 | int(ActionType.UPDATE), True),
+            ("PersistentVolume", 1 | int(ActionType.UPDATE), True),
         ]
 
     @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mooring.cli.cluster_source import ClusterSource, cluster_options, warnings_on_stderr
-from mooring.cli.configuration import config_option, plugin_option
+from mooring.cli.configuration import config_option, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option, print_table, to_json
 from mooring.errors import UsageError
 
@@ -27,6 +27,7 @@ NEVER = "never"
 )
 @config_option
 @plugin_option
+@version_option
 @output_option("table", "json", "yaml", "sarif")
 def lint(
     manifests: tuple[str, ...],
@@ -39,6 +40,7 @@ def lint(
     fail_on: str,
     config_path: str | None,
     plugins: tuple[str, ...],
+    kubernetes_version: str | None,
     output: str,
 ) -> int:
     """Find mistakes of intent in manifests before they are applied.
@@ -68,7 +70,14 @@ def lint(
         raise UsageError("--no-cluster asks no cluster, and --cluster or --kubeconfig names one; give one of them")
     cluster = None if no_cluster else source.cluster("lint", quiet=True)
     with warnings_on_stderr():
-        found = find(*manifests, cluster=cluster, disable=disable, config=config_path, plugins=plugins)
+        found = find(
+            *manifests,
+            cluster=cluster,
+            disable=disable,
+            config=config_path,
+            plugins=plugins,
+            kubernetes_version=kubernetes_version,
+        )
     if output == "sarif":
         click.echo(to_json(to_sarif(found)))
     else:

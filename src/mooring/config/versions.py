@@ -228,6 +228,7 @@ _CHANGES_1_37 = {
     "GatedPodsHoldTheirNomination": "A gated pod that is nominated to a node reserves its place there.",
     "BindingIsRetried": "A Binding is sent again after a 500, a 503 or a refused connection.",
     "EventsTellTargetPods": "Events tell a pod's own updates (TargetPod) from those of assigned and of new pods.",
+    "EventsTellGrowth": "A pod that asks for more than before has an event of its own (UpdatePodScaleUp).",
     "TaintsWakeOnlyWhoAsks": "A change of taints wakes only pods whose plugins ask for it, not for new nodes alone.",
     "MetricsCountEntities": "Metrics count entities of the queue; the one of created claims has another name.",
     "MetricsTellOfFailedEvictions": "Metrics tell preemptions that failed from those that succeeded.",

@@ -11,7 +11,7 @@ from mooring.api.meta import Object
 
 
 class ActionType(IntFlag):
-    """What happened to an object; the bits are upstream's."""
+    """What happened to an object; the bits are those of 1.36, and then what came later."""
 
     ADD = 1
     DELETE = 2
@@ -26,8 +26,9 @@ class ActionType(IntFlag):
     UPDATE_POD_TOLERATION = 1024
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = 2048
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = 4096
-    UPDATE = 8188
-    ALL = 8191
+    UPDATE_POD_SCALE_UP = 8192
+    UPDATE = 16380
+    ALL = 16383
 
 
 class EventResource(Enum):
@@ -68,6 +69,7 @@ _ACTION_LABELS = {
     ActionType.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
     ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+    ActionType.UPDATE_POD_SCALE_UP: "UpdatePodScaleUp",
     ActionType.UPDATE: "Update",
     ActionType.ALL: "All",
 }

@@ -32,7 +32,9 @@ class Context:
         cluster: Cluster | None,
         config: Configuration = None,
         plugins: Iterable[PluginReference] = (),
+        kubernetes_version: str | None = None,
     ) -> None:
+        self._version = kubernetes_version
         self.subjects = subjects
         self.cluster = cluster
         self._config, self._plugins = config, tuple(plugins)
@@ -88,6 +90,7 @@ class Context:
         assert self.cluster is not None
         daemons = [pod for pod in self.cluster.pods if _is_daemon(pod)]
         empty = Cluster().take_over([*self.cluster.nodes, *daemons, *self.cluster.state.objects])
+        empty.release = self.cluster.release
         running = {(pod.namespace, owner.name) for pod in daemons if (owner := pod.metadata.controller()) is not None}
         for subject in self.subjects:
             pod = subject.pod
@@ -99,7 +102,7 @@ class Context:
 
     def _run_everywhere(self, daemon: Pod, cluster: Cluster) -> None:
         """A pod on each node that the DaemonSet's pods may go to, whether there is room or not."""
-        scheduler = Scheduler(cluster, self._config, self._plugins)
+        scheduler = Scheduler(cluster, self._config, self._plugins, kubernetes_version=self._version)
         allowed = _passing(scheduler, "NodeAffinity", daemon) & _passing(scheduler, "TaintToleration", daemon)
         names = [info.name for info, here in zip(cluster.state.nodes().infos, allowed, strict=True) if here]
         for name in names:
@@ -110,7 +113,7 @@ class Context:
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        scheduler = Scheduler(self.empty, self._config, self._plugins)
+        scheduler = Scheduler(self.empty, self._config, self._plugins, kubernetes_version=self._version)
         scheduler.built.engine.batching.is_enabled = False
         return scheduler
 

@@ -25,10 +25,12 @@ def lint(
     disable: Iterable[str] = (),
     config: Configuration = None,
     plugins: Iterable[PluginReference] = (),
+    kubernetes_version: str | None = None,
 ) -> Findings:
     """Find mistakes of intent in files and directories of manifests, before they are applied to this cluster.
 
-    Without a cluster only the rules that need none are asked. ``disable`` names rules to leave out.
+    Without a cluster only the rules that need none are asked. ``disable`` names rules to leave out. What fits is judged
+    as ``kubernetes_version`` does; without it, as the cluster's version.
     """
     left_out = set(disable)
     for name in left_out - RULES.keys():
@@ -36,7 +38,7 @@ def lint(
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RULES)}"
         raise UsageError(f"no lint rule {name!r}; {hint}")
     subjects = read_subjects(manifests)
-    context = Context(subjects.found, cluster, config, plugins)
+    context = Context(subjects.found, cluster, config, plugins, kubernetes_version)
     enabled = [rule for rule in all_rules() if rule.name not in left_out]
     asked = [rule for rule in enabled if cluster is not None or not rule.needs_cluster]
     found = [finding for subject in subjects.found for finding in _of(subject, asked, context)]

@@ -62,17 +62,21 @@ def node_changes(old: Node, new: Node, *, declared_features: bool = True) -> lis
     return [_NODE_EVENTS[action] for action in actions]
 
 
-def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False) -> list[ClusterEvent]:
+def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth: bool = False) -> list[ClusterEvent]:
     """The events of a pod's update; a plain Update if nothing that has a name of its own changed.
 
-    ``whole_resizes``: a pod that is being resized counts as a whole, as since 1.37.
+    ``whole_resizes``: a pod that is being resized counts as a whole, as since 1.37. ``tells_growth``: a pod that asks
+    for more has an event of its own, also since 1.37.
     """
     resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
-    if _is_scaled_down(old, new, whole_resizes):
+    less, more = _scaled(old, new, whole_resizes)
+    if less:
         actions.append(ActionType.UPDATE_POD_SCALE_DOWN)
+    if more and tells_growth:
+        actions.append(ActionType.UPDATE_POD_SCALE_UP)
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         actions.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
     if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API lets them only be added
@@ -101,15 +105,19 @@ def _statuses(conditions: list[Condition]) -> dict[str, str]:
     return {condition.type: condition.status for condition in conditions}
 
 
-def _is_scaled_down(old: Pod, new: Pod, whole_resizes: bool) -> bool:
-    """Report whether the pod now asks for less of anything, or got what it asked less for."""
+def _scaled(old: Pod, new: Pod, whole_resizes: bool) -> tuple[bool, bool]:
+    """Report whether the pod now asks for less of anything, or got what it asked less for; and whether for more."""
     if _asks_alike(old, new):
-        return False
+        return False, False
     try:
         before, after = (pod_requests(pod, whole_resizes=whole_resizes) for pod in (old, new))
     except ParseError:
-        return False
-    return any(name not in after or milli(amount) > milli(after[name]) for name, amount in before.items())
+        return False, False
+    return _has_more(before, after), _has_more(after, before)
+
+
+def _has_more(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    return any(name not in other or milli(amount) > milli(other[name]) for name, amount in one.items())
 
 
 def _asks_alike(old: Pod, new: Pod) -> bool:

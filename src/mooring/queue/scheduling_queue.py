@@ -56,6 +56,7 @@ class QueueOptions:
     pod_max_in_unschedulable_pods_s: float = 300.0
     pop_from_backoff: bool = True  # SchedulerPopFromBackoffQ
     whole_resizes: bool = False  # whether a pod that is being resized counts as a whole, as since 1.37
+    tells_growth: bool = False  # whether a pod that asks for more has an event of its own, as since 1.37
     gated_hold_nomination: bool = False  # whether a nomination counts before the pod has passed its gates
 
 
@@ -190,7 +191,8 @@ class SchedulingQueue:
 
     def pod_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
         """The events of a pod's update, as the version sees them."""
-        return events.pod_changes(old, new, whole_resizes=self.options.whole_resizes)
+        options = self.options
+        return events.pod_changes(old, new, whole_resizes=options.whole_resizes, tells_growth=options.tells_growth)
 
     def put_group(self, group: PodGroup) -> None:
         """A pod group is there: here it means nothing, see :mod:`mooring.queue.pod_group_queue`."""

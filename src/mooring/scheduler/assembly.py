@@ -392,6 +392,7 @@ class Scheduler:
             pop_from_backoff=features["SchedulerPopFromBackoffQ"],
             gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
             whole_resizes=features["ResizesCountWholePods"],
+            tells_growth=features["EventsTellGrowth"],
         )
 
     def _is_gated_by(self, pod: Pod, plugin: str) -> bool:

@@ -63,6 +63,7 @@ class QueueReplay:
         options = QueueOptions(
             gated_hold_nomination=features["GatedPodsHoldTheirNomination"],
             whole_resizes=features["ResizesCountWholePods"],
+            tells_growth=features["EventsTellGrowth"],
         )
         self.queue = SchedulingQueue(profiles, self.clock, options=options, nominator=nominator)
         self.handlers = EventHandlers(self.cluster, self.queue, pods=self.pods)

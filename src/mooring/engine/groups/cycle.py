@@ -102,19 +102,31 @@ class GroupCycle:
             run.status = Status.unschedulable(GROUP_UNSCHEDULABLE)
         return run
 
-    def still_fit(self, assignments: Sequence[Tried], touched: Collection[str]) -> bool:
-        """Whether all these pods fit on their nodes, one after another, now that the touched nodes have changed.
+    def still_fit(self, assignments: Sequence[Tried]) -> Callable[[Collection[str]], bool]:
+        """A question to ask again and again: do all these pods fit on their nodes, now that some have changed?
 
-        Where no filter looks at other nodes' pods, only pods on touched nodes have to be looked at.
+        They are looked at one after another. Where no filter looks at other nodes' pods, only pods on nodes that have
+        changed have to be looked at.
         """
-        nodes = self._engine.cluster.table.nodes
         is_local = all(self._profile.filter_plan(each.state).is_local for each in assignments)
+        on_node: dict[str, list[int]] = {}
+        for position, each in enumerate(assignments):
+            on_node.setdefault(each.node_name, []).append(position)
+
+        def ask(touched: Collection[str]) -> bool:
+            if not is_local:
+                return self._fit(assignments)
+            concerned = sorted(position for name in touched for position in on_node.get(name, ()))
+            return self._fit([assignments[position] for position in concerned])
+
+        return ask
+
+    def _fit(self, assignments: Sequence[Tried]) -> bool:
+        nodes = self._engine.cluster.table.nodes
         undo: list[Callable[[], object]] = []
         cycle = object()
         try:
             for each in assignments:
-                if is_local and each.node_name not in touched:
-                    continue
                 self._engine.cluster.nodes()  # brings the rows up to date
                 row = np.array([nodes[each.node_name].row])
                 decision = self._engine.attempt(

@@ -64,10 +64,11 @@ class GroupPreemption:
         violating, others = budgets.partition_units(by_importance(units, now))
         victims: list[Unit] = []
         violations = 0
+        still_fit = cycle.still_fit(assignments)
         for unit, breaks in (*violating, *((unit, 0) for unit in others)):
             for pod in unit.pods:
                 fork.set_pod(pod.pod)
-            if not cycle.still_fit(assignments, {pod.pod.spec.node_name for pod in unit.pods}):
+            if not still_fit({pod.pod.spec.node_name for pod in unit.pods}):
                 _remove(fork, [unit])
                 victims.append(unit)
                 violations += breaks
