@@ -229,3 +229,17 @@ def test_without_pyarrow_the_install_line_is_printed(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install 'mooring\[parquet\]'"):
         write_report([Run("monday", measured())], tmp_path / "r.parquet")
+
+
+def test_a_pod_that_comes_in_the_last_instant_is_in_the_plot() -> None:
+    def tips(*pods: str) -> list[str]:
+        meter = Meter()
+        meter.put(0, make_node("a", cpu="4"))
+        for name in pods:
+            meter.put(600, make_pod(name))
+        text = page([Run("late", meter.finish(600))])
+        plot = text.partition("Pending pods by cause")[2].partition("</figure>")[0]
+        return re.findall(r"in the queue[^<]*?: ([0-9.]+)", plot)
+
+    assert tips() == []
+    assert tips("late", "later")[-1] == "2"

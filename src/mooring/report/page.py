@@ -157,18 +157,24 @@ def _zones(resource: str, runs: Sequence[Run]) -> Plot:
 
 
 def _pending(runs: Sequence[Run]) -> Plot:
+    """Means since the sample before, and last of all who waits at the end: a pod may have come in the last instant."""
+
+    def of(measures: Measures, cause: str) -> list[float]:
+        at_end = sum(each.pods for each in measures.pending if each.cause == cause)
+        return [*measures.columns[f"pending.{cause}"], float(at_end)]
+
     def columns(measures: Measures) -> list[Series]:
         shown = measures.causes[: MOST_LINES - 1] if len(measures.causes) > MOST_LINES else measures.causes
-        series = [Series(cause, measures.columns[f"pending.{cause}"]) for cause in shown]
-        rest = [measures.columns[f"pending.{cause}"] for cause in measures.causes[len(shown) :]]
+        series = [Series(cause, of(measures, cause)) for cause in shown]
+        rest = [of(measures, cause) for cause in measures.causes[len(shown) :]]
         if rest:
             series.append(Series(f"{len(rest)} other causes", [sum(values) for values in zip(*rest, strict=True)]))
         return series
 
-    highest = _common(runs, lambda measures: [measures.columns["pending"]])
+    highest = _common(runs, lambda measures: [[*measures.columns["pending"], measures.row["pending"]]])
     return lambda measures: lines(
         "Pending pods by cause",
-        _seconds(measures),
+        [*_seconds(measures), measures.seconds],
         columns(measures),
         count,
         until_s=_longest(runs),
