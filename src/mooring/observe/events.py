@@ -1,9 +1,10 @@
 """Events about pods, written in the background as upstream's recorder writes them.
 
-``record`` only notes what happened; it never waits and never fails. Workers create the events through events.k8s.io/v1,
-or through the core API where that group is not served. Equal events are one series: the first is created, the second
-patches the first with a count of two, further ones are counted here and written when the series ends (six minutes of
-quiet) or is refreshed (every half hour). A queue that is full drops the newest and says so.
+``record`` only notes what happened; it never waits and never fails. What was noted within a tenth of a second is
+written together, through events.k8s.io/v1, or through the core API where that group is not served. Equal events are one
+series: the first is created, the second patches the first with a count of two, further ones are counted here and
+written when the series ends (six minutes of quiet) or is refreshed (every half hour). A queue that is full drops the
+newest and says so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ FINISH_S = 360.0
 REFRESH_S = 1800.0
 MAX_TRIES = 12
 RETRY_S = 10.0
+LINGER_S = 0.1
+"""How long an event waits for company: nobody waits for events, and several together cost less."""
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -183,7 +186,7 @@ class EventRecorder:
         hostname: str,
         queue_size: int = 10_000,
         cache_size: int = 50_000,
-        workers: int = 8,
+        workers: int = 16,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -200,11 +203,13 @@ class EventRecorder:
         self._format: _EventsV1 | _CoreV1 = _CoreV1() if legacy else _EventsV1()
         self._cache: dict[tuple[object, ...], _Event] = {}
         self._queue: deque[_Event] = deque()
-        self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._busy = 0
-        self._tasks: list[asyncio.Task[None]] = []
+        self._is_started = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._writing: set[asyncio.Task[None]] = set()
+        self._tending: asyncio.Task[None] | None = None
         self._last_nanoseconds = 0
         self._said_dropped_at = float("-inf")
         self.observers: Sequence[Callable[[ObjectReference, str, str], None]] = ()  # told each reason and note
@@ -267,7 +272,8 @@ class EventRecorder:
             return False
         self._queue.append(event)
         self._idle.clear()
-        self._wake.set()
+        if self._alarm is None and self._is_started:
+            self._alarm = asyncio.get_running_loop().call_later(LINGER_S, self._write_queued)
         return True
 
     @property
@@ -289,11 +295,15 @@ class EventRecorder:
                 if error.code == 404:
                     log.info("events.k8s.io/v1 is not served here; events go to the core API")
                     self._format = _CoreV1()
-        self._tasks = [asyncio.create_task(self._work(), name=f"events {n}") for n in range(self._workers)]
-        self._tasks.append(asyncio.create_task(self._tend(), name="event series"))
+        self._is_started = True
+        self._tending = asyncio.create_task(self._tend(), name="event series")
+        self._write_queued()
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait until everything noted so far is written; false if that takes too long."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._write_queued()
         try:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -305,16 +315,38 @@ class EventRecorder:
         """Stop writing, after waiting up to ``drain_s`` for the queue to empty."""
         if drain_s > 0:
             await self.drain(drain_s)
-        tasks, self._tasks = self._tasks, []
+        self._is_started = False
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        tasks = [*self._writing, *([self._tending] if self._tending is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _work(self) -> None:
-        while True:
-            while not self._queue:
-                self._wake.clear()
-                await self._wake.wait()
+    def _write_queued(self) -> None:
+        """Let writers share what is queued; those that still have something to do are left to it."""
+        self._alarm = None
+        writers = min(len(self._queue), self._workers - len(self._writing))
+        for number in range(writers):
+            share = (len(self._queue) + number) // writers
+            task = asyncio.create_task(self._work(share), name="events")
+            self._writing.add(task)
+            task.add_done_callback(self._written)
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        self._writing.discard(task)
+        if self._queue and self._is_started:
+            if self._alarm is None:
+                self._alarm = asyncio.get_running_loop().call_later(LINGER_S, self._write_queued)
+        elif not self._writing:
+            self._idle.set()
+
+    async def _work(self, share: int) -> None:
+        """Write this many events, or fewer if others are faster."""
+        for _ in range(share):
+            if not self._queue:
+                return
             event = self._queue.popleft()
             self._busy += 1
             try:
@@ -324,8 +356,6 @@ class EventRecorder:
                 log.error(error, "An event could not be written", reason=event.reason, event=event.name)
             finally:
                 self._busy -= 1
-                if not self._queue and not self._busy:
-                    self._idle.set()
 
     async def _write(self, event: _Event) -> None:
         for _ in range(MAX_TRIES):
