@@ -379,6 +379,22 @@ def test_gated_pods_react_to_their_gate_only(make_queue, info, gate, clock, even
     assert place(queue, "a") == want
 
 
+def test_who_stands_before_a_shut_gate_is_not_asked_about_until_it_may_open(make_queue, info, gate):
+    door = gate("Door", {"a", "b"})
+    queue = make_queue(PluginHint("Door", NODE_ADD), gates=[door])
+    for name in ("a", "b"):
+        queue.add(info(name))
+    door.asked.clear()
+    shut = {"default/a"}
+    queue.shut_gates = {"Door": shut}
+    queue.move_all(NODE_ADD, None, NODE)
+    assert door.asked == ["b"]
+    shut.clear()
+    door.closed_for.clear()
+    queue.move_all(NODE_ADD, None, NODE)
+    assert (place(queue, "a"), place(queue, "b")) == ("active", "active")
+
+
 def test_a_hint_that_says_no_still_lets_others_ungate(make_queue, info, gate, clock):
     """DefaultPreemption registers an event with a hint that always says no, to have gated pods looked at."""
     door = gate("Door", {"a"})

@@ -34,10 +34,10 @@ def pre_binder(name: str, flight: Any = None) -> Any:
 
 
 def placement(*plugins: Any) -> Any:
-    decision = SimpleNamespace(state=CycleState(), pod=make_cluster().info(make_pod("web")))
+    pod = make_cluster().info(make_pod("web"))
     profile = SimpleNamespace(pre_bind=plugins, plugins={plugin.name: plugin for plugin in plugins}, observer=None)
     return SimpleNamespace(
-        profile=profile, decision=decision, pod=decision.pod, node_name="a", clock=VirtualClock(), info=decision.pod.pod
+        profile=profile, state=CycleState(), pod=pod, node_name="a", clock=VirtualClock(), info=pod.pod
     )
 
 
@@ -102,7 +102,7 @@ async def test_after_a_failure_plugins_say_what_is_left_to_do(caplog: pytest.Log
     at = placement(
         gives_back("Idle", None), gives_back("Broken", broken), gives_back("Busy", work), pre_binder("Other", ALONE)
     )
-    ((plugin, left),) = plugin_calls.after_failure(at.profile, at.decision)
+    ((plugin, left),) = plugin_calls.after_failure(at.profile, at.state, at.pod)
     assert plugin == "Busy" and done == []
     await left
     assert done == ["web in CycleState"]
@@ -288,6 +288,6 @@ def test_pods_to_activate_are_taken_out_once() -> None:
     at = placed()
     assert plugin_calls.pods_to_activate(at) == []
     wanted = make_pod("next")
-    at.decision.state.write(PODS_TO_ACTIVATE, {"a": wanted})
+    at.state.write(PODS_TO_ACTIVATE, {"a": wanted})
     assert plugin_calls.pods_to_activate(at) == [wanted]
     assert plugin_calls.pods_to_activate(at) == []

@@ -116,12 +116,15 @@ async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
     stage = Stage(make("one"), make("two"))
     stage.executor.start(preemption(), stage.victims)
     assert stage.executor.is_running("uid-preemptor")
+    (shut,) = stage.executor.shut_gates.values()
+    assert shut == {preemption().preemptor.key}
     for _ in range(50):
         if ("patch", "two") in stage.sent:
             break
         await asyncio.sleep(0)
     assert ("patch", "two") in stage.sent
     assert stage.executor.is_running("uid-preemptor")
+    assert shut == set(), "from here on an event can let it through"
     del stage.pods["d/two"]
     assert not stage.executor.is_running("uid-preemptor")
     await asyncio.gather(*stage.tasks)

@@ -22,6 +22,11 @@ from mooring.state.group_members import group_of
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
+_NAME = "DefaultPreemption"
+# Signed, and made once: every victim's end asks them of all preemptors that wait.
+_WAITS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(_NAME)
+_GROUP_WAITS = Status.unresolvable("waiting for the preemption for this pod group to be finished").by(_NAME)
+
 
 class DefaultPreemption:
     """Asks the engine for a node and its victims; see :mod:`mooring.engine.preemption`.
@@ -29,7 +34,7 @@ class DefaultPreemption:
     The victims are evicted by the scheduler, after the decision. The pod is nominated to the node and comes again.
     """
 
-    name: ClassVar[str] = "DefaultPreemption"
+    name: ClassVar[str] = _NAME
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         self._limits = CandidateLimits(args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute)
@@ -42,10 +47,10 @@ class DefaultPreemption:
         if preemptions is not None and self._knows_groups and (key := group_of(pod)):
             group = self._handle.cluster.objects.get(PodGroup, key)
             if group is not None and preemptions.is_running(group.uid):
-                return Status.unresolvable("waiting for the preemption for this pod group to be finished")
+                return _GROUP_WAITS
             return SUCCESS
         if preemptions is not None and preemptions.is_running(pod.metadata.uid):
-            return Status.unresolvable("waiting for the preemption for this pod to be finished")
+            return _WAITS
         return SUCCESS
 
     def events_to_register(self) -> Sequence[EventRegistration]:

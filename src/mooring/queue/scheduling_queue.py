@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mooring.api.core import Pod
@@ -75,6 +75,8 @@ class SchedulingQueue:
         self.options = options or QueueOptions()
         self.on_ready: Callable[[], None] | None = None  # called when a pod that ``pop`` would return has come
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
+        self.shut_gates: Mapping[str, Container[str]] = {}
+        """By plugin, keys of pods that it would still hold back if it were asked: no event is shown to them."""
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
         self._recorder: QueueRecorder = recorder or NoRecorder()
@@ -339,7 +341,11 @@ class SchedulingQueue:
         for scheduler_name, plugins in self._hints.listeners(event).items():
             for plugin in plugins:
                 found |= self._unschedulable.rejected_by(scheduler_name, plugin)
-                found |= self._unschedulable.gated_by(plugin)
+                gated = self._unschedulable.gated_by(plugin)
+                shut = self.shut_gates.get(plugin) if gated else None
+                if shut:  # every victim's end concerns all preemptors, and most of them still wait for theirs
+                    gated = {key: info for key, info in gated.items() if key not in shut}
+                found |= gated
         return list(found.values())
 
     def _move(self, pods: Iterable[QueuedEntity], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
@@ -512,16 +518,16 @@ class SchedulingQueue:
         return status
 
     def _is_still_gated(self, info: QueuedEntity) -> bool:
-        """Ask the gatekeeper itself first: no other opinion counts while it says no.
-
-        Every victim's end concerns all preemptors, and most of them still wait for theirs.
-        """
+        """Ask the gatekeeper itself first: no other opinion counts while it says no."""
         assert isinstance(info, QueuedPodInfo)
-        plugins = self._pre_enqueue.get(info.scheduler_name, ())
-        status = self._ask(info, (plugin for plugin in plugins if plugin.name == info.gating_plugin))
-        if not status.is_success:
-            info.message = status.message
-        return not status.is_success
+        for plugin in self._pre_enqueue.get(info.scheduler_name, ()):
+            if plugin.name == info.gating_plugin:
+                status = self._ask(info, (plugin,))
+                if status.is_success:
+                    return False
+                info.message = status.reasons[0] if len(status.reasons) == 1 else status.message
+                return True
+        return False
 
     def _gate(self, info: QueuedPodInfo, plugin: str, status: Status) -> None:
         if plugin not in info.rejectors:

@@ -195,6 +195,7 @@ class Scheduler:
                 groups_have_policy=options.features["PodGroupPreemptionPolicy"],
             )
         queue.on_ready = wake.set
+        queue.shut_gates = self.preemptions.shut_gates
         if observers.moved:
             queue.on_move = lambda *move: _tell_all(observers.moved, move)
         self._handlers = EventHandlers(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
+from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import Extender
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Code, Status
@@ -71,14 +72,16 @@ class Failure:
 
 @dataclass(slots=True)
 class Placement:
-    """A pod with its node, on the way to be bound."""
+    """A pod with its node, on the way to be bound. The decision is not held: its columns take a lot of memory."""
 
     info: QueuedPodInfo
     profile: Profile
-    decision: Decision
+    state: CycleState
     pod: PodInfo  # assumed
     node_name: str
     started: float
     clock: Clock
     extenders: Sequence[Extender] = ()
+    evaluated_nodes: int = 0
+    feasible_nodes: int = 0
     waiting: WaitingPod | None = None

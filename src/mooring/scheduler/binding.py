@@ -164,8 +164,8 @@ class BindingCycle:
                 "Successfully bound pod to node",
                 pod=info.key,
                 node=placement.node_name,
-                evaluatedNodes=placement.decision.evaluated_nodes,
-                feasibleNodes=placement.decision.feasible_nodes,
+                evaluatedNodes=placement.evaluated_nodes,
+                feasibleNodes=placement.feasible_nodes,
             )
         self._recorder.record(
             reference_to(pod),

@@ -19,6 +19,7 @@ from mooring.clock import Clock
 from mooring.engine.decision import NO_NODES, Decision
 from mooring.engine.groups.decision import GroupDecision
 from mooring.errors import ApiError
+from mooring.framework.cycle_state import CycleState
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
 from mooring.observe.events import Recorder
@@ -36,6 +37,7 @@ from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.writer import reference_to
 from mooring.state.cluster import Cluster
 from mooring.state.group_members import group_of
+from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler")
 _v2, _v3 = log.v(2), log.v(3)
@@ -103,7 +105,7 @@ class Failures:
     def give_up(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         """No node fits, and nobody is evicted for this pod alone."""
         self.fail(info, profile, Failure.of_decision(decision), started)
-        self._after(profile, decision)
+        self._after(profile, decision.state, decision.pod)
 
     async def _evict_first(self, info: QueuedPodInfo, profile: Profile, decision: Decision, started: float) -> None:
         """End an attempt only after its victims are evicted."""
@@ -130,7 +132,7 @@ class Failures:
         """Reserve or Permit said no."""
         self.undo(placement)
         self.fail(placement.info, placement.profile, Failure.of_status(status, on_node=True), placement.started)
-        self._after(placement.profile, placement.decision)
+        self._after(placement.profile, placement.state, placement.pod)
 
     def binding_failed(self, placement: Placement, status: Status, on_node: bool) -> None:
         """Take back what was assumed, wake the pods that might use it, and bring the pod back."""
@@ -149,12 +151,12 @@ class Failures:
         self.fail(placement.info, placement.profile, failure, placement.started)
         if is_free and failure.is_rejection:
             self._queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
-        self._after(placement.profile, placement.decision)
+        self._after(placement.profile, placement.state, placement.pod)
 
-    def _after(self, profile: Profile, decision: Decision) -> None:
+    def _after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
         """Let plugins give back what the failed attempt held at the API server."""
-        for plugin, work in plugin_calls.after_failure(profile, decision):
-            self._tasks.spawn(_give_back(plugin, work, decision.pod.pod.key))
+        for plugin, work in plugin_calls.after_failure(profile, state, pod):
+            self._tasks.spawn(_give_back(plugin, work, pod.pod.key))
 
     # ---- every failure -----------------------------------------------------------------------------------------
 

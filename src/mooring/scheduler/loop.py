@@ -315,8 +315,9 @@ class SchedulingLoop:
             return
         self._queue.nominator.delete(info.uid)
         extenders = self.built.handle.extenders
-        placement = Placement(info, profile, decision, assumed, node_name, started, self._clock, extenders)
-        decision.state.write(PODS_TO_ACTIVATE, decision.state.read(PODS_TO_ACTIVATE) or {})
+        state, counts = decision.state, (decision.evaluated_nodes, decision.feasible_nodes)
+        placement = Placement(info, profile, state, assumed, node_name, started, self._clock, extenders, *counts)
+        state.write(PODS_TO_ACTIVATE, state.read(PODS_TO_ACTIVATE) or {})
         status = plugin_calls.reserve(placement)
         waits: dict[str, float] = {}
         if status.is_success:

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mooring.api.core import Pod
-from mooring.engine.decision import Decision
-from mooring.framework.cycle_state import PODS_TO_ACTIVATE
+from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
 from mooring.framework.extender import ExtenderError
 from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
@@ -17,6 +16,7 @@ from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.observe.logs import get_logger
 from mooring.scheduler.attempt import Placement
+from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler")
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def reserve(placement: Placement) -> Status:
     """Run Reserve; the caller undoes a failure."""
     started = placement.clock.monotonic()
     try:
-        status = placement.profile.run_reserve(placement.decision.state, placement.pod, placement.node_name)
+        status = placement.profile.run_reserve(placement.state, placement.pod, placement.node_name)
     except CycleError as error:
         status = error.status
     timed("Reserve", placement, status, started)
@@ -73,7 +73,7 @@ def _permit(placement: Placement) -> tuple[Status, dict[str, float]]:
 
 def pods_to_activate(placement: Placement) -> list[Pod]:
     """Take the pods out of the cycle's state that its plugins want to be tried at once."""
-    asked: dict[str, Pod] = placement.decision.state.read(PODS_TO_ACTIVATE)
+    asked: dict[str, Pod] = placement.state.read(PODS_TO_ACTIVATE)
     if not asked:
         return []
     pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
@@ -193,16 +193,16 @@ def post_bind(placement: Placement) -> None:
     timed("PostBind", placement, SUCCESS, started)
 
 
-def after_failure(profile: Profile, decision: Decision) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     """Tell plugins that an attempt has failed; returns what they have left to do, by plugin."""
     left = []
     for plugin in profile.plugins.values():
         if plugin.after_failure is not None:
             try:
-                work = plugin.after_failure(decision.state, decision.pod)
+                work = plugin.after_failure(state, pod)
             except Exception as error:
                 problem = problem_of(error, plugin.after_failure)
-                log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=decision.pod.pod.key)
+                log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=pod.pod.key)
                 continue
             if work is not None:
                 left.append((plugin.name, work))
@@ -218,7 +218,7 @@ def timed(point: str, placement: Placement, status: Status, started: float) -> N
 
 def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
     """Call a plugin's method about a placement, with a look at the clock in attempts that are timed."""
-    state, timer = placement.decision.state, placement.decision.state.timer
+    state, timer = placement.state, placement.state.timer
     if timer is None:
         return method(state, placement.pod, placement.node_name)
     started = timer.now()
@@ -233,7 +233,7 @@ def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
 
 async def _wait_for(name: str, method: Callable[..., Awaitable[Status]], placement: Placement) -> Status:
     """The same for a method that waits."""
-    state, timer = placement.decision.state, placement.decision.state.timer
+    state, timer = placement.state, placement.state.timer
     if timer is None:
         return await method(state, placement.pod, placement.node_name)
     started = timer.now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -99,6 +100,8 @@ class PreemptionExecutor:
         self._running: dict[
             str, str
         ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
+        self.shut_gates: dict[str, set[str]] = defaultdict(set)
+        """By plugin, keys of pods for which several victims are left: whatever happens, it is of no use to try them."""
 
     def is_running(self, uid: str) -> bool:
         """Whether victims of the pod or group are still being evicted: it is of no use to try it before that."""
@@ -117,6 +120,8 @@ class PreemptionExecutor:
             return
         room = self._begin(preemption, victims)
         self._running[preemption.uid] = ""
+        if preemption.group is None:
+            self.shut_gates[preemption.plugin].add(preemption.preemptor.key)
         self._spawn(self._run(preemption, alive, room))
 
     async def evict_now(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
@@ -165,6 +170,7 @@ class PreemptionExecutor:
             is_done = last.problem is None and cleared
         finally:
             self._running.pop(preemption.uid, None)
+            self.shut_gates[preemption.plugin].discard(preemption.preemptor.key)
             self._end(room, started, is_done)
             no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
             if not is_done or no_event or self._came_too_late(preemption, victims):
@@ -208,6 +214,7 @@ class PreemptionExecutor:
         if problem is not None:
             return _Evicted(problem)
         self._running[preemption.uid] = last.pod.key
+        self.shut_gates[preemption.plugin].discard(preemption.preemptor.key)
         return await self._evict(preemption, last)
 
     async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
