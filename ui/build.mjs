@@ -10,9 +10,9 @@ const out = process.argv[2] ?? join(here, "..", "src", "mooring", "ui", "page");
 const LIMIT = 80 * 1024; // gzipped, all of it
 
 mkdirSync(out, { recursive: true });
-await build({
-  entryPoints: [join(here, "src", "main.tsx")],
-  outfile: join(out, "app.js"),
+for (const [from, to] of [["main.tsx", "app.js"], ["widget.tsx", "widget.js"]]) await build({
+  entryPoints: [join(here, "src", from)],
+  outfile: join(out, to),
   bundle: true,
   minify: true,
   format: "esm",

@@ -76,3 +76,12 @@ def test_the_command_writes_them(tmp_path, name, begin, capsys):
 def test_two_records_make_no_table(tmp_path, capsys):
     assert run(["ui", "first-placement", "preemption", "-o", str(tmp_path / "d.csv")]) == 2
     assert "expected one record" in capsys.readouterr().err
+
+
+def test_a_report_can_be_the_page(tmp_path, built_page, capsys):
+    path, page = tmp_path / "run.mooring", tmp_path / "page.html"
+    assert run(["simulate", "first-placement", "--record", str(path)]) == 0
+    assert run(["report", str(path), "--html", str(page)]) == 0
+    assert 'id="carried"' in page.read_text(encoding="utf-8")
+    assert run(["report", str(path), "--html", str(page), "-o", "x.md"]) == 2
+    assert "expected neither -o nor --row" in capsys.readouterr().err

@@ -126,7 +126,7 @@ function StripChart({ strip }: { strip: Strip }) {
   );
 }
 
-function Scrubber() {
+export function Scrubber() {
   const { columns } = shown.value!;
   growth.value;
   return (

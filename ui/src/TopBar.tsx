@@ -69,7 +69,7 @@ const SIGNS = {
   end: "M11 3h2v10h-2zM3 3v10l7-5z",
 };
 
-function Press({ label, sign, act }: { label: string; sign: keyof typeof SIGNS; act: () => void }) {
+export function Press({ label, sign, act }: { label: string; sign: keyof typeof SIGNS; act: () => void }) {
   return (
     <button type="button" onClick={act} aria-label={say(label)} title={say(label)}>
       <svg viewBox="0 0 16 16" width="14" height="14" aria-hidden="true"><path d={SIGNS[sign]} fill="currentColor" /></svg>

@@ -15,7 +15,8 @@ import { Guide, guideOn, pointOn } from "./Guide";
 import { SavePanel } from "./SavePanel";
 import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
-import { attempt, cursor, goTo, isPlaying, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, shown, speed, stepDecision, timeAt } from "./view";
+import { keepPlaying } from "./playing";
+import { attempt, goTo, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, shown, stepDecision } from "./view";
 import { language, say } from "./words";
 
 function Page() {
@@ -89,27 +90,7 @@ function walk(direction: 1 | -1): void {
   pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
 }
 
-// ---- playing -------------------------------------------------------------------------------------------------------
-
-let last = 0, playedTo = 0;
-function play(now: number): void {
-  if (!isPlaying.value) return;
-  const columns = shown.value!.columns;
-  playedTo = Math.max(playedTo, timeAt()) + ((now - last) / 1000) * speed.value;
-  last = now;
-  const to = columns.eventAfter(playedTo);
-  if (to > cursor.value) goTo(to);
-  if (cursor.value >= columns.length && !columns.isLive) isPlaying.value = false;
-  else requestAnimationFrame(play);
-}
-
-effect(() => {
-  if (!isPlaying.value) return;
-  last = performance.now();
-  playedTo = timeAt();
-  requestAnimationFrame(play);
-});
-
+keepPlaying();
 addEventListener("keydown", onKey);
 addEventListener("hashchange", readAddress);
 readAddress();

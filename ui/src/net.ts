@@ -11,13 +11,19 @@ const STEP = 40_000; // events that are taken at once
 /** What a page without a server carries with it: the answers to the questions that it will ask. */
 const carried: Record<string, string> | null = JSON.parse(document.getElementById("carried")?.textContent || "null");
 
+/** In a notebook the kernel answers, not a server. */
+let transport: ((path: string) => Promise<Response>) | null = null;
+export function setTransport(to: typeof transport): void {
+  transport = to;
+}
+
 async function get(path: string): Promise<Response> {
   if (carried) {
     const found = carried[path];
     if (found === undefined) throw new Refused(say("this page carries no answer to that; ask the record itself: mooring ui"));
     return new Response(Uint8Array.from(atob(found), (each) => each.charCodeAt(0)));
   }
-  const answer = await fetch(path);
+  const answer = await (transport ?? fetch)(path);
   if (!answer.ok) throw new Refused(((await answer.json().catch(() => null)) as { message?: string } | null)?.message ?? answer.statusText);
   return answer;
 }
@@ -29,7 +35,7 @@ export async function begin(): Promise<void> {
   isOurs.value = meta.isOurs;
   hasStories.value = meta.hasStories ?? false;
   isFile.value = carried !== null;
-  const asked = Number(new URLSearchParams(location.hash.slice(1)).get("record") ?? -1);
+  const asked = transport ? -1 : Number(new URLSearchParams(location.hash.slice(1)).get("record") ?? -1);
   const numbers = meta.records[asked] ? [asked] : meta.records.slice(0, meta.shown ?? meta.records.length).map((_, number) => number);
   const make = () => numbers.map((number) => new Shown(number, meta.records[number], new Columns(meta.records[number])));
   if (heads && numbers.length === 1 && numbers[0] === 0 && !meta.records[0].guide) { // the first view, while the rest is on its way
@@ -50,7 +56,7 @@ export async function begin(): Promise<void> {
       isGuided.value = true;
       goTo(0);
     }
-    readAddress();
+    if (!transport) readAddress();
   });
   setTimeout(() => { for (const each of found) each.measure(); }); // after the first view
   for (const each of found) void keepReading(each);
@@ -68,7 +74,7 @@ export async function readMeta(): Promise<void> {
 
 /** The last instant, which is small; null where the view is of another one. */
 async function readHead(): Promise<ArrayBuffer | null> {
-  if (carried || /[#&](event|guide|record)/.test(location.hash)) return null;
+  if (carried || transport || /[#&](event|guide|record)/.test(location.hash)) return null;
   return get("api/head?record=0").then((answer) => answer.arrayBuffer(), () => null);
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.help import examples
+from mooring.errors import UsageError
 
 if TYPE_CHECKING:
     from mooring.report.run import Run
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         "mooring report monday.mrec -o monday.html",
         "mooring report before.mrec after.mrec -o comparison.md",
         "mooring report monday.mrec -o monday.csv",
+        "mooring report monday.mrec --html monday.html",
     )
 )
 @click.argument("records", nargs=-1, required=True, metavar="RECORD...")
@@ -29,12 +31,25 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="A page (.html), Markdown (.md), or a table (.csv, .parquet, .json). Without it the figures are printed.",
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The page of mooring ui as one file, no server needed.",
+)
 @click.option("--row", "one_row", is_flag=True, help="In .csv and .parquet: one row for each record, not one per time.")
-def report(records: tuple[str, ...], output: Path | None, one_row: bool) -> None:
+def report(records: tuple[str, ...], output: Path | None, html: Path | None, one_row: bool) -> None:
     """Report what happened in a record: how full nodes were, how long pods waited and why, preemptions, cost.
 
-    Several records are shown side by side.
+    Several records are shown side by side. --html writes one record, or two, as a page to explore instead.
     """
+    if html is not None:
+        from mooring.cli.ui import write_page
+
+        if output is not None or one_row or len(records) > 2:
+            raise UsageError("--html writes a page of one record or two; expected neither -o nor --row beside it")
+        write_page(html, records)
+        return
     from mooring.cli.progress import progress
     from mooring.report.run import runs_of_records
     from mooring.report.write import check_form, write_report

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
+import tempfile
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,6 +41,7 @@ MOST_REASONS = 10
 )
 @scheduler_options
 @click.option("--record", "record_path", metavar="FILE", help="Write down everything, for replay, report and ui.")
+@click.option("--ui", "shows_page", is_flag=True, help="Show it in the browser while it runs; until Ctrl-C.")
 @click.option("--placements", is_flag=True, help="In JSON and YAML: the node of every pod, too.")
 @output_option()
 def simulate(
@@ -50,6 +53,7 @@ def simulate(
     plugins: tuple[str, ...],
     kubernetes_version: str | None,
     record_path: str | None,
+    shows_page: bool,
     placements: bool,
     output: str,
 ) -> int:
@@ -68,41 +72,52 @@ def simulate(
 
     given = parse_settings(settings)
     until_s = None if until is None else seconds(until)
-    if record_path is not None and len(stories) > 1:
-        raise UsageError("--record: expected one story, a record is of one cluster")
+    if (record_path is not None or shows_page) and len(stories) > 1:
+        raise UsageError(f"--{'ui' if shows_page else 'record'}: expected one story, a record is of one cluster")
     found = [with_scheduler(find(each, given), config_path, plugins, kubernetes_version) for each in stories]
     results: list[Simulation] = []
-    with contextlib.ExitStack() as stack:
-        show = stack.enter_context(progress("pods" if until_s is None else "s", eta=True))
-        recorder = None if record_path is None else Recorder.to_file(record_path, source="simulation")
-        if recorder is not None:
-            stack.callback(recorder.close)
-        for each in found:
-            try:
-                result = run_scenario(
-                    each,
-                    until_s=until_s,
-                    seed=seed,
-                    observers=() if recorder is None else (recorder,),
-                    keeps_placements=placements,
-                    on_progress=partial(show, each.name) if sys.stderr.isatty() else None,
-                )
-            except (MooringError, click.ClickException):
-                raise
-            except Exception as error:
-                raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
-            results.append(result)
-            if result.was_interrupted:
-                break
-    values = [result.to_dict() for result in results]
+    with contextlib.ExitStack() as whole:
+        wait = None
+        if shows_page and record_path is None:
+            folder = whole.enter_context(tempfile.TemporaryDirectory(prefix="mooring-"))
+            record_path = os.path.join(folder, "simulation.mooring")
+        with contextlib.ExitStack() as stack:
+            show = stack.enter_context(progress("pods" if until_s is None else "s", eta=True))
+            recorder = None if record_path is None else Recorder.to_file(record_path, source="simulation")
+            if recorder is not None:
+                stack.callback(recorder.close)
+            if shows_page and record_path is not None:
+                from mooring.cli.simulate_page import page_beside
 
-    def draw(out: Console) -> None:
-        for result in results:
-            _draw(out, result)
+                wait = whole.enter_context(page_beside(record_path, found[0]))
+            for each in found:
+                try:
+                    result = run_scenario(
+                        each,
+                        until_s=until_s,
+                        seed=seed,
+                        observers=() if recorder is None else (recorder,),
+                        keeps_placements=placements,
+                        on_progress=partial(show, each.name) if sys.stderr.isatty() else None,
+                    )
+                except (MooringError, click.ClickException):
+                    raise
+                except Exception as error:
+                    raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+                results.append(result)
+                if result.was_interrupted:
+                    break
+        values = [result.to_dict() for result in results]
 
-    emit(values[0] if len(found) == 1 else values, output, draw)
-    if results[-1].was_interrupted:
-        raise KeyboardInterrupt
+        def draw(out: Console) -> None:
+            for result in results:
+                _draw(out, result)
+
+        emit(values[0] if len(found) == 1 else values, output, draw)
+        if results[-1].was_interrupted:
+            raise KeyboardInterrupt
+        if wait is not None:
+            wait()
     return 0 if all(result.held for result in results) else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,8 +132,20 @@ def _write(path: Path, shown: list[Shown]) -> int:
             path.write_text(one_file(shown), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
+    finally:
+        for each in shown:
+            each.close()
     print_line(f"Written: {path} ({path.stat().st_size / 1024:,.0f} KiB)")
     return 0
+
+
+def write_page(path: Path, records: Sequence[str]) -> None:
+    """Write the page of these records as one file."""
+    from mooring.ui.bundle import page_files
+    from mooring.ui.opening import opened
+
+    page_files()  # before anything is read
+    _write(path, [opened(each) for each in records])
 
 
 def announce(server: PageServer, opens: bool | None) -> None:
