@@ -71,10 +71,28 @@ def run(arguments: tuple[str, ...]) -> int:
         log.info("Starting mooring", version=__version__, kubernetes=of_cluster.features.version.tag)
         with _page(flags) as (record, pages):
             async with _recording(flags, record) as observers:
+                observers = (*observers, *tracing)
                 process = SchedulerProcess(of_cluster, of_cluster.client_config, observers, pages=pages)
                 return await process.run()
 
-    return run_in_loop(run_as_the_cluster_is)
+    with _tracing(flags) as tracing:
+        return run_in_loop(run_as_the_cluster_is)
+
+
+@contextlib.contextmanager
+def _tracing(flags: Flags) -> Iterator[Sequence[SchedulerObserver]]:
+    """What ``--tracing-config-file`` asks for, as an observer."""
+    path = flags.text("tracing-config-file")
+    if not path:
+        yield ()
+        return
+    from mooring.observe.tracing_configuration import read_tracing_configuration, start_tracing
+
+    observer, end = start_tracing(read_tracing_configuration(path))
+    try:
+        yield (observer,)
+    finally:
+        end()
 
 
 @contextlib.contextmanager

@@ -187,7 +187,7 @@ class _Watch:
         async with RestClient(config, agent=user_agent("mooring", "shadow")) as client:
             release = (await server_version(client, timeout_s=SYNC_S)).release
             features = features_for(self.kubernetes_version, release)
-            self._server, self._version = str(release), str(features.version)
+            self._server, self._version = ".".join(map(str, release)), str(features.version)
             self._prepare(features)
             also = [] if self._recording is None else [self._recording]
             try:

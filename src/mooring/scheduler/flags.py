@@ -144,6 +144,11 @@ GROUPS: dict[str, tuple[Flag, ...]] = {
         Flag("decision-log", help="Write decisions to this file, one JSON object per line."),
         Flag("decision-log-sample", FLOAT, "1", "The share of decisions to write, 0 to 1."),
         Flag("decision-log-max-size", INT, "100", "Begin a new file after so many megabytes; three old ones are kept."),
+        Flag(
+            "tracing-config-file",
+            help="Export traces of attempts to OpenTelemetry: a TracingConfiguration with endpoint and "
+            "samplingRatePerMillion.",
+        ),
         Flag("record", help="Write down all that happens, for mooring replay: FILE, and before it FILE.1 to FILE.3."),
         Flag("record-max-size", INT, "400", "How many megabytes the record's files may have together."),
         Flag("record-max-age", DURATION, "72h", "How far back the record may reach."),
