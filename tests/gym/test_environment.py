@@ -17,7 +17,7 @@ from mooring.errors import InputError, UsageError
 from mooring.gpus.requests import COUNT, INDEX, MILLI
 from mooring.gym import Episode, LinearPolicy, SchedulingEnv, from_files, from_record, generated, vector_env
 from mooring.gym.environment import GPU_CONFIG
-from mooring.gym.features import NODE_FEATURES, POD_FEATURES
+from mooring.gym.features import NODE_FEATURES, POD_FEATURES, node_features
 from mooring.gym.plugin import LearnedScore
 from mooring.gym.policy import SIZE
 from mooring.importing.imported import Arrival
@@ -261,6 +261,16 @@ def test_numbers_are_from_0_to_1_however_large_a_node_is() -> None:
     )
     seen, _ = env.reset(seed=1)
     assert env.observation_space.contains(seen) and seen["pod"].shape == (len(POD_FEATURES),)
+
+
+def test_what_is_seen_is_the_same_as_if_every_node_were_looked_at_again() -> None:
+    env, rng = SchedulingEnv(generated(nodes=5, pods=60, load=9.0, run_s=8.0)), np.random.default_rng(3)
+    seen, info = env.reset(seed=3)
+    is_over = False
+    while not is_over:
+        seen, _, is_over, _, info = env.step(rng.choice(np.flatnonzero(info["action_mask"])))
+        cluster = env.world.cluster
+        assert (seen["nodes"] == node_features(cluster.snapshot(), cluster.table)).all()
 
 
 def test_episodes_are_drawn_from_a_record(tmp_path: Path) -> None:

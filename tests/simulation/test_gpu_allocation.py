@@ -122,3 +122,9 @@ def test_pods_that_fit_nowhere_count_as_demand_and_those_that_end_are_not_alloca
 
 def test_a_run_without_gpus_says_nothing_of_them() -> None:
     assert "gpuAllocationPercent" not in simulate([make_node("a")], [Arrival(0, make_pod("p"))]).to_dict()
+
+
+def test_pods_without_gpus_that_come_first_count_at_no_demand() -> None:
+    node = make_node("a", cpu="64", allocatable={COUNT: "4"})
+    arrivals = [*(Arrival(i, make_pod(f"c{i}", cpu="1")) for i in range(3)), Arrival(5, gpu_pod("p", 16))]
+    assert simulate([node], arrivals, config=ENABLED).gpu_allocation == {"0": 0.1}  # 0.4 % once, of four arrivals

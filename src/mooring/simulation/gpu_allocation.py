@@ -34,6 +34,7 @@ class GpuAllocation(SchedulerObserver):
         self._arrived = self._used = 0  # milli
         self._running: dict[str, int] = {}  # milli, by uid
         self._kinds: dict[tuple[int, GpuRequest], int] = {}  # pods that have arrived, by cpu and GPUs
+        self._early = 0  # pods that have arrived before the first that asks for a GPU
         self._sums: dict[int, tuple[float, int]] = {}  # percent of demand -> sum and number of allocations
         self._fragmented: dict[int, float] = {}
 
@@ -54,6 +55,8 @@ class GpuAllocation(SchedulerObserver):
             self._running[info.uid] = wanted
         if is_new and self._arrived:
             self._note()
+        elif is_new:
+            self._early += 1
 
     def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
         self._used -= self._running.pop(info.uid, 0)
@@ -69,6 +72,8 @@ class GpuAllocation(SchedulerObserver):
         if not total:
             return
         percent = round(100 * self._arrived / total)
+        if self._early:
+            self._sums[0], self._early = (0.0, self._early), 0
         so_far, count = self._sums.get(percent, (0.0, 0))
         self._sums[percent] = so_far + round(100 * self._used / total, 2), count + 1
         reached = percent - percent % FRAGMENTATION_EVERY
