@@ -97,18 +97,21 @@ class Fragmentation:
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
         """[node], in milli: of nodes with so much left, [node, gpu] and [node], and GPUs of these models."""
         total = left.sum(axis=1)
+        n = len(left)
         if not len(self._shares):
             return np.asarray(total, np.float64)
         enough = left >= self._millis[:, None, None]  # [milli, node, gpu]
-        count = enough.sum(axis=2)[self._milli_of]  # [kind, node]
-        usable = np.where(enough, left, 0).sum(axis=2)[self._milli_of]  # [kind, node]
-        has_gpus = self._count <= count
+        count = enough.sum(axis=2)
+        usable = (left * enough).sum(axis=2)
+        has_gpus = self._count <= count.take(self._milli_of, axis=0)  # [kind, node]
         has_cpu = self._cpu <= cpu
-        wants = self._wants[:, model]
-        amount = total - np.where(has_gpus & has_cpu & (wants == 0), usable, 0)
-        why = WHY[wants, 2 * has_cpu + has_gpus]
-        n = len(left)
-        sums = np.bincount((why * n + np.arange(n)).ravel(), (self._shares * amount).ravel(), OTHER_MODEL * n + n)
+        wants = self._wants.take(model, axis=1)
+        fits = has_gpus & has_cpu & (wants == 0)
+        amount = total - usable.take(self._milli_of, axis=0) * fits
+        why = WHY.take(4 * wants + 2 * has_cpu + has_gpus)
+        why *= n
+        why += np.arange(n)
+        sums = np.bincount(why.ravel(), (self._shares * amount).ravel(), (OTHER_MODEL + 1) * n)
         found: NDArray[np.float64] = np.zeros(n)
         for each in sums.reshape(-1, n):
             found += each
