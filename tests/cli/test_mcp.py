@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -16,6 +17,11 @@ from mcp import Client, StdioServerParameters
 
 from mooring.cli.main import run
 from mooring.cli.mcp_tools import MAX_ITEMS, make_server
+from mooring.client.kubeconfig import load_kubeconfig
+from mooring.client.rest import RestClient
+from mooring.controlplane.server import ControlPlane
+from mooring.sim.backend import Backend
+from mooring.sim.scenario import node, pod
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Scheduler
 from mooring.testing import make_node, make_pod
@@ -117,6 +123,46 @@ async def test_it_is_served_on_standard_input_and_output(tmp_path: Path) -> None
     async with Client(program) as client:
         result = await client.call_tool("capacity", {"pod": MANIFEST})
     assert '"fits": 4' in "".join(getattr(part, "text", "") for part in result.content)
+
+
+async def asked(arguments: list[str], *questions: tuple[str, dict[str, Any]]) -> list[str]:
+    """What ``mooring mcp`` answers as a program of its own."""
+    program = StdioServerParameters(
+        command=sys.executable, args=["-m", "mooring", "mcp", *arguments], env=dict(os.environ)
+    )
+    async with Client(program) as client:
+        results = [await client.call_tool(*question) for question in questions]
+    return ["".join(getattr(part, "text", "") for part in result.content) for result in results]
+
+
+def test_a_moment_of_a_record_is_asked(tmp_path: Path) -> None:
+    record = tmp_path / "r.mrec"
+    assert run(["scenario", "run", "--virtual-time", "-q", "preemption", "--record", str(record)]) == 0
+    question = ("explain", {"pod": "default/cheap-2"})
+    (before,) = asyncio.run(asked(["--cluster", f"{record}@1s"], question))
+    (after,) = asyncio.run(asked(["--cluster", str(record)], question))
+    assert json.loads(before)["pod"] == "default/cheap-2"
+    assert "no such pod" in after  # it was evicted by then
+
+
+@pytest.mark.e2e
+async def test_a_live_cluster_is_read_and_nothing_of_it_is_told_that_scheduling_does_not_read(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    async with ControlPlane(kubeconfig_path=kubeconfig) as plane:
+        async with RestClient(load_kubeconfig([str(kubeconfig)], environ={}), qps=-1) as client:
+            backend = Backend(client)
+            await backend.create(node("a", cpu="1"))
+            secret = pod("web", cpu="9")
+            secret["metadata"]["annotations"] = {"token": "hunter2"}
+            secret["spec"]["containers"][0]["env"] = [{"name": "PASSWORD", "value": "hunter2"}]
+            await backend.create(secret)
+        written = plane.store.rv
+        pending, why = await asked(
+            ["--kubeconfig", str(kubeconfig)], ("pending", {}), ("explain", {"pod": "default/web"})
+        )
+        assert plane.store.rv == written  # nothing was written
+    assert json.loads(pending)["pendingInAll"] == 1 and "Insufficient cpu" in why
+    assert "hunter2" not in pending + why
 
 
 def test_a_wrong_option_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:

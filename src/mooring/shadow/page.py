@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from html import escape
 
 from mooring.report.page import document
-from mooring.shadow.rendering import CAUSES, headline, notes, rows_of
+from mooring.shadow.rendering import notes, rows_of
 from mooring.shadow.summary import Summary
 from mooring.shadow.verdict import Verdict
 from mooring.version import __version__
@@ -28,7 +28,6 @@ def page(summary: Summary, facts: Mapping[str, str]) -> str:
         "<ul class=tiles>"
         + "".join(f"<li><span>{escape(name)}</span><b>{escape(text)}</b></li>" for name, text in tiles.items())
         + "</ul>",
-        f"<p>{escape(headline(summary))}</p>",
         "<h2>Decisions</h2>",
         _table(("Decisions", "Number", "Share"), ([escape(cell) for cell in row] for row in rows_of(summary)), {1, 2}),
         *(f"<p>{escape(note[0].upper() + note[1:])}.</p>" for note in notes(summary)),
@@ -67,7 +66,7 @@ def _differences(summary: Summary) -> str:
     shown = summary.differences
     if not shown:
         return "<p>There are none.</p>"
-    heads = ("Pod", "There", "Here", "Totals there, here", "Plugin", "Because", "Cause")
+    heads = ("Pod", "There", "Here", "Totals there, here", "Because", "Cause")
     table = _table(heads, (_difference(each) for each in shown))
     more = summary.decisions - summary.agreeing - len(shown)
     return table + (f"<p>And {more} more.</p>" if more > 0 else "")
@@ -83,8 +82,7 @@ def _difference(verdict: Verdict) -> list[str]:
     elif not verdict.node:
         here = escape(verdict.message)
     totals = ", ".join("–" if total is None else str(total) for total in verdict.totals)
-    cause = CAUSES[verdict.cause]
-    return [escape(happened.pod.key), there, here, totals, escape(verdict.plugin), escape(verdict.because), cause]
+    return [escape(happened.pod.key), there, here, totals, escape(verdict.because), verdict.cause or "not known"]
 
 
 def _marked(there: str, here: str) -> tuple[str, str]:

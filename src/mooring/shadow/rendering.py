@@ -81,7 +81,8 @@ def notes(summary: Summary) -> list[str]:
             f"seen ({parts}): the scheduler knew more or less then"
         )
     for cause, number in sorted(summary.causes.items()):
-        found.append(f"{count_of(number, 'difference')}: {CAUSES[cause]}")
+        named = f"{cause}: " if cause else ""
+        found.append(f"{count_of(number, 'difference')}: {named}{CAUSES[cause]}")
     if summary.left_out:
         parts = ", ".join(f"{reason} ({number})" for reason, number in sorted(summary.left_out.items()))
         found.append(f"not compared, because the pod {parts}")
