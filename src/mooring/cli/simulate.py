@@ -104,6 +104,8 @@ def simulate(
                     raise
                 except Exception as error:
                     raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
+                if result.is_mistake:
+                    raise InputError(result.failure)
                 results.append(result)
                 if result.was_interrupted:
                     break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -19,6 +20,9 @@ NUMBER = "i"
 _PLACE = re.compile(r"\{([^{}]+)\}")
 
 
+_UNREADABLE = (csv.Error, UnicodeDecodeError, OSError, EOFError)  # the last two: a broken .gz
+
+
 @dataclass(slots=True)
 class Table:
     """A CSV file: its header, and its rows one after another, each with the line at which it ends."""
@@ -30,7 +34,10 @@ class Table:
     def open(cls, path: Path) -> Table:
         """Read the header."""
         with _opened(path) as file:
-            header = next(csv.reader(file), None)
+            try:
+                header = next(csv.reader(file), None)
+            except _UNREADABLE as error:
+                raise InputError(f"{path}, line 1: not CSV: {error}") from None
         if not header or not any(header):
             raise InputError(f"{path}, line 1: no header; expected the names of columns with commas between them")
         columns = [name.strip().lstrip("\ufeff") for name in header]
@@ -54,13 +61,14 @@ class Table:
                             f"{self.path}, line {reader.line_num}: {len(values)} values; "
                             f"expected {width}, as the header has columns"
                         )
-            except (csv.Error, UnicodeDecodeError) as error:
+            except _UNREADABLE as error:
                 raise InputError(f"{self.path}, line {reader.line_num}: not CSV: {error}") from None
 
     def count(self) -> int:
         """About how many rows there are: for a progress bar."""
-        with _opened(self.path) as file:
+        with _opened(self.path) as file, contextlib.suppress(*_UNREADABLE):  # whoever reads the rows says where
             return max(0, sum(1 for _ in file) - 1)
+        return 0
 
     def check(self, used: Iterable[str], what: str) -> None:
         """Every column that a text uses must be there."""

@@ -23,7 +23,7 @@ from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
 from mooring.controlplane.server import ControlPlane
 from mooring.engine.in_tree import in_tree_registry
-from mooring.errors import ApiError, MooringError
+from mooring.errors import ApiError, InputError, MooringError
 from mooring.framework.registry import Registry
 from mooring.loading.plugins import load_plugins
 from mooring.observe.events import EventRecorder, Recorder
@@ -76,6 +76,7 @@ class Result:
 
     scenario: str
     failure: str = ""
+    is_mistake: bool = False  # in what was given: nothing was found out about the scheduler
     expectations: int = 0
     seconds: float = 0.0
     first_placement_s: float | None = None
@@ -203,13 +204,14 @@ class World(ABC):
     async def play(self, scenario: Scenario) -> Result:
         """Play a story to its end; an expectation that does not hold ends it."""
         started = self.clock.monotonic()
-        failure = ""
+        failure, is_mistake = "", False
         if scenario.title:
             self.narrator.said(scenario.title)
         try:
             await scenario.play(self.cluster)
         except (MooringError, AssertionError) as error:
             failure = str(error) or "an assertion of the story does not hold"
+            is_mistake = isinstance(error, InputError) or (isinstance(error, ApiError) and error.code in (400, 422))
             if not self.narrator.failed_expectations:
                 self.narrator.note("FAILED", failure, level=0)
         await self.cluster.stop_workloads()
@@ -218,6 +220,7 @@ class World(ABC):
         return Result(
             scenario.name,
             failure,
+            is_mistake,
             self.narrator.held_expectations,
             self.clock.monotonic() - started,
             self.narrator.first_placement_s,

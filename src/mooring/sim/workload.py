@@ -95,7 +95,8 @@ class Trace:
                 at_s = self._time(self._at, row, "at") if self._at is not None else self._every_s * (number - 1)
                 run_s = None if self._run is None else self._time(self._run, row, "run")
                 if at_s is None or at_s < before_s:
-                    raise InputError(f"at: {at_s} after {before_s:g}; rows must be in order of time")
+                    said = "nothing is there; expected a time" if at_s is None else f"{at_s:g} after {before_s:g}"
+                    raise InputError(f"at: {said}; rows must be in order of time")
                 before_s = at_s
                 yield Arrival(at_s, self._shape.pod(row, admit), run_s, self._recreate)
             except MooringError as error:

@@ -54,6 +54,7 @@ class Simulation:
     gpu_fragmentation: dict[str, float] = field(default_factory=dict)  # the same
     expectations: int = 0  # that held
     failure: str = ""  # the expectation that did not, or what else ended the story
+    is_mistake: bool = False  # whether that was a mistake in what was given
     placements: dict[str, Placed] | None = None  # if they were asked for: of every pod, its last one
     evictions: dict[str, float] | None = None  # if placements were asked for: when
 

@@ -113,7 +113,7 @@ def run_scenario(
         result.name, result.title, result.seed = scenario.name, scenario.title, seed
         result.ended_at_s = ended[0] if ended else result.ended_at_s
         result.kubernetes_version, result.was_interrupted = scenario.kubernetes_version, was_interrupted
-        result.failure, result.expectations = told.failure, told.expectations
+        result.failure, result.expectations, result.is_mistake = told.failure, told.expectations, told.is_mistake
         return result
 
     return run_virtual(main())
