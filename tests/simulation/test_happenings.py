@@ -388,3 +388,5 @@ def test_the_end_of_a_story_does_not_wait_for_schedules() -> None:
 def test_jobs_of_a_schedule_come_until_the_given_end() -> None:
     found = simulated(CRON_JOB.partition("- advance")[0].replace("150s", "30s"), "count: 1", until_s=3600)
     assert found.placed == 1 + 29
+    at_the_end = CRON_JOB.partition("- advance")[0].replace("150s", "30s") + "- advance: end\n"
+    assert simulated(at_the_end, "count: 1", until_s=3600).placed == 1 + 29

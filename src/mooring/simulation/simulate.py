@@ -101,7 +101,9 @@ def run_scenario(
         ended: list[float] = []
         story = replace(scenario, play=_to_the_end(scenario.play, until_s, ended.append))
         was_interrupted = False
-        async with SimulatedWorld(settings, story, observers=watching, keeps_placements=keeps_placements) as world:
+        async with SimulatedWorld(
+            settings, story, observers=watching, keeps_placements=keeps_placements, has_end=until_s is not None
+        ) as world:
             if progress is not None:
                 progress.follow(world)
             told = Result(scenario.name)
