@@ -160,7 +160,7 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
     [
         pytest.param(["14"], "lesson 14: there are lessons 1 to 7", id="a lesson that is not there"),
         pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
-        pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 13, or diff', id="a word"),
+        pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 14, or diff', id="a word"),
         pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),
         pytest.param(["diff", "2", "9"], "lesson 9: there are", id="a difference to a lesson that is not there"),
         pytest.param(

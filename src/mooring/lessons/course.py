@@ -95,6 +95,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     Chapter(11, "preemption", "preemption: make room for a more important pod"),
     Chapter(12, "why-is-my-pod-pending", "why is my pod pending?"),
     Chapter(13, "four-ways", "four ways to extend a scheduler, and their price"),
+    Chapter(14, "pod-groups", "all or none: pod groups"),
 )
 
 
