@@ -62,6 +62,14 @@ async def compared(page: Page) -> None:
     await page.wait_for_timeout(600)
 
 
+async def lost(page: Page) -> None:
+    """What if a zone is lost."""
+    await page.get_by_role("button", name="zone-a is lost").click()
+    await page.wait_for_selector(".whatIfPanel strong")
+    await page.wait_for_selector(".legend .ringed")
+    await page.mouse.move(1270, 420)
+
+
 async def narrow(page: Page) -> None:
     await page.wait_for_selector(".legend .dot")
 
@@ -102,6 +110,9 @@ async def main(only: str) -> None:
             run(str(ROOT / "scripts" / "large_record.py"), spread, *few)
             run(str(ROOT / "scripts" / "large_record.py"), packed, *few, f"{folder}/packing.yaml")
             await picture("ui-compare.png", [spread, packed], "lang=en", compared, "dark")
+        if only in ("", "ui-what-if"):
+            run(str(ROOT / "scripts" / "large_record.py"), spread, "24", "420", "60")
+            await picture("ui-what-if.png", [spread], "lang=en&node=node-0000", lost, "light")
         if only in ("", "ui-narrow"):
             await picture("ui-narrow.png", ["first-placement"], "lang=en", narrow, "light", 390)
 

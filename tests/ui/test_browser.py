@@ -259,6 +259,7 @@ async def test_the_scheduler_is_configured_and_a_lesson_is_played(serve, browser
             await page.get_by_role("button", name="apply").click()
             await sees(page, ".editPanel [role=status]", "the scheduler goes on with it")
             assert world.scheduler.config.parallelism == 5
+            assert await violations(page, built_page) == []
             await page.get_by_role("group").get_by_role("button", name="stories").click()
             await page.get_by_role("button", name="Lesson 2").click()
             await sees(page, ".title", "Lesson 2")
@@ -296,10 +297,11 @@ async def saved(page: Any, where: Any) -> bytes:
     return await asyncio.to_thread(Path(await download.path()).read_bytes)
 
 
-async def test_what_can_be_taken_away(story, serve, browser):
+async def test_what_can_be_taken_away(story, serve, browser, built_page):
     shown = story("preemption")
     async with serve(shown, files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await page.get_by_role("button", name="save").click()
+        assert await violations(page, built_page) == []
         rows = page.locator(".savePanel dd")
         for i in (0, 1):
             assert (await saved(page, rows.nth(i).get_by_text("PNG"))).startswith(b"\x89PNG")
