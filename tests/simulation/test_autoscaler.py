@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from mooring.errors import InputError
+from mooring.measures.of_record import measure_entries
+from mooring.record.reader import Record
+from mooring.record.recorder import Recorder
 from mooring.sim.runner import run_in_virtual_time
 from mooring.sim.scenario import Scenario
 from mooring.sim.scenario_file import parse_scenario
@@ -86,3 +90,14 @@ def test_mistakes(group: str, says: str) -> None:
 
 def test_a_scenario_run_scales_no_group() -> None:
     assert "mooring simulate only" in run_in_virtual_time(story("nodeGroup: {name: pool, max: 1}")).failure
+
+
+def test_the_record_of_a_run_knows_what_nodes_cost() -> None:
+    sink = io.BytesIO()
+    recorder = Recorder.to_sink(sink, source="simulation")
+    group = "nodeGroup: {name: pool, min: 2, max: 2, price: 0.35, cpu: '1'}"
+    result = run_scenario(story(group, "workload: {count: 1, run: 2h}"), observers=(recorder,))
+    recorder.close()
+    assert result.measures is not None and result.measures.row["cost"] == pytest.approx(2 * 2 * 0.35, rel=0.01)
+    told = measure_entries(Record(io.BytesIO(sink.getvalue()), "run").entries())
+    assert told.row["cost"] == pytest.approx(result.measures.row["cost"], rel=0.01)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Self
 import msgspec
 
 from mooring.api.meta import Object
+from mooring.config.duration import format_duration
 from mooring.errors import InputError, UsageError
 from mooring.framework.registry import Registry
 from mooring.memory import without_collecting
@@ -167,7 +168,8 @@ class Record:
     def moment(self, time: float) -> Moment:
         """The cluster and the queue at that time."""
         if not self.first_time <= time <= self.last_time:
-            raise InputError(f"{self.name}: nothing is recorded at that time")
+            length = format_duration(round(self.last_time - self.first_time, 3))
+            raise InputError(f"{self.name}: nothing is recorded at that time; it goes from 0s to {length}")
         found = Moment(self.header, self._registry, to_reserve=())
         start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
         with without_collecting():

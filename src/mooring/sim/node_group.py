@@ -62,5 +62,6 @@ class NodeGroup:
         zone = self.zones[(number - 1) % len(self.zones)] if self.zones else ""
         made = node(f"{self.name}-{number}", zone=zone, **self.shape)
         if self.price:
-            made["metadata"]["annotations"] = {PRICE: f"{self.price:g}"}
+            labels = made["metadata"].setdefault("labels", {})  # records keep labels, and not every annotation
+            labels[PRICE] = f"{self.price:.6f}".rstrip("0").rstrip(".")
         return made
