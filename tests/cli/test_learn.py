@@ -158,7 +158,7 @@ def test_text_and_solution_are_printed(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param(["14"], "lesson 14: there are lessons 1 to 7", id="a lesson that is not there"),
+        pytest.param(["15"], "lesson 15: there are lessons 1 to 7", id="a lesson that is not there"),
         pytest.param(["0"], "lesson 0: there are lessons 1 to 7", id="lesson zero"),
         pytest.param(["eight"], 'lesson "eight": expected a number from 1 to 14, or diff', id="a word"),
         pytest.param(["diff", "2"], "Missing argument 'AFTER'", id="a difference to nothing"),

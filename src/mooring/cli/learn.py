@@ -14,7 +14,7 @@ from mooring.errors import UsageError
 if TYPE_CHECKING:
     from mooring.lessons.words import Words
 
-NUMBERS = range(1, 14)
+NUMBERS = range(1, 15)
 LANG = "The language of the course: en, ja or zh.  [default: that of your locale]"
 
 
