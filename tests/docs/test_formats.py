@@ -231,7 +231,9 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "mooring bench profile SchedulingPodAntiAffinity/5Nodes --with own --svg flame.svg -o json",
             id="a profile",
         ),
-        pytest.param("bench-simulate-v1", "mooring bench simulate --pods 20 --nodes 5 -o json", id="simulations"),
+        pytest.param(
+            "bench-simulate-v1", "mooring bench simulate --pods 20 --nodes 5 --record -o json", id="simulations"
+        ),
         pytest.param("bench-soak-v1", "mooring bench soak --minutes 0.05 --nodes 3 -o json", id="a soak"),
         pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
     ],

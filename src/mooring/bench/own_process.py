@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-STOP_S = 10.0
+STOP_S = 120.0
 
 
 class OwnProcess:

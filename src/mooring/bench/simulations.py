@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,19 +37,32 @@ def _nodes(count: int) -> dict[str, Any]:
     return {"nodes": {"count": count, "cpu": "32", "memory": "128Gi", "zones": ["a", "b", "c"]}}
 
 
-def measure(story: Mapping[str, Any] | str, parameters: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Simulate, and say what it cost: reading the file and building the cluster included, importing mooring not."""
+def measure(
+    story: Mapping[str, Any] | str, parameters: Mapping[str, Any], seed: int, *, is_recorded: bool = False
+) -> dict[str, Any]:
+    """Simulate, and say what it cost: reading the file and building the cluster included, importing mooring not.
+
+    If it is recorded, also say how large the record is, and what it costs to open a moment of it.
+    """
+    from mooring.record.recorder import Recorder
     from mooring.sim.library import find
     from mooring.sim.scenario_file import scenario_of
     from mooring.simulation.simulate import run_scenario
 
+    folder = tempfile.TemporaryDirectory(prefix="mooring-bench-")
+    path = Path(folder.name) / "record"
     begun = time.process_time()
     if isinstance(story, str):
         scenario = find(story, parameters)
     else:
         scenario = scenario_of(story, source="bench", folder=Path(), name="bench", given=parameters)
-    result = run_scenario(scenario, seed=seed)
+    recorders = [Recorder.to_file(path, source="simulation")] if is_recorded else []
+    result = run_scenario(scenario, seed=seed, observers=recorders)
+    for recorder in recorders:
+        recorder.close()
     cpu_s = time.process_time() - begun
+    record = {"record": _opened(path, result.attempts)} if is_recorded else {}
+    folder.cleanup()
     return {
         "cpuSeconds": round(cpu_s, 3),
         "arrived": result.arrived,
@@ -58,12 +72,28 @@ def measure(story: Mapping[str, Any] | str, parameters: Mapping[str, Any], seed:
         "simulatedSeconds": round(result.ended_at_s, 3),
         "podsPerCpuSecond": round(result.arrived / cpu_s) if cpu_s else 0,
         "peakMiB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        **record,
     }
+
+
+def _opened(path: Path, attempts: int) -> dict[str, float]:
+    """How large a record is, and the CPU time that the dearest of some of its moments takes to open."""
+    from mooring.record.reader import Record
+
+    taken = []
+    for part in (0.1, 0.3, 0.5, 0.7, 0.9):
+        begun = time.process_time()
+        with Record.open(path) as record:
+            record.moment(record.first_time + part * (record.last_time - record.first_time))
+        taken.append(time.process_time() - begun)
+    size = path.stat().st_size
+    return {"bytes": size, "bytesPerAttempt": round(size / max(attempts, 1), 1), "openCpuSeconds": round(max(taken), 3)}
 
 
 def main() -> None:
     request = json.loads(sys.stdin.readline())
-    print(json.dumps(measure(request["story"], request["parameters"], request["seed"])))
+    found = measure(request["story"], request["parameters"], request["seed"], is_recorded=request["isRecorded"])
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ PARTS = ("like", "week", "openb")
 @click.command(
     epilog=examples(
         "mooring bench simulate --part like --part week --pods 20000",
-        "mooring bench simulate --part openb --openb-nodes NODES.csv --openb-pods PODS.csv",
+        "mooring bench simulate --part openb --openb-nodes NODES.csv --openb-pods PODS.csv --policy FGD",
+        "mooring bench simulate --part week --pods 1000000 --record",
     )
 )
 @click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="What to measure; repeat for several.")
@@ -27,6 +28,8 @@ PARTS = ("like", "week", "openb")
 @click.option("--openb", "story", default="examples/gpu-fragmentation/openb.yaml", metavar="FILE", show_default=True)
 @click.option("--openb-nodes", metavar="FILE", help="openb_node_list_gpu_node.csv; openb is left out without it.")
 @click.option("--openb-pods", metavar="FILE", help="openb_pod_list_default.csv")
+@click.option("--policy", "policies", default=("default",), multiple=True, help="Of openb; repeat for several.")
+@click.option("--record", "is_recorded", is_flag=True, help="Measure each part again with a record of it.")
 @click.option("--seed", default=42, show_default=True, metavar="N")
 @output_option()
 def simulate(
@@ -36,13 +39,15 @@ def simulate(
     story: str,
     openb_nodes: str | None,
     openb_pods: str | None,
+    policies: tuple[str, ...],
+    is_recorded: bool,
     seed: int,
     output: str,
 ) -> None:
     """Measure simulations in CPU time, each in a process of its own.
 
     like: pods of one template, all at once. week: pods that arrive within a simulated week and end again. openb: the
-    GPU trace with kube-scheduler's default profile.
+    GPU trace with kube-scheduler's default profile, or with the policies that are named.
     """
     from mooring.bench.own_process import own_process
     from mooring.bench.simulations import like, week
@@ -51,22 +56,29 @@ def simulate(
     if "openb" in parts and not has_openb:
         raise UsageError("--part openb: its files are missing; give --openb-nodes and --openb-pods")
     wanted = parts or tuple(part for part in PARTS if part != "openb" or has_openb)
-    trace = {"nodes": openb_nodes, "pods": openb_pods, "policy": "default"}
-    stories: dict[str, tuple[Any, dict[str, Any]]] = {
-        "like": (like(pods, nodes), {}),
-        "week": (week(pods, nodes), {}),
-        "openb": (story, trace),
-    }
+    trace = {"nodes": openb_nodes, "pods": openb_pods}
+    stories: dict[str, tuple[Any, dict[str, Any]]] = {}
+    if "like" in wanted:
+        stories["like"] = like(pods, nodes), {}
+    if "week" in wanted:
+        stories["week"] = week(pods, nodes), {}
+    for policy in policies if "openb" in wanted else ():
+        stories["openb" if policy == "default" else f"openb {policy}"] = story, {**trace, "policy": policy}
     results: dict[str, dict[str, Any]] = {}
     with progress("parts") as show:
-        for number, part in enumerate(wanted):
-            show(part, number, len(wanted))
-            of_story, parameters = stories[part]
+        for number, (part, (of_story, parameters)) in enumerate(stories.items()):
+            show(part, number, len(stories))
             request = {"story": of_story, "parameters": parameters, "seed": seed}
-            with own_process("mooring.bench.simulations", request) as process:
-                results[part] = next(process.answers(), {})
-            if not results[part]:
-                raise MooringError(f"{part}: the measurement broke off with exit code {process.exit_code}")
+            for records in (False, True) if is_recorded else (False,):
+                with own_process("mooring.bench.simulations", {**request, "isRecorded": records}) as process:
+                    found = next(process.answers(), {})
+                if not found:
+                    raise MooringError(f"{part}: the measurement broke off with exit code {process.exit_code}")
+                if records:
+                    record = {"cpuSeconds": found["cpuSeconds"], "peakMiB": found["peakMiB"], **found["record"]}
+                    results[part]["record"] = record
+                else:
+                    results[part] = found
 
     def draw(out: Console) -> None:
         columns = ("pods", "nodes", "attempts", "CPU s", "pods / CPU s", "simulated h", "peak MiB")
@@ -84,5 +96,21 @@ def simulate(
             for part, each in results.items()
         ]
         print_table(out, ("part", *columns), rows)
+        if is_recorded:
+            out.print()
+            print_table(out, ("part", "recorded CPU s", "more", "MiB", "bytes / attempt", "open CPU s"), recorded())
+
+    def recorded() -> list[tuple[str, ...]]:
+        return [
+            (
+                part,
+                f"{each['record']['cpuSeconds']:,.2f}",
+                f"{each['record']['cpuSeconds'] / each['cpuSeconds'] - 1:.0%}",
+                f"{each['record']['bytes'] / (1 << 20):,.1f}",
+                f"{each['record']['bytesPerAttempt']:,.0f}",
+                f"{each['record']['openCpuSeconds']:,.2f}",
+            )
+            for part, each in results.items()
+        ]
 
     emit(results, output, draw)
