@@ -27,7 +27,10 @@ class Overheard:
         self.name, self.is_ignorable = extender.name, extender.is_ignorable
         self.is_filter, self.is_prioritizer = extender.is_filter, extender.is_prioritizer
         self.is_binder, self.supports_preemption = extender.is_binder, extender.supports_preemption
-        self.is_interested, self.bind = extender.is_interested, extender.bind
+        self.is_interested = extender.is_interested
+
+    def bind(self, pod: PodInfo, node_name: str) -> None:
+        self._extender.bind(pod, node_name)
 
     def filter(self, pod: PodInfo, nodes: Sequence[NodeInfo]) -> ExtenderFilterResult:
         try:
