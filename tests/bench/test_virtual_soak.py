@@ -139,3 +139,14 @@ def test_a_failure_is_told_with_the_time_of_the_write(monkeypatch):
     assert problems
     assert problems[0].partition(" ")[0].replace(".", "").isdigit()
     assert "lease" in problems[0]
+
+
+def test_bindings_do_not_wait_behind_paperwork():
+    """200 pods that fit nowhere want a condition and an event each; 20 small ones want a binding, at 5 requests/s."""
+    large = tuple(Step(5.0, "pod", f"large-{i}", 1000.0, 100_000) for i in range(200))
+    small = tuple(Step(8.0, "pod", f"small-{i}", 1000.0, 100) for i in range(20))
+    run = Run(Plan(1, 60.0, replicas=1, nodes=4, qps=5, steps=(*large, *small)))
+    bound_s = run.watch_bindings()
+    run.world.run_until(20.0)
+    assert sorted(name for name, _ in bound_s) == sorted(step.name for step in small)
+    run.end()

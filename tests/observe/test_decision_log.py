@@ -185,3 +185,11 @@ def test_the_dice_are_not_thrown_where_the_answer_is_clear(tmp_path, rate, is_sa
     log = DecisionLog(str(tmp_path / "decisions.jsonl"), sample_rate=rate)
     assert {log.is_sampled() for _ in range(50)} == {is_sampled}
     asyncio.run(log.close())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+async def test_a_disk_that_stays_full_does_not_keep_the_process_from_ending():
+    log = DecisionLog("/dev/full")
+    log.record({"pod": "a"})
+    log.flush()
+    await log.close()

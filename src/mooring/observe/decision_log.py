@@ -82,8 +82,9 @@ class DecisionLog:
             await asyncio.wait([self._writing])
         self.flush()
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError):  # the disk is full, and that has been said
+                file.close()
 
     async def _run(self) -> None:
         while True:
@@ -123,7 +124,8 @@ class DecisionLog:
 
     def _rotate(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
         for number in range(self._backups - 1, 0, -1):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{self._path}.{number}", f"{self._path}.{number + 1}")

@@ -208,7 +208,8 @@ class Failures:
             )
         patch = status_patch(pod, self._clock.now(), condition=condition, nominated_node=failure.nominated_node)
         if patch is not None:
-            self._patches.send(pod, patch, can_wait=True)
+            # A nomination keeps room: it is as urgent as an eviction. A condition is for people.
+            self._patches.send(pod, patch, can_wait="nominatedNodeName" not in patch["status"])
 
     def event(self, pod: Pod, type_: str, reason: str, action: str, note: str) -> None:
         """Write an Event about a pod."""

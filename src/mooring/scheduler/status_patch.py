@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mooring.api.core import Pod
@@ -31,41 +32,77 @@ class StatusWriter(Protocol):
     async def patch_pod_status(self, namespace: str, name: str, patch: Patch) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A patch that waits for its turn, and what it will say by then."""
+
+    pod: Pod
+    patch: Patch
+    task: asyncio.Future[None] | None = None
+
+
 class StatusPatches:
-    """Sends patches of pods' status in the background. Those of one pod keep their order."""
+    """Sends patches of pods' status in the background. Those of one pod keep their order.
+
+    A pod has at most one patch that waits: a newer one takes its place, for it says what the older says, and more.
+    """
 
     def __init__(self, writer: StatusWriter, tasks: Tasks, turn: Callable[[], Awaitable[None]] | None = None) -> None:
         """A patch that can wait waits for its ``turn``."""
         self._writer = writer
         self._tasks = tasks
         self._turn = turn
-        self._last: dict[str, asyncio.Future[Any]] = {}  # by uid
+        self._last: dict[str, asyncio.Future[Any]] = {}  # by uid: what is being sent, or is about to be
+        self._waiting: dict[str, _Waiting] = {}  # by uid
 
     def send(self, pod: Pod, patch: Patch, *, can_wait: bool = False) -> asyncio.Future[None]:
-        """Send a patch after those that the pod is still waiting for.
+        """Send a patch after those of the pod that are under way; one that still waits is replaced."""
+        waiting = self._waiting.get(pod.uid)
+        if not can_wait or self._turn is None:
+            self._waiting.pop(pod.uid, None)
+            return self._send_after_others(pod, patch)
+        if waiting is not None and waiting.task is not None:
+            waiting.pod, waiting.patch = pod, patch
+            return waiting.task
+        waiting = self._waiting[pod.uid] = _Waiting(pod, patch)
+        waiting.task = self._tasks.spawn(self._send_in_turn(waiting, self._turn))
+        return waiting.task
 
-        A patch that can wait is not sent at all if another one of the same pod has come meanwhile: it says what the
-        newest says, and more.
-        """
+    async def _send_in_turn(self, waiting: _Waiting, turn: Callable[[], Awaitable[None]]) -> None:
+        uid = waiting.pod.uid
+        try:
+            await turn()
+            is_wanted = self._waiting.get(uid) is waiting
+        finally:
+            if self._waiting.get(uid) is waiting:
+                del self._waiting[uid]
+        if is_wanted:  # at once, in this task: whose turn it is takes what the next one must not count on
+            before, self._last[uid] = self._last.get(uid), _current()
+            await self._send(waiting.pod, waiting.patch, before)
+
+    def _send_after_others(self, pod: Pod, patch: Patch) -> asyncio.Future[None]:
         before = self._last.get(pod.uid)
-        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before, can_wait))
+        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before))
         return task
 
-    async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None, can_wait: bool) -> None:
+    async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None) -> None:
         try:
             if before is not None:
                 await asyncio.wait([before])
-            if can_wait and self._turn is not None:
-                await self._turn()
-                if self._last.get(pod.uid) is not asyncio.current_task():
-                    return
             await self._writer.patch_pod_status(pod.namespace, pod.name, patch)
         except ApiError as error:
             if error.code != 404:
                 log.error(error, "Error updating pod", pod=pod.key)
         finally:
-            if self._last.get(pod.uid) is asyncio.current_task():
+            if self._last.get(pod.uid) is _current():
                 del self._last[pod.uid]
+
+
+def _current() -> asyncio.Future[Any]:
+    """The task that is running."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def status_patch(

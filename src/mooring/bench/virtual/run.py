@@ -20,6 +20,7 @@ from mooring.bench.virtual.unreliable import Moods, MoodyExtender, raising_plugi
 from mooring.bench.virtual.world import World
 from mooring.config.load import config_from_dict
 from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.storage.store import Event
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.settings import Settings, load_settings
 
@@ -116,15 +117,33 @@ class Run:
                 self.happenings.calm()
                 outcome.settled_s = self._settle()
         finally:
-            for replica in self.replicas:
-                replica.end()
-            self.server.end()
+            self.end()
         outcome.pods_bound, outcome.lifetimes = self.audit.bound, self.audit.lifetimes
         outcome.leaders = self.audit.leases
         outcome.digest = self.server.disk.digest.hexdigest()
         outcome.done = dict(sorted((self.happenings.done | self.network.done).items()))
         outcome.problems = list(self.problems)
         return outcome
+
+    def end(self) -> None:
+        """End all processes."""
+        for replica in self.replicas:
+            replica.end()
+        self.server.end()
+
+    def watch_bindings(self) -> list[tuple[str, float]]:
+        """The name of each pod that is bound from now on, and when, as it happens."""
+        bound: list[tuple[str, float]] = []
+
+        def note(event: Event) -> None:
+            is_bound = bool((event.entry.fields or {}).get("spec.nodeName"))
+            was_bound = event.previous is not None and bool((event.previous.fields or {}).get("spec.nodeName"))
+            if is_bound and not was_bound:
+                bound.append((event.entry.name, self.world.now_s))
+
+        assert self.server.plane is not None
+        self.server.plane.store.subscribe(PODS, note)
+        return bound
 
     def _settle(self) -> float:
         """With room for all and no trouble every pod must find a node, and all replicas must know what is there."""
