@@ -235,6 +235,11 @@ STORIES = ["preemption", "taints", "volumes", "node-failure", "gang", "permit-wa
             "bench-simulate-v1", "mooring bench simulate --pods 20 --nodes 5 --record -o json", id="simulations"
         ),
         pytest.param("bench-soak-v1", "mooring bench soak --minutes 0.05 --nodes 3 -o json", id="a soak"),
+        pytest.param(
+            "bench-soak-virtual-v1",
+            "mooring bench soak --virtual-time --minutes 0.1 --nodes 3 -o json",
+            id="a soak in virtual time",
+        ),
         pytest.param("bench-perf-v1", "mooring bench perf SchedulingPodAntiAffinity/5Nodes -o json", id="a workload"),
     ],
 )

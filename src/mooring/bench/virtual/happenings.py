@@ -96,6 +96,8 @@ class Happenings:
     def _whom(self, step: Step) -> Replica | None:
         if step.name == "leader":
             return self.leader
+        if step.name == "standby":
+            return next((replica for replica in self._replicas if not replica.leads), None)
         return next((replica for replica in self._replicas if replica.name == step.name), None)
 
     def _for(self, step: Step, begin: Callable[[], None], end: Callable[[], None]) -> None:

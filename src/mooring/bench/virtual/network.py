@@ -2,7 +2,7 @@
 
 Writes travel as the bytes of HTTP that the client's own connection pool makes and reads. Reads and watches, for which
 the client uses aiohttp, travel as requests, answers and pieces of a body. A request that arrives, arrives within
-``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0043).
+``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0045).
 """
 
 from __future__ import annotations
@@ -157,6 +157,9 @@ class Wire(asyncio.Transport):
         self._reader = MessageReader(reads_answers=False, max_body_bytes=1 << 24)
         self._is_closing = False
         self._is_silent = False  # nothing that is sent arrives any more
+        self._to_serve: deque[Message] = deque()
+        self._is_serving = False
+        self._last_in_s = self._last_out_s = 0.0  # a connection keeps the order of its bytes
 
     # ---- what the pool calls -----------------------------------------------------------------------------------
 
@@ -217,10 +220,20 @@ class Wire(asyncio.Transport):
             if network.server is not self._server or self._server is None:
                 return
             self._reader.feed(data)
-            while self._reader.complete:
-                self._server.spawn(self._serve(self._server, self._reader.complete.popleft(), is_copy=False))
+            self._to_serve.extend(self._reader.complete)
+            self._reader.complete.clear()
+            if self._to_serve and not self._is_serving:
+                self._is_serving = True
+                self._server.spawn(self._serve_in_order(self._server))
 
-        network.world.after(delay, arrive)
+        self._last_in_s = max(self._last_in_s, network.world.now_s + delay)
+        network.world.at(self._last_in_s, arrive)
+
+    async def _serve_in_order(self, server: Server) -> None:
+        """One request after the other, as HTTP/1.1 wants it: a client may send several before the first answer."""
+        while self._to_serve:
+            await self._serve(server, self._to_serve.popleft(), is_copy=False)
+        self._is_serving = False
 
     def _deliver_copy(self, data: bytes) -> None:
         """A proxy in between sends the request once more; nobody waits for that answer."""
@@ -267,7 +280,9 @@ class Wire(asyncio.Transport):
             if then_reset:
                 self.reset("connection reset by peer")
 
-        network.world.after(network.late_answer_s(network.trouble(loop.machine)), arrive)
+        delay_s = network.late_answer_s(network.trouble(loop.machine))
+        self._last_out_s = max(self._last_out_s, network.world.now_s + delay_s)
+        network.world.at(self._last_out_s, arrive)
 
 
 def _refusal(network: Network, trouble: Trouble) -> Reply | None:

@@ -27,7 +27,7 @@ QUIET_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happens; ``name`` is a pod, a node or a replica, or ``leader``: the one that leads then."""
+    """Something that happens to ``name``: a pod, a node, a replica, or ``leader`` or ``standby`` at that time."""
 
     at_s: float
     what: str
