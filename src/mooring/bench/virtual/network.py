@@ -2,7 +2,7 @@
 
 Writes travel as the bytes of HTTP that the client's own connection pool makes and reads. Reads and watches, for which
 the client uses aiohttp, travel as requests, answers and pieces of a body. A request that arrives, arrives within
-``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0045).
+``MAX_LATE_S``: a leader's fence leaves that much room before its lease expires (decisions/0048).
 """
 
 from __future__ import annotations
