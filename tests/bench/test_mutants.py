@@ -94,13 +94,16 @@ UNSEEN = Plan(
         Step(21.0, "stop", "leader"),
     ),
 )
+# A leader sleeps with bindings to send. The next one is killed, so that the lease is nobody's who could bind.
+DEAD = Step(20.5, "kill", "leader", 30.0, how="elected")
+SEEDS = range(1, 5)
 MUTANTS = [
     pytest.param(
-        never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0))), id="no fence"
+        never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0), DEAD)), id="no fence"
     ),
     pytest.param(
         a_lease_by_a_clock_that_stops,
-        Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0, how="suspend"))),
+        Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.4, "sleep", "leader", 17.0, how="suspend"), DEAD)),
         id="a clock that stops with the machine",
     ),
     pytest.param(old_news_count, UNSEEN, id="old events count"),
@@ -112,7 +115,7 @@ MUTANTS = [
         ),
         id="a Binding without an answer has failed",
     ),
-    pytest.param(nothing_is_undone, plan(Step(5.0, "refuse-requests", "leader", 30.0, 0.7)), id="nothing is undone"),
+    pytest.param(nothing_is_undone, plan(Step(5.0, "refuse-requests", "leader", 34.0, 0.9)), id="nothing is undone"),
     pytest.param(no_list_after_a_410, plan(Step(25.0, "expire-watches", "leader", 5.0)), id="no list after a 410"),
     pytest.param(
         a_cut_watch_goes_on_from_now,
@@ -124,7 +127,7 @@ MUTANTS = [
     ),
     pytest.param(
         the_lease_is_taken_too_early,
-        Plan(1, 40.0, qps=5, steps=(*BURST, Step(19.0, "late-messages", "leader", 10.0, 8.0))),
+        Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.4, "sleep", "leader", 6.0, how="suspend"), DEAD)),
         id="a lease taken early",
     ),
 ]
@@ -132,8 +135,9 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("mutate", "story"), MUTANTS)
 def test_a_mutant_is_caught(mutate, story, monkeypatch):
+    """By one seed of a few: which messages meet is chance, and every change to the scheduler throws the dice anew."""
     mutate(monkeypatch)
-    assert Run(story).play(stops_early=True).problems
+    assert any(Run(replace(story, seed=seed)).play(stops_early=True).problems for seed in SEEDS)
 
 
 @pytest.mark.parametrize("story", [pytest.param(each.values[1], id=each.id) for each in MUTANTS])

@@ -269,7 +269,8 @@ class Reflector(Generic[T]):
 
     async def version_now(self) -> str:
         """The newest version of this kind's list: a consistent read, which no cache may answer from the past."""
-        answer = await self._client.get(self.kind.path, {**self.kind.selectors(), "limit": "1"})
+        query = {**self.kind.selectors(), "limit": "1"}
+        answer = await self._client.get(self.kind.path, query, limited=False)  # nothing is decided before it is here
         return read_page(answer.body).metadata.resource_version
 
     async def list_now(self) -> tuple[list[T], str]:
@@ -277,7 +278,7 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
         while True:
-            answer = await self._client.get(self.kind.path, query)
+            answer = await self._client.get(self.kind.path, query, limited=False)
             token, listed_version = await self._read_page(answer.body, objects)
             version = version or listed_version
             if not token:

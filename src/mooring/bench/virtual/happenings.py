@@ -51,7 +51,9 @@ class Happenings:
 
     @property
     def leader(self) -> Replica | None:
-        return next((replica for replica in self._replicas if replica.leads and replica.machine.is_alive), None)
+        """Who leads; of two, the one that is awake: the other has lost the lease and does not know."""
+        leading = [replica for replica in self._replicas if replica.leads and replica.machine.is_alive]
+        return min(leading, key=lambda replica: replica.machine.is_asleep, default=None)
 
     def calm(self) -> None:
         """End everything that is out of order, and leave as many pods as certainly have room."""
@@ -235,9 +237,20 @@ class Happenings:
             self._for(step, lambda: machine.fall_asleep(stops_clock=stops_clock), machine.wake)
 
     def _kill(self, step: Step) -> None:
+        """Kill a replica; ``elected``: the next one that leads, as soon as it does."""
+        if step.how == "elected":
+            self._kill_next(step, self._whom(step))
+            return
         replica = self._whom(step)
         if replica is not None and not self._is_calm:
             replica.kill(step.for_s)
+
+    def _kill_next(self, step: Step, before: Replica | None) -> None:
+        leader = self.leader
+        if leader is not None and leader is not before:
+            leader.kill(step.for_s)
+        elif not self._is_calm:
+            self._world.after(0.002, lambda: self._kill_next(step, before))
 
     def _stop(self, step: Step) -> None:
         replica = self._whom(step)
