@@ -192,3 +192,40 @@ def test_the_collector_rests_and_what_has_come_is_frozen():
         assert gc.get_freeze_count() >= before + len(kept)
     finally:
         gc.unfreeze()
+
+
+async def test_a_list_beside_the_watch_brings_what_the_watch_has_not_said(informer, heard):
+    await informer.replace([thing("a", 1), thing("b", 2), thing("c", 3)], "3")
+    await informer.apply([(CHANGE, thing("c", 9))])  # the watch is ahead of the list here, and behind it elsewhere
+    heard.clear()
+    await informer.merge([thing("a", 5), thing("c", 6), thing("d", 7)], "8")
+    assert heard == ["~a1>5", "+d7", "-b2"]
+    heard.clear()
+    late = [(CHANGE, thing("a", 4)), (CHANGE, thing("b", 6)), (DELETE, thing("b", 7)), (ADD, thing("d", 7))]
+    await informer.apply(late)
+    assert heard == [], "what the watch says late is known already"
+
+
+async def test_a_small_kind_catches_up_by_a_list(informer, heard, monkeypatch):
+    async def listed():
+        return [thing("a", 5)], "8"
+
+    monkeypatch.setattr(informer.reflector, "list_now", listed)
+    await informer.replace([thing("a", 1)], "1")
+    await informer.catch_up()
+    assert heard == ["+a1", "~a1>5"]
+
+
+async def test_a_large_kind_has_caught_up_when_its_watch_has_passed_the_newest_version(informer, monkeypatch):
+    async def newest():
+        return "8"
+
+    async def never():
+        raise AssertionError("it need not be listed")
+
+    monkeypatch.setattr(informer_module, "SMALL", 0)
+    monkeypatch.setattr(informer.reflector, "version_now", newest)
+    monkeypatch.setattr(informer.reflector, "list_now", never)
+    await informer.replace([thing("a", 8)], "8")
+    informer.reflector.last_version = "8"
+    await informer.catch_up()
