@@ -22,12 +22,11 @@ def arrivals(rows: list[Row], *, seed: int, nodes: list[Any]) -> list[Row]:
 
 
 def nodes(rows: list[Row], *, seed: int, parameters: dict[str, Any]) -> list[Row]:
-    """The rows of the nodes, with numbers before their names, in the order of these."""
+    """The rows of the nodes in the order of their names, with numbers before these."""
     by_name = sorted((_whole(row, "cpu_milli", "memory_mib", "gpu") for row in rows), key=lambda row: row["sn"])
     gpus = sum(int(row["gpu"]) for row in by_name)
-    prefixes = node_prefixes(read_pods(Path(parameters["pods"])), seed, gpus=gpus, nodes=len(by_name))
-    named = [{**row, "sn": f"{prefix:04d}-{row['sn']}"} for prefix, row in zip(prefixes, by_name, strict=True)]
-    return sorted(named, key=lambda row: row["sn"])
+    prefixes, _ = node_prefixes(read_pods(Path(parameters["pods"])), seed, gpus=gpus, nodes=len(by_name))
+    return [{**row, "sn": f"{prefix:04d}-{row['sn']}"} for prefix, row in zip(prefixes, by_name, strict=True)]
 
 
 def _cleaned_pod(row: Row) -> Row:

@@ -56,7 +56,9 @@ def test_ten_numbers_are_drawn_between_pods_and_nodes_as_in_the_study() -> None:
     go.shuffle(list(range(104)))
     for _ in range(10):
         go.int63()
-    assert node_prefixes(trace, 42, gpus=80, nodes=10) == go.perm(10)
+    prefixes, rng = node_prefixes(trace, 42, gpus=80, nodes=10)
+    assert prefixes == go.perm(10)
+    assert rng.int63() == go.int63()
 
 
 def test_a_trace_without_gpus_ends() -> None:

@@ -11,6 +11,7 @@ import pytest
 from mooring.errors import ConfigError
 from mooring.framework.cycle_state import CycleState
 from mooring.gpus.fragmentation import PodKind, typical_pods
+from mooring.gpus.openb import node_prefixes, read_pods
 from mooring.gpus.placing import CHOICE
 from mooring.gpus.requests import COUNT, INDEX, MILLI, MODEL, GpuRequest
 from mooring.gpus.scoring import first_wins
@@ -117,7 +118,66 @@ def test_random_gives_one_node_all_and_chooses_a_gpu_by_lot() -> None:
     found = scores(plugin, cluster, pod)
     assert found is not None and sorted(found.values()) == [0] * 59 + [100] and found["n59"] == 100
     assert plugin.pre_filter(state, cluster.info(pod), cluster.nodes()).is_skip  # type: ignore[union-attr]
-    assert state.read(CHOICE)("n59", [1000, 100, 500], GpuRequest(160, 1)) == 2
+    choose = state.read(CHOICE)
+    assert choose("n59", [100, 1000, 500], GpuRequest(160, 1)) == 1  # the second one that fits draws 1: it does not win
+    lots = iter([0, 0, 1])
+    plugin = GpuRandom(None, make_handle(cluster, pick=lambda n: next(lots)))
+    plugin.pre_filter(state, cluster.info(pod), cluster.nodes())
+    assert state.read(CHOICE)("n59", [1000, 100, 500, 200], GpuRequest(160, 1)) == 2
+
+
+STUDY_PODS = ["name,cpu_milli,memory_mib,num_gpu,gpu_milli", *(f"p{i},1000,1,1,500" for i in range(9))]
+
+
+@pytest.mark.parametrize(
+    ("was_scored", "was_placed", "drawn"),
+    [
+        pytest.param(True, True, [100, 60], id="a lot for the sample, and one for the node"),
+        pytest.param(False, True, [100], id="the only node needs no lot"),
+        pytest.param(False, False, [100, 60], id="a pod that fits nowhere: preemption draws where it begins"),
+    ],
+)
+def test_random_draws_what_the_program_of_the_study_draws(
+    tmp_path: Any, was_scored: bool, was_placed: bool, drawn: list[int]
+) -> None:
+    file = tmp_path / "pods.csv"
+    file.write_text("\n".join(STUDY_PODS))
+    cluster, nodes = random_cluster()
+    gpus = sum(len(node.left) for node in nodes.values())
+    _, study = node_prefixes(read_pods(file), 42, gpus=gpus, nodes=60)
+    plugin = GpuRandom({"lots": {"podsFile": str(file), "seed": 42}}, make_handle(cluster))
+    pod = gpu_pod("p", 1000, 160)
+    state = CycleState()
+    plugin.pre_filter(state, cluster.info(pod), cluster.nodes())
+    if was_scored:
+        plugin.score(state, cluster.info(pod), cluster.nodes())
+    if was_placed:
+        assert plugin.reserve(state, cluster.info(pod), "n00").is_success
+    plugin.pre_filter(state, cluster.info(pod), cluster.nodes())
+    for n in (*drawn, 100):
+        study.intn(n)
+    found = plugin.score(state, cluster.info(pod), cluster.nodes())
+    assert np.flatnonzero(found).tolist() == [study.intn(60)]
+    lots = [study.intn(n) for n in (1, 2, 3)]
+    want = max(i for i, lot in enumerate(lots) if lot == 0)
+    assert state.read(CHOICE)("n00", [1000, 500, 200], GpuRequest(160, 1)) == want
+
+
+@pytest.mark.parametrize(
+    ("lots", "want"),
+    [
+        pytest.param(
+            {"podsFile": "/none.csv", "seed": 1}, "args: lots.podsFile: /none.csv: No such file", id="no file"
+        ),
+        pytest.param(
+            {"podsFile": "x", "seed": "y"}, "args: Expected `int`, got `str` - at `$.lots.seed`", id="no seed"
+        ),
+    ],
+)
+def test_wrong_lots_are_one_line(lots: Any, want: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        GpuRandom({"lots": lots}, make_handle(make_cluster()))
+    assert str(error.value).startswith(want)
 
 
 # ---- fragmentation -------------------------------------------------------------------------------------------------

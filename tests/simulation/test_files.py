@@ -128,6 +128,20 @@ def test_a_parameter_keeps_the_type_of_its_default(write: Write) -> None:
     assert run_scenario(load_scenario_file(path, {"count": "5"})).nodes == 5
 
 
+@pytest.mark.parametrize("config", ["{percentageOfNodesToScore: '${seed}'}", "own.yaml"], ids=["in it", "beside it"])
+def test_the_configuration_may_name_the_seed(write: Write, tmp_path: Path, config: str) -> None:
+    (tmp_path / "own.yaml").write_text("percentageOfNodesToScore: ${seed}\n")
+    scenario = load_scenario_file(write(f"config: {config}\nsteps:\n- nodes: {{count: 1}}\n"))
+    assert run_scenario(scenario, seed=100).held
+    with pytest.raises(MooringError, match=r"percentageOfNodesToScore.*101"):
+        run_scenario(scenario, seed=101)
+
+
+def test_steps_do_not_know_the_seed(write: Write) -> None:
+    with pytest.raises(MooringError, match="no parameter 'seed'"):
+        load_scenario_file(write("steps:\n- nodes: {count: '${seed}'}\n"))
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

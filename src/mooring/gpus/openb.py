@@ -80,10 +80,13 @@ def arrange(pods: Iterable[TracePod], nodes: Iterable[TraceNode], seed: int, rat
     return Run([by_name[i] for i in order], sorted(prefixed, key=lambda node: node.name))
 
 
-def node_prefixes(pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO) -> list[int]:
-    """The numbers that the study puts before the names of so many nodes, sorted by name; drawn after the pods."""
+def node_prefixes(
+    pods: Iterable[TracePod], seed: int, *, gpus: int, nodes: int, ratio: float = RATIO
+) -> tuple[list[int], GoRandom]:
+    """The numbers before the names of so many nodes, sorted by name; and the generator, for what is drawn next."""
     by_name = sorted(pods, key=lambda pod: pod.name)
-    return _prefixes(_order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1], nodes)
+    rng = _order([pod.kind.gpu for pod in by_name], seed, gpus, ratio)[1]
+    return _prefixes(rng, nodes), rng
 
 
 def arrival_order(

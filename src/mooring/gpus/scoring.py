@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
 import msgspec
@@ -113,8 +112,3 @@ def first_wins(scores: Scores, rank: NDArray[np.int64]) -> Scores:
 
 def cpu_of(pod: PodInfo) -> int:
     return pod.shape.requests.get(CPU, 0)
-
-
-def one_of(found: Sequence[int], handle: Handle) -> int:
-    """One of these by lot."""
-    return found[handle.pick(len(found))]

@@ -22,6 +22,7 @@ from mooring.errors import InputError, MooringError, UsageError
 from mooring.sim.step_fields import described, fields_of, mapping, texts
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
+SEED = "${seed}"  # in the configuration of the scheduler: known when the story is played
 _PLACE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -85,6 +86,15 @@ def substituted(value: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
         return [substituted(each, values) for each in value]
     return value
+
+
+def with_seed(value: Any, seed: int) -> Any:
+    """The same with the seed where ``${seed}`` stands alone."""
+    if isinstance(value, Mapping):
+        return {key: with_seed(each, seed) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_seed(each, seed) for each in value]
+    return seed if value == SEED else value
 
 
 def _in_text(text: str, values: Mapping[str, Any]) -> Any:

@@ -39,6 +39,7 @@ from mooring.sim.backend import Backend
 from mooring.sim.in_process import InProcessClient
 from mooring.sim.narrated import Narration, StoreFeed, Told
 from mooring.sim.narration import NORMAL, Narrator
+from mooring.sim.parameters import with_seed
 from mooring.sim.scenario import Scenario, ScenarioCluster
 from mooring.sim.virtual_time import LoopClock, VirtualTimeLoop, run_virtual
 
@@ -182,7 +183,8 @@ class World(ABC):
         for observer in options.observers:
             if isinstance(observer, RecordOfAll):
                 self.narrator.on_said = observer.note
-        config: KubeSchedulerConfiguration = config_from_dict(self._config_of(self._scenario), features)
+        document = with_seed(self._config_of(self._scenario), self._settings.seed)
+        config: KubeSchedulerConfiguration = config_from_dict(document, features)
 
         def make_writer(pods: dict[str, Pod]) -> Writer:
             return self._writer(ApiWriter(client, recorder, pods, retries_binding=features["BindingIsRetried"]))

@@ -37,7 +37,7 @@ from mooring.sim.generator import Generated
 from mooring.sim.imported_story import ImportStep, cluster_of, workload_of
 from mooring.sim.node_group import NodeGroup
 from mooring.sim.node_table import nodes_of_table
-from mooring.sim.parameters import parameter_values, substituted
+from mooring.sim.parameters import SEED, parameter_values, substituted
 from mooring.sim.recorded_import import import_all
 from mooring.sim.rows import Row
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, Scenario, ScenarioCluster, documents, node
@@ -78,7 +78,11 @@ def scenario_of(
         raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
     try:
         values = parameter_values(value.get("parameters"), given or {})
-        value = {key: each if key == "parameters" else substituted(each, values) for key, each in value.items()}
+        for_config = {"seed": SEED, **values}
+        value = {
+            key: each if key == "parameters" else substituted(each, for_config if key == "config" else values)
+            for key, each in value.items()
+        }
     except MooringError as error:
         raise type(error)(f"{source}: {error}") from None
     steps = []
@@ -98,7 +102,7 @@ def scenario_of(
                 raise
 
     try:
-        config = _config(value.get("config"), folder, values)
+        config = _config(value.get("config"), folder, for_config)
         gates = {name: on is True for name, on in mapping(value.get("featureGates") or {}, "featureGates").items()}
         starts_at = _time(value["startsAt"]) if value.get("startsAt") is not None else None
         plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
