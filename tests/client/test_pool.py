@@ -312,7 +312,7 @@ async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(serve
 
 @pytest.fixture
 async def batches(server):
-    made = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=3)
+    made = ConnectionPool("127.0.0.1", server.port, max_connections=1, batch=3)
     yield made
     await made.close()
 
@@ -339,11 +339,20 @@ async def test_requests_of_one_turn_share_a_write_and_get_their_own_answers(serv
     assert [server.requests[1].count(b"\r\n\r\n%d" % n) for n in range(3)] == [1, 1, 1]
 
 
-async def test_more_than_a_batch_takes_several_connections(server, batches):
-    server.script = [answering(b"a", b"b", b"c"), answering(b"d")]
-    answers = await send_many(batches, 4)
-    assert sorted(answer.body for answer in answers) == [b"a", b"b", b"c", b"d"]
+@pytest.mark.parametrize(
+    ("count", "bodies"),
+    [
+        pytest.param(2, [(b"a",), (b"b",)], id="as long as there are connections, each has its own"),
+        pytest.param(4, [(b"a", b"b"), (b"c", b"d")], id="more of them share connections evenly"),
+    ],
+)
+async def test_requests_share_connections_only_if_there_are_too_few(server, count, bodies):
+    pool = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=3)
+    server.script = [answering(*each) for each in bodies]
+    answers = await send_many(pool, count)
+    assert sorted(answer.body for answer in answers) == sorted(body for each in bodies for body in each)
     assert len(server.peers) == 2
+    await pool.close()
 
 
 async def test_what_stands_behind_a_cut_answer_may_have_been_carried_out(server, batches):

@@ -207,7 +207,7 @@ async def _everything(cluster: Cluster, faults: Faults) -> None:
     await cluster.bound("low")
     cluster.pod("high", {"cpu": "1500m"}, priorityClassName="high")
     assert await cluster.bound("high") == "a"
-    assert cluster.events("low", "Preempted")
+    await cluster.until("an event says so", lambda: cluster.events("low", "Preempted"))
     # Volumes: one that is there, one that is to be made.
     cluster.node("b")
     await _volumes(cluster)

@@ -8,9 +8,10 @@ request.
 send ──▶ the queue, first come first served ──▶ a connection that has nothing under way: one write for a few requests
 ```
 
-Requests that come in the same turn of the event loop share a connection and a write, ``batch`` of them at most: writing
-and reading cost more per call than per request. The server answers those of one connection one after the other. A
-connection is given no more before all its answers are there.
+When more requests wait than connections can be had, they share connections and writes, ``batch`` of them at most:
+writing and reading cost more per call than per request. The server answers those of one connection one after the other,
+so a slow answer delays only requests that would have waited anyway. A connection is given no more before all its
+answers are there.
 
 A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it would
 close the connection before its turn came, or when it is a read. A POST whose connection died after it was written may
@@ -267,6 +268,8 @@ class ConnectionPool:
         """Give what waits to connections that have nothing under way, and open more where there are too few."""
         self._is_dispatching = False
         queue = self._queue
+        lanes = len(self._idle) + self._max_connections - len(self._open)
+        size = min(self._batch, -(-len(queue) // max(1, lanes)))
         while queue:
             try:
                 connection = self._take_idle(loop.time())
@@ -274,21 +277,21 @@ class ConnectionPool:
                 self._fail_all(error)
                 return
             if connection is None:
-                wanted = -(-len(queue) // self._batch) - len(self._opening)
+                wanted = -(-len(queue) // size) - len(self._opening)
                 room = self._max_connections - len(self._open) - len(self._opening)
                 for _ in range(min(wanted, room)):
                     self._open_one(loop)
                 return
-            requests = self._next(queue)
+            requests = self._next(queue, size)
             if requests:
                 connection.send(requests)
             else:
                 self._idle.append(connection)
 
-    def _next(self, queue: deque[_Request]) -> list[_Request]:
+    def _next(self, queue: deque[_Request], size: int) -> list[_Request]:
         """Take the next few requests that somebody still waits for."""
         requests: list[_Request] = []
-        while queue and len(requests) < self._batch:
+        while queue and len(requests) < size:
             request = queue.popleft()
             if request.answer.done():
                 continue

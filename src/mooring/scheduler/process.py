@@ -62,6 +62,7 @@ class SchedulerProcess:
         self._is_stopping = False
         self._is_leading = False
         self._has_lost_lease = False
+        self._has_finished = False
         self._ends_hard = False
         self._main: asyncio.Task[None] | None = None
         self._lifeline: Lifeline | None = None
@@ -182,7 +183,7 @@ class SchedulerProcess:
             self._is_leading = False
             # Who stops on purpose finishes what it began, and holds the lease meanwhile; who lost the lease must not.
             if self._is_stopping:
-                await live.scheduler.finish(DRAIN_S)
+                self._has_finished = await live.scheduler.finish(DRAIN_S)
             else:
                 await live.scheduler.abort()
 
@@ -206,7 +207,8 @@ class SchedulerProcess:
         elector = None if self._control is None else self._control.elector
         if elector is None or self._has_lost_lease:
             return self._has_lost_lease
-        if not elector.is_expired:
+        # After a clean end the lease is given back. Only events about what was done are left to be written.
+        if not elector.is_expired or self._has_finished:
             return False
         # Nobody renews a lease that late: we slept. The term is over, whatever the next renewal would say.
         assert self._lifeline is not None
