@@ -46,6 +46,13 @@ async def post(session: aiohttp.ClientSession, url: str, body: bytes, **headers:
         return answer.status, await answer.json()
 
 
+def await_connections() -> None:
+    """Wait for calls that were given up: they say that they ended, and must do so while somebody listens."""
+    for thread in threading.enumerate():
+        if thread.name == "extender":
+            thread.join()
+
+
 def request(*, by_name: bool = False) -> bytes:
     return args_body(make_pod("a"), NODES, by_name=by_name)
 
@@ -199,6 +206,7 @@ async def test_handlers_that_hang_cost_their_own_requests_and_show_in_health() -
                 assert f"mooring_extender_hung_calls {hung}\n" in (await page("/metrics"))[1]
         finally:
             Blocked.released.set()
+    await asyncio.to_thread(await_connections)
     Blocked.released.clear()
 
 
@@ -232,6 +240,7 @@ async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
     finally:
         released.set()
         server.close()
+        await asyncio.to_thread(await_connections)
 
 
 @pytest.mark.parametrize(
