@@ -77,7 +77,7 @@ def make_node(name: str = "node-1", **labels: str) -> dict[str, Any]:
     }
 
 
-async def until(condition: Callable[[], bool], tries: int = 2000) -> None:
+async def until(condition: Callable[[], bool], tries: int = 60_000) -> None:
     """Wait for something that other tasks bring about, a bounded number of turns."""
     for _ in range(tries):
         if condition():

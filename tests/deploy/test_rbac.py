@@ -100,13 +100,13 @@ class Cluster:
 
     async def until(self, what: str, check: Callable[[], Any]) -> Any:
         found: Any = None
-        for _ in range(1500):
+        for _ in range(15_000):
             with contextlib.suppress(StatusError):
                 found = check()
                 if found:
                     return found
             await asyncio.sleep(0.02)
-        pytest.fail(f"{what}: not within 30 s; refused: {self.recorder.refused[:3]}")
+        pytest.fail(f"{what}: not within 300 s; refused: {self.recorder.refused[:3]}")
 
     async def bound(self, name: str) -> str:
         return await self.until(f"pod {name} is bound", lambda: self.get("pods", name)["spec"].get("nodeName"))
@@ -168,7 +168,7 @@ async def running(objects: list[Object], faults: Faults, folder: Any) -> AsyncIt
         task = asyncio.create_task(process.run(signals=False))
         try:
             ready = asyncio.ensure_future(process.ready.wait())
-            await asyncio.wait({task, ready}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, ready}, timeout=300, return_when=asyncio.FIRST_COMPLETED)
             assert process.ready.is_set(), recorders[0].refused[:3]
             yield Cluster(plane, recorders[0], port, token)
         finally:

@@ -53,7 +53,7 @@ async def test_the_pod_waits_until_a_node_is_labelled(manifests, tmp_path):
         task = asyncio.create_task(process.run(signals=False))
 
         async def until(check: Any) -> Any:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 while not (found := check()):
                     assert not task.done(), task
                     await asyncio.sleep(0.02)

@@ -24,7 +24,7 @@ from mooring.scheduler.assembly import Options
 from mooring.scheduler.live import LiveScheduler
 
 EXTERNAL = os.environ.get("MOORING_E2E_KUBECONFIG", "")
-WAIT_S = 20.0
+WAIT_S = 300.0
 COLLECTIONS = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/default/pods",

@@ -236,7 +236,7 @@ def _make(plane, resource, namespace, body):
 async def _bound_here(plane, name):
     from mooring.controlplane.registry.catalog import by_resource
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while True:
             entry = plane.store.get(by_resource("pods"), "default", name)
             if entry is not None and entry.object().get("spec", {}).get("nodeName"):

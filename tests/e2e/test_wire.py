@@ -102,7 +102,7 @@ class Wire:
         async def enough():
             return len(wanted(self.requests)) >= len(want)
 
-        await world.until(f"{len(want)} writes", enough, timeout_s=10.0)
+        await world.until(f"{len(want)} writes", enough)
         sent = self.take()
         assert wanted(sent) == want
         return sent

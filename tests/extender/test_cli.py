@@ -137,7 +137,7 @@ def served(ext: str) -> Iterator[str]:
         yield line.split(" at ")[1].split()[0]
     finally:
         process.terminate()
-        assert process.wait(15) == 0, "it ends cleanly"
+        assert process.wait(300) == 0, "it ends cleanly"
         process.stderr.close()
 
 

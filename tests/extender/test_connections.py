@@ -91,7 +91,7 @@ def test_a_request_that_is_being_carried_out_is_answered_before_the_end() -> Non
         try:
             status, headers, _ = busy.answer()
             assert (status, headers["connection"]) == (200, "close")
-            closing.join(10)
+            closing.join(300)
             assert not closing.is_alive()
         finally:
             Names.released.clear()

@@ -65,7 +65,7 @@ def url_and_ca(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
         yield line.split(" at ")[1].split()[0], certificate.certificate
     finally:
         process.terminate()
-        assert process.wait(15) == 0, "it ends although a handler still blocks"
+        assert process.wait(300) == 0, "it ends although a handler still blocks"
         process.stderr.close()
 
 

@@ -34,7 +34,7 @@ async def running(source: Any, **options: Any) -> AsyncIterator[tuple[aiohttp.Cl
     server = ExtenderServer(serve_object(source, "test"), prefix=prefix, limits=limits)
     port = server.start(tls=tls)
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(10)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(300)) as session:
             yield session, f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     finally:
         server.close()
@@ -228,7 +228,7 @@ async def test_as_many_hung_calls_as_may_run_at_once_keep_nobody_out() -> None:
     workers = server._workers
     assert workers is not None
     try:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(60)) as session:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(300)) as session:
             url = f"http://127.0.0.1:{port}"
             hung = [asyncio.create_task(post(session, f"{url}/filter", request(by_name=True))) for _ in range(16)]
             for _ in hung:

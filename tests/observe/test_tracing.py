@@ -35,7 +35,7 @@ from mooring.scheduler.live import LiveScheduler
 from mooring.sim.backend import Backend
 from mooring.sim.scenario import node, pod
 
-WAIT_S = 60.0
+WAIT_S = 300.0
 FILE = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n"
 
 

@@ -17,7 +17,11 @@ from mooring.scheduler.process import FAILED, OK, SchedulerProcess
 from mooring.scheduler.settings import load_settings
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
-ELECTION = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=200ms")
+ELECTION = (
+    "--leader-elect-lease-duration=120s",  # nobody waits for its end: it is given back, or stolen
+    "--leader-elect-renew-deadline=110s",
+    "--leader-elect-retry-period=200ms",
+)
 
 
 @pytest.fixture

@@ -83,11 +83,11 @@ def _deployment(name: str, replicas: int, grace_s: int = 1) -> str:
 
 async def test_a_deployment_from_the_command_line(kubectl: Kubectl) -> None:
     await kubectl("create", "deployment", "web", "--image=nginx", "--replicas=3")
-    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     shown = await kubectl("get", "deployment", "web")
     assert shown.splitlines()[1].split()[1:4] == ["3/3", "3", "3"]
     await kubectl("scale", "deployment/web", "--replicas=5")
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     pods = (await kubectl.get("pods"))["items"]
     assert len(pods) == 5 and len({each["spec"]["nodeName"] for each in pods}) == 3
     described = await kubectl("describe", "pod", pods[0]["metadata"]["name"])
@@ -105,34 +105,34 @@ async def test_what_kubectl_sends_in_protocol_buffers_reads_like_json(kubectl: K
 
 async def test_a_rollout_forward_and_back(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=_deployment("web", 2))
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     await kubectl("set", "image", "deployment/web", "main=app:2")
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     assert "2" in await kubectl("rollout", "history", "deployment/web")
     await kubectl("rollout", "undo", "deployment/web")
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     sets = (await kubectl.get("rs"))["items"]
     assert sorted((each["spec"]["replicas"], each["spec"]["template"]["spec"]["containers"][0]["image"])
                   for each in sets) == [(0, "app:2"), (2, "app:1")]  # fmt: skip
     await kubectl("rollout", "restart", "deployment/web")
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
 
 
 async def test_waiting_for_conditions(kubectl: Kubectl) -> None:
     manifest = pod("p", annotations={"mooring/start-after": "0.3s"})
     await kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    assert "condition met" in await kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=20s")
-    assert "condition met" in await kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/p", "--timeout=20s")
+    assert "condition met" in await kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=300s")
+    assert "condition met" in await kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/p", "--timeout=300s")
     await kubectl("create", "job", "sums", "--image=app")
     job = (await kubectl.get("pods", "-l", "job-name=sums"))["items"][0]["metadata"]["name"]
     await kubectl("annotate", "pod", job, "mooring/completes-after=0.2s")
-    assert "condition met" in await kubectl("wait", "--for=condition=Complete", "job/sums", "--timeout=20s")
+    assert "condition met" in await kubectl("wait", "--for=condition=Complete", "job/sums", "--timeout=300s")
 
 
 async def test_a_node_is_drained_within_the_budget(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=_deployment("web", 6))
     await kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=5")
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
     seen: list[int] = []
 
     def count(event: Any) -> None:
@@ -149,7 +149,7 @@ async def test_a_node_is_drained_within_the_budget(kubectl: Kubectl) -> None:
         if await counted():
             break
     kubectl.world.plane.store.subscribe(by_resource("poddisruptionbudgets.policy"), count)
-    out = await kubectl("drain", "node1", "--ignore-daemonsets", "--timeout=50s")
+    out = await kubectl("drain", "node1", "--ignore-daemonsets", "--timeout=300s")
     assert "drained" in out
     assert (await kubectl.get("node", "node1"))["spec"]["unschedulable"] is True
     pods = (await kubectl.get("pods", "-l", "app=web"))["items"]
@@ -165,21 +165,21 @@ async def test_a_node_is_drained_within_the_budget(kubectl: Kubectl) -> None:
 ])  # fmt: skip
 async def test_deleting_with_and_without_dependents(kubectl: Kubectl, cascade: str, left: int) -> None:
     await kubectl("apply", "-f", "-", stdin=_deployment("web", 2))
-    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
-    await kubectl("delete", "deployment", "web", f"--cascade={cascade}", "--timeout=30s")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=300s")
+    await kubectl("delete", "deployment", "web", f"--cascade={cascade}", "--timeout=300s")
     if cascade == "foreground":  # kubectl has waited: everything is gone with it
         assert (await kubectl.get("pods"))["items"] == []
     elif cascade == "background":
-        await kubectl("wait", "--for=delete", "pods", "-l", "app=web", "--timeout=30s")
+        await kubectl("wait", "--for=delete", "pods", "-l", "app=web", "--timeout=300s")
     assert len((await kubectl.get("pods"))["items"]) == left
 
 
 async def test_grace_periods(kubectl: Kubectl) -> None:
     for name in ("slow", "quick", "killed"):
         await kubectl("run", name, "--image=app")
-        await kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=20s")
+        await kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=300s")
     await kubectl("delete", "pod", "slow", "--wait=false")
-    await kubectl("delete", "pod", "quick", "--grace-period=1", "--timeout=20s")
+    await kubectl("delete", "pod", "quick", "--grace-period=1", "--timeout=300s")
     await kubectl("delete", "pod", "killed", "--grace-period=0", "--force")
     (left,) = (await kubectl.get("pods"))["items"]
     assert left["metadata"]["name"] == "slow" and left["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -189,11 +189,11 @@ async def test_stateful_and_daemon_sets_roll_out(kubectl: Kubectl) -> None:
     base = json.loads(_deployment("db", 2))
     base["kind"], base["spec"]["serviceName"] = "StatefulSet", "db"
     await kubectl("apply", "-f", "-", stdin=json.dumps(base))
-    await kubectl("rollout", "status", "statefulset/db", "--timeout=30s")
+    await kubectl("rollout", "status", "statefulset/db", "--timeout=300s")
     agent = json.loads(_deployment("agent", 1))
     agent["kind"] = "DaemonSet"
     del agent["spec"]["replicas"]
     await kubectl("apply", "-f", "-", stdin=json.dumps(agent))
-    assert "successfully rolled out" in await kubectl("rollout", "status", "daemonset/agent", "--timeout=30s")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "daemonset/agent", "--timeout=300s")
     names = await kubectl("get", "pods", "-o", "name")
     assert "pod/db-0" in names and "pod/db-1" in names and names.count("pod/agent-") == 3

@@ -39,7 +39,7 @@ async def remote(plane: ControlPlane) -> AsyncIterator[RemoteApi]:
 async def do(remote: RemoteApi, work: object) -> None:
     answered = remote.carry_out(work)  # type: ignore[arg-type]
     assert answered is not None
-    await asyncio.wait_for(answered, 10)
+    await asyncio.wait_for(answered, 300)
 
 
 async def test_the_copy_has_what_was_there_before(plane: ControlPlane) -> None:
@@ -105,7 +105,7 @@ async def test_a_refused_write_is_answered_too(plane: ControlPlane, remote: Remo
 
 
 async def until(condition: object) -> None:
-    for _ in range(2000):
+    for _ in range(60_000):
         if condition():  # type: ignore[operator]
             return
         await asyncio.sleep(0.005)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from mooring.errors import MooringError, PluginError
 
@@ -50,9 +51,16 @@ def _import(name: str, where: str) -> ModuleType:
         raise PluginError(f"{where}: {problem_in(error, name)}") from error
 
 
+class _AsItIsNow(SourceFileLoader):
+    """Compiles the file each time. Kept byte code is that of an older text of the same second and size, if there is one."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _run(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "a path that ends in .py has a loader"
+    spec = importlib.util.spec_from_file_location(name, path, loader=_AsItIsNow(name, str(path)))
+    assert spec is not None and spec.loader is not None, "a loader was given"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and type hints look their module up
     try:

@@ -131,7 +131,7 @@ async def _drive(examples: list[tuple[str, str, dict[str, str], bytes, str, str]
         async with aiohttp.ClientSession(headers=headers) as session:
             for method, path, parameters, body, content_type, accept in examples:
                 sent = {"Content-Type": content_type, "Accept": accept}
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(300):
                     async with session.request(
                         method, plane.url + path, params=parameters, data=body, headers=sent
                     ) as response:

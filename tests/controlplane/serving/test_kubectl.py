@@ -297,7 +297,7 @@ async def test_drain_respects_the_budget(kubectl: Kubectl, plane: ControlPlane) 
         await until(lambda: b'"deletionTimestamp"' in plane.api.get(PODS, "default", "p1").raw)
         plane.api.delete(PODS, "default", "p1", {"gracePeriodSeconds": 0})
 
-    out, _ = await asyncio.gather(kubectl("drain", "n1", "--force", "--timeout=20s"), kubelet())
+    out, _ = await asyncio.gather(kubectl("drain", "n1", "--force", "--timeout=300s"), kubelet())
     assert "node/n1 drained" in out
     assert b'"disruptionsAllowed":0' in plane.api.get(budgets, "default", "b").raw
 
@@ -305,14 +305,14 @@ async def test_drain_respects_the_budget(kubectl: Kubectl, plane: ControlPlane) 
 async def test_wait_for_a_condition_and_for_deletion(kubectl: Kubectl, plane: ControlPlane) -> None:
     plane.api.create(by_resource("nodes"), "", make_node("n1"))
     plane.api.create(PODS, "default", make_pod("p1"))
-    waiting = asyncio.create_task(kubectl("wait", "--for=condition=Ready", "pod/p1", "--timeout=20s"))
+    waiting = asyncio.create_task(kubectl("wait", "--for=condition=Ready", "pod/p1", "--timeout=300s"))
     await until(lambda: plane.hub.count() == 1)
     bind_pod(plane.api, "default", "p1", "n1")
     ready = {"type": "Ready", "status": "True"}
     plane.api.modify(PODS, "default", "p1", lambda p: p["status"]["conditions"].append(ready), subresource="status")
     assert await waiting == "pod/p1 condition met\n"
     await until(lambda: plane.hub.count() == 0)
-    deleting = asyncio.create_task(kubectl("wait", "--for=delete", "pod/p1", "--timeout=20s"))
+    deleting = asyncio.create_task(kubectl("wait", "--for=delete", "pod/p1", "--timeout=300s"))
     await until(lambda: plane.hub.count() == 1)
     plane.api.delete(PODS, "default", "p1", {"gracePeriodSeconds": 0})
     assert await deleting == "pod/p1 condition met\n"
