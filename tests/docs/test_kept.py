@@ -12,7 +12,7 @@ from .texts import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture" / "kept.md").read_text(encoding="utf-8")
 SOURCE = REPOSITORY / "src" / "mooring"
-ROOMS = ("state", "framework", "engine", "plugins", "volumes", "devices")
+ROOMS = ("state", "framework", "engine", "plugins", "volumes", "gpus", "devices")
 MODULES = {path.stem: path for room in ROOMS for path in sorted((SOURCE / room).rglob("*.py")) if path.stem[0] != "_"}
 KEEPS = re.compile(r"\.cursor\(\)|\(Derived\)|Kept\(|@lru_cache|Weak(?:Key|Value)Dictionary\(|OrderedDict\(")
 BOUND = re.compile(r"^(_?MAX_[A-Z_]+) *=", re.MULTILINE)

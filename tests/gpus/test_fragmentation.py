@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding, TypicalPods, typical_pods
-from mooring.gpus.gradient import best_way, gradient, without_pod
+from mooring.gpus.gradient import best_on, best_way, gradient, quantised, without_pod
+from mooring.gpus.kept import distinct_rows
 from mooring.gpus.requests import GpuRequest
 
 MODELS = ["", "T4", "V100"]
@@ -135,6 +136,25 @@ def test_the_best_way_is_the_first_of_the_highest() -> None:
     assert values.tolist() == [9, 0, 2] and gpus.tolist() == [3, -1, 7]
 
 
+@pytest.mark.parametrize("wanted", [kind(4000, 460), kind(3000, 1000, 2), kind(1500, 300, 3), kind(7000)])
+@pytest.mark.parametrize("weight", [0, 1])
+def test_nodes_one_by_one_are_as_many_at_once_to_the_last_bit(wanted: PodKind, weight: int) -> None:
+    rng = np.random.default_rng(3)
+    left, cpu = rng.choice([0, 40, 190, 460, 540, 810, 1000], (300, 8)), rng.integers(0, 20_000, 300)
+    model = rng.integers(0, 3, 300)
+    left[:, :3] = np.where((left >= wanted.gpu.milli).sum(axis=1, keepdims=True) < 3, 1000, left[:, :3])
+    measure, stranding = Fragmentation(TYPICAL, MODELS), Stranding(TYPICAL, weight, 0.8) if weight else None
+    nodes = list(zip(left.tolist(), cpu.tolist(), model.tolist(), strict=True))
+    assert [measure.of_one(*node) for node in nodes] == measure.of(left, cpu, model).tolist()
+    node, gpu, less = gradient(measure, left, cpu, model, wanted, stranding)
+    scores, gpus = best_way(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()]))
+    assert [best_on(measure, *each, wanted, stranding) for each in nodes] == list(zip(scores, gpus, strict=True))
+
+
+def test_an_extreme_change_is_no_error() -> None:
+    assert [quantised(-1e9), quantised(0), quantised(1e9)] == [0, 50, 100]
+
+
 # ---- stranding -----------------------------------------------------------------------------------------------------
 
 
@@ -164,3 +184,9 @@ def test_a_pod_with_much_cpu_goes_where_cpu_is_left_over() -> None:
     left, cpu, model = np.array([[1000, 1000], [1000, 1000]]), np.array([24_000, 96_000]), np.array([0, 0])
     _, _, less = gradient(Fragmentation(typical, [""]), left, cpu, model, kind(12_000), Stranding(typical, 1, 1))
     assert less[0] < less[1] == 0
+
+
+def test_rows_that_are_alike_are_looked_at_once() -> None:
+    table = np.array([[1, 2], [3, 4], [1, 2], [1, 4], [3, 4]])
+    distinct, row_of = distinct_rows(table)
+    assert distinct.tolist() == [[1, 2], [3, 4], [1, 4]] and distinct[row_of].tolist() == table.tolist()

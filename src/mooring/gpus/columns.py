@@ -135,32 +135,54 @@ class GpuColumns:
 
     def on(self, nodes: NodeRows, base: NodeTable) -> GpuRows:
         """What is left on these rows, which may be of a fork of ``base``, the table that this follows."""
-        index = slice(None) if nodes.index is None else nodes.index
-        rows = GpuRows(self.left[index], self.total[index], self.capacity[index], self.tags[index])
-        if nodes.table is base:
-            return rows
-        moved = list(nodes.moved_since(base))
-        if moved:
-            rows = GpuRows(rows.left.copy(), rows.total.copy(), rows.capacity, rows.tags.copy())
-            for i in moved:
-                left, rows.tags[i] = gpus_left(int(rows.capacity[i]), nodes.pods(i))
-                rows.left[i, : len(left)] = left
-                rows.total[i] = sum(left)
-        return rows
+        return GpuRows(self, nodes, base)
 
 
 class GpuRows:
-    """The GPUs of some nodes. Arrays are read-only by agreement."""
+    """The GPUs of some nodes. Each column is gathered when it is asked for; arrays are read-only by agreement."""
 
-    __slots__ = ("capacity", "left", "tags", "total")
+    __slots__ = ("_columns", "_index", "_moved")
 
-    def __init__(
-        self, left: Left, total: NDArray[np.int64], capacity: NDArray[np.int64], tags: NDArray[np.int64]
-    ) -> None:
-        self.left = left
-        self.total = total
-        self.capacity = capacity
-        self.tags = tags
+    def __init__(self, columns: GpuColumns, nodes: NodeRows, base: NodeTable) -> None:
+        self._columns = columns
+        self._index = slice(None) if nodes.index is None else nodes.index
+        self._moved: list[tuple[int, list[int], int]] = []  # (position, milli left, tags) of nodes that differ
+        for i in nodes.moved_since(base):
+            row = i if nodes.index is None else int(nodes.index[i])
+            self._moved.append((i, *gpus_left(int(columns.capacity[row]), nodes.pods(i))))
+
+    @property
+    def left(self) -> Left:
+        """[node, gpu], milli"""
+        found = self._gather(self._columns.left)
+        for i, left, _ in self._moved:
+            found[i, : len(left)] = left
+        return found
+
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """[node], milli on all GPUs"""
+        found = self._gather(self._columns.total)
+        for i, left, _ in self._moved:
+            found[i] = sum(left)
+        return found
+
+    @property
+    def capacity(self) -> NDArray[np.int64]:
+        """[node], GPUs"""
+        return self._columns.capacity[self._index]
+
+    @property
+    def tags(self) -> NDArray[np.int64]:
+        """[node], a bit for each kind of GPU pod"""
+        found = self._gather(self._columns.tags)
+        for i, _, tags in self._moved:
+            found[i] = tags
+        return found
+
+    def _gather(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = column[self._index]
+        return found.copy() if self._moved else found
 
 
 def _allowed(columns: GpuColumns, models: tuple[str, ...]) -> NDArray[np.bool_]:

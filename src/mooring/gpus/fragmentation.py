@@ -8,6 +8,7 @@ kinds of pods that usually come, each as often as it comes.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from mooring.gpus.requests import GpuRequest
 
 COVERED = 0.95  # typical pods are the most frequent kinds that together are this part of all pods
 NEVER = 2**31  # more GPUs than any node has
+MAX_SEEN = 1 << 16  # states of nodes whose fragmentation is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ WHY = np.array(  # [kind wants GPUs of this model, of others, none; 2 if there i
     ],
     np.int64,
 )
+REASONS: list[list[int]] = WHY.tolist()
 
 
 class Fragmentation:
@@ -78,6 +81,7 @@ class Fragmentation:
 
     Amounts are added in the order of the study's program: kind by kind, one sum for each reason, and then the sums.
     A score is a rounded difference of two of these, so that the last bit of a sum can decide between two nodes.
+    ``of`` is for many nodes, ``of_one`` for few; both give the same to the last bit.
     """
 
     def __init__(self, typical: TypicalPods, models: Sequence[str]) -> None:
@@ -93,6 +97,38 @@ class Fragmentation:
             ],
             np.int64,
         ).reshape(len(gpus), len(models))
+        self._steps = np.unique(self._cpu).tolist()  # CPU between two of these makes no difference
+        columns = (self._shares, self._cpu, self._count, self._milli_of)
+        self._each = list(zip(*(np.ravel(each).tolist() for each in columns), strict=True))
+        self._seen: dict[tuple[int, ...], float] = {}
+
+    def of_one(self, left: Sequence[int], cpu: int, model: int) -> float:
+        """Of one node, in milli. Which GPU has how much left makes no difference, so that few states are met."""
+        state = (model, bisect_right(self._steps, cpu), *sorted(left))
+        found = self._seen.get(state)
+        if found is None:
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()
+            found = self._seen[state] = self._added_up(sorted(left), cpu, model)
+        return found
+
+    def _added_up(self, left: list[int], cpu: int, model: int) -> float:
+        total = sum(left)
+        if not self._each:
+            return float(total)
+        starts = [bisect_left(left, milli) for milli in self._millis.tolist()]
+        usable = [(len(left) - start, total - sum(left[start:])) for start in starts]  # GPUs, milli of the others
+        sums = [0.0] * (OTHER_MODEL + 1)
+        for (share, wanted, count, milli), wants in zip(self._each, self._wants[:, model].tolist(), strict=True):
+            gpus, amount = usable[milli]
+            has_cpu, has_gpus = wanted <= cpu, count <= gpus
+            if wants or not has_cpu or not has_gpus:
+                amount = total
+            sums[REASONS[wants][2 * has_cpu + has_gpus]] += share * amount
+        found = 0.0
+        for each in sums:  # not sum(), which rounds in another way since Python 3.12
+            found += each
+        return found
 
     def of(self, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]) -> NDArray[np.float64]:
         """[node], in milli: of nodes with so much left, [node, gpu] and [node], and GPUs of these models."""
@@ -137,3 +173,6 @@ class Stranding:
         """[node], in milli of GPUs, times the weight: of nodes with so much GPU and CPU left."""
         found: NDArray[np.float64] = self._weight * np.maximum(0, left - cpu * self._gpu_per_cpu)
         return found
+
+    def of_one(self, left: int, cpu: int) -> float:
+        return self._weight * max(0.0, left - cpu * self._gpu_per_cpu)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from math import exp
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding
+from mooring.gpus.placing import least_left
 from mooring.gpus.requests import WHOLE, GpuRequest
 
 Milli = NDArray[np.int64]
+LARGEST_EXPONENT = 700.0  # more is no float
 
 
 def without_pod(left: Milli, request: GpuRequest) -> tuple[NDArray[np.int64], NDArray[np.int64], Milli]:
@@ -76,6 +80,40 @@ def best_way(
     return best, gpus
 
 
-def quantised(less: NDArray[np.float64]) -> NDArray[np.int64]:
+def best_on(
+    fragmentation: Fragmentation,
+    left: list[int],
+    cpu: int,
+    model: int,
+    kind: PodKind,
+    stranding: Stranding | None = None,
+) -> tuple[int, int]:
+    """(score, GPU) of the best way to place the pod on one node: what ``best_way`` finds for many."""
+    after = list(left)
+    score, best = 0, -1
+    before = _measured(fragmentation, stranding, left, cpu, model)
+    if not kind.gpu.is_share or kind.gpu.count > 1:
+        for gpu in least_left(left, kind.gpu) or ():
+            after[gpu] -= kind.gpu.milli
+        return quantised(before - _measured(fragmentation, stranding, after, cpu - kind.cpu_milli, model)), -1
+    for gpu, milli in enumerate(left):
+        if milli < kind.gpu.milli or left.index(milli) < gpu:
+            continue
+        after[gpu] -= kind.gpu.milli
+        found = quantised(before - _measured(fragmentation, stranding, after, cpu - kind.cpu_milli, model))
+        after[gpu] = milli
+        if best < 0 or found > score:
+            score, best = found, gpu
+    return score, best
+
+
+def _measured(
+    fragmentation: Fragmentation, stranding: Stranding | None, left: list[int], cpu: int, model: int
+) -> float:
+    found = fragmentation.of_one(left, cpu, model)
+    return found if stranding is None else found + stranding.of_one(sum(left), cpu)
+
+
+def quantised(less: float) -> int:
     """The study's score: a sigmoid of the change in GPUs, as a whole number from 0 to 100."""
-    return (100 / (1 + np.exp(-less / WHOLE))).astype(np.int64)
+    return int(100 / (1 + exp(min(-less / WHOLE, LARGEST_EXPONENT))))

@@ -17,7 +17,7 @@ from mooring.state.change_log import EVERYTHING, Cursor
 from mooring.state.node_table import NodeTable
 
 Rows = NDArray[np.int64]
-Compute = Callable[[Rows], tuple[NDArray[np.float64], NDArray[np.int64]]]
+Compute = Callable[[Rows], tuple[NDArray[np.int64], NDArray[np.int64]]]
 """(rows) -> (value, GPU) of each; GPU -1: the pod does not share one."""
 
 MAX_BYTES = 64 << 20
@@ -28,14 +28,14 @@ class KeptScores:
 
     def __init__(self, table: NodeTable) -> None:
         n = len(table)
-        self.values = np.zeros(n, np.float64)  # [node]
+        self.values = np.zeros(n, np.int64)  # [node]
         self.gpus = np.full(n, -1, np.int64)  # [node]
         self._is_stale = np.ones(n, np.bool_)  # [node]
         self._cursors: tuple[Cursor[int], ...] = (table.node_log.cursor(), table.pod_log.cursor())
         for cursor in self._cursors:
             cursor.take()
 
-    def on(self, rows: Rows, compute: Compute) -> NDArray[np.float64]:
+    def on(self, rows: Rows, compute: Compute) -> NDArray[np.int64]:
         """The values of these rows, up to date."""
         for cursor in self._cursors:
             changes = cursor.take()
@@ -71,3 +71,11 @@ class KeptByKind:
         else:
             self._kept.move_to_end(kind)
         return kept
+
+
+def distinct_rows(table: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
+    """(the rows that differ, [row]: which of them it is). Many nodes are alike before pods come."""
+    rows = [row.tobytes() for row in table]
+    number = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    distinct = np.frombuffer(b"".join(number), table.dtype).reshape(len(number), table.shape[1])
+    return distinct, [number[row] for row in rows]

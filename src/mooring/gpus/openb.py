@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from mooring.errors import InputError
@@ -49,8 +50,19 @@ class Run:
     nodes: list[TraceNode]
 
 
-def read_pods(path: Path) -> list[TracePod]:
-    return [_pod(row, where) for where, row in _rows(path, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))]
+def read_pods(path: Path) -> tuple[TracePod, ...]:
+    """The pods of a list. Nodes, policies and lots of one run ask for the same one: it is read once."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    return _read_pods(path, found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=1)
+def _read_pods(path: Path, changed_ns: int, size: int) -> tuple[TracePod, ...]:
+    columns = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+    return tuple(_pod(row, where) for where, row in _rows(path, columns))
 
 
 def read_nodes(path: Path) -> list[TraceNode]:
@@ -126,22 +138,32 @@ def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
 
 
 def _pod(row: dict[str, str], where: str) -> TracePod:
-    count = _number(row, "num_gpu", where)
-    milli = min(_number(row, "gpu_milli", where), WHOLE)
-    models = tuple(model for model in (row.get("gpu_spec") or "").split("|") if model)
-    gpu = GpuRequest(milli, count, models) if count and milli else NO_GPU
-    return TracePod(row["name"], _number(row, "memory_mib", where), PodKind(_number(row, "cpu_milli", where), gpu))
+    cpu, count, milli = (_number(row, column, where) for column in ("cpu_milli", "num_gpu", "gpu_milli"))
+    return TracePod(row["name"], _number(row, "memory_mib", where), _kind(cpu, count, milli, row.get("gpu_spec") or ""))
+
+
+@lru_cache(maxsize=4096)
+def _kind(cpu_milli: int, count: int, milli: int, models: str) -> PodKind:
+    if not count or not milli:
+        return PodKind(cpu_milli, NO_GPU)
+    return PodKind(cpu_milli, GpuRequest(min(milli, WHOLE), count, tuple(each for each in models.split("|") if each)))
 
 
 def _number(row: dict[str, str], column: str, where: str) -> int:
     text = row.get(column) or "0"
-    try:
-        number = int(float(text))
-    except ValueError:
-        number = -1
+    number = _whole_number(text)
     if number < 0:
         raise InputError(f"{where}: {column}: {text!r} where a whole number is expected")
     return number
+
+
+@lru_cache(maxsize=4096)
+def _whole_number(text: str) -> int:
+    """-1 for what is none. Some programs write 1000.0."""
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        return -1
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str, str]]]:

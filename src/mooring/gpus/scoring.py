@@ -54,8 +54,7 @@ class GpuScore:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores | None:
         base = self._handle.cluster.table
         gpus = GpuColumns.of(base).on(nodes, base)
-        cpu = nodes.allocatable(CPU) - nodes.requested(CPU)
-        return self._scores(cpu, cpu_of(pod), gpus, safe_request_of(pod))
+        return self._scores(cpu_left(nodes), cpu_of(pod), gpus, safe_request_of(pod))
 
     def _scores(self, cpu: NDArray[np.int64], wanted: int, gpus: GpuRows, request: GpuRequest) -> Scores:
         raise NotImplementedError
@@ -112,3 +111,8 @@ def first_wins(scores: Scores, rank: NDArray[np.int64]) -> Scores:
 
 def cpu_of(pod: PodInfo) -> int:
     return pod.shape.requests.get(CPU, 0)
+
+
+def cpu_left(nodes: NodeRows) -> NDArray[np.int64]:
+    """[node], milli"""
+    return nodes.allocatable(CPU) - nodes.requested(CPU)

@@ -16,17 +16,17 @@ from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.status import SKIP, Status
 from mooring.gpus.columns import GpuColumns
 from mooring.gpus.fragmentation import Fragmentation, PodKind, Stranding
-from mooring.gpus.gradient import best_way, gradient, quantised
-from mooring.gpus.kept import KeptByKind, KeptScores
+from mooring.gpus.gradient import best_on, best_way, gradient, quantised
+from mooring.gpus.kept import KeptByKind, KeptScores, distinct_rows
 from mooring.gpus.placing import CHOICE
 from mooring.gpus.requests import GpuRequest
-from mooring.gpus.scoring import GpuScore, GpuScoreArgs, typed_args
+from mooring.gpus.scoring import GpuScore, GpuScoreArgs, cpu_left, typed_args
 from mooring.gpus.typical import TypicalPodArgs, TypicalPodsSource, kind_of
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
-from mooring.state.requests import CPU
 
 KEPT = "GpuFragmentation/kept"
+FEW = 24  # nodes that are looked at sooner one by one than all at once
 
 
 class GpuFragmentationArgs(GpuScoreArgs, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -71,44 +71,51 @@ class GpuFragmentation(GpuScore):
         base = self._handle.cluster.table
         kind = kind_of(pod)
         if nodes.table is not base:
-            return self._evaluated(kind, nodes)[0].astype(np.int64)
+            return self._evaluated(kind, nodes)[0]
         self._typical.refresh()
         kept = self._kept.of(kind, base, self._typical.version)
         state.write(KEPT, kept)
         rows = np.arange(len(nodes)) if nodes.index is None else nodes.index
-        return kept.on(rows, lambda stale: self._evaluated(kind, NodeRows(base, stale))).astype(np.int64)
+        return kept.on(rows, lambda stale: self._evaluated(kind, NodeRows(base, stale)))
 
     def _choose(self, state: CycleState, pod: PodInfo, node_name: str, left: Sequence[int], request: GpuRequest) -> int:
         """The GPU that made the node's score; with one feasible node there were no scores."""
         kept: KeptScores | None = state.read(KEPT)
-        row = self._handle.cluster.table.info(node_name).row
+        table = self._handle.cluster.table
+        row = table.info(node_name).row
         if kept is not None:
             return int(kept.gpus[row])
-        nodes = NodeRows(self._handle.cluster.table, np.array([row]))
-        kind = kind_of(pod)
-        cpu = nodes.allocatable(CPU) - nodes.requested(CPU) + kind.cpu_milli  # the pod is counted there already
-        return int(self._ways(kind, np.array([left], np.int64), cpu, self._models(nodes))[1][0])
+        kind, columns = kind_of(pod), GpuColumns.of(table)
+        cpu = int(cpu_left(NodeRows(table, np.array([row])))[0]) + kind.cpu_milli  # the pod is counted there already
+        measure, stranding = self._measure(columns.models)
+        return best_on(measure, list(left), cpu, int(columns.model[row]), kind, stranding)[1]
 
-    def _evaluated(self, kind: PodKind, nodes: NodeRows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        base = self._handle.cluster.table
-        left = GpuColumns.of(base).on(nodes, base).left
-        return self._ways(kind, left, nodes.allocatable(CPU) - nodes.requested(CPU), self._models(nodes))
-
-    def _ways(
-        self, kind: PodKind, left: NDArray[np.int64], cpu: NDArray[np.int64], model: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _evaluated(self, kind: PodKind, nodes: NodeRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """[node]: the score of the best way to place the pod, and its GPU."""
-        fragmentation, stranding = self._measure()
-        node, gpu, less = gradient(fragmentation, left, cpu, model, kind, stranding)
-        scores, gpus = best_way(len(left), node, gpu, quantised(less))
-        return scores.astype(np.float64), gpus
+        base = self._handle.cluster.table
+        columns = GpuColumns.of(base)
+        measure, stranding = self._measure(columns.models)
+        model = columns.model if nodes.index is None else columns.model[nodes.index]
+        states = np.column_stack((columns.on(nodes, base).left, cpu_left(nodes), model))
+        if len(states) > FEW:
+            distinct, state_of = distinct_rows(states)
+            scores, gpus = self._best(kind, distinct, measure, stranding)
+            return scores[state_of], gpus[state_of]
+        return self._best(kind, states, measure, stranding)
 
-    def _models(self, nodes: NodeRows) -> NDArray[np.int64]:
-        model = GpuColumns.of(self._handle.cluster.table).model
-        return model if nodes.index is None else model[nodes.index]
+    def _best(
+        self, kind: PodKind, states: NDArray[np.int64], measure: Fragmentation, stranding: Stranding | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of nodes with what is left of their GPUs, their CPU and their model in these columns."""
+        if len(states) <= FEW:
+            found = [best_on(measure, left, cpu, model, kind, stranding) for *left, cpu, model in states.tolist()]
+            best = np.array(found, np.int64).reshape(-1, 2)
+            return best[:, 0], best[:, 1]
+        left, cpu, model = states[:, :-2], states[:, -2], states[:, -1]
+        node, gpu, less = gradient(measure, left, cpu, model, kind, stranding)
+        return best_way(len(left), node, gpu, np.array([quantised(each) for each in less.tolist()], np.int64))
 
-    def _measure(self) -> tuple[Fragmentation, Stranding | None]:
-        models = GpuColumns.of(self._handle.cluster.table).models
+    def _measure(self, models: list[str]) -> tuple[Fragmentation, Stranding | None]:
         token = (self._typical.version, tuple(models))
         if self._measures is None or self._measures[0] != token:
             pods = self._typical.pods
