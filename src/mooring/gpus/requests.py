@@ -84,8 +84,7 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
 
 def held_by(pod: PodInfo) -> tuple[GpuRequest, tuple[int, ...] | None]:
     """What a pod that runs has, nothing if it says what makes no sense; and on which GPUs, if it says so."""
-    annotations = pod.pod.metadata.annotations
-    get = annotations.get
+    get = pod.pod.metadata.annotations.get
     milli, count = get(MILLI), get(COUNT)
     if milli is None and count is None:
         whole = pod.shape.scalar_requests.get(NVIDIA, 0)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.gpus.columns import GpuColumns, safe_request_of
-from mooring.gpus.requests import WHOLE, gpus_of
+from mooring.gpus.requests import WHOLE
 from mooring.gpus.scoring import LARGEST_CPU
 from mooring.state.change_log import EVERYTHING, Cursor
 from mooring.state.node_rows import NodeRows
@@ -44,9 +44,10 @@ def node_features(nodes: NodeRows, base: NodeTable) -> Matrix:
             kept = _KEPT[base] = NodeFeatures(base)
         matrix = kept.matrix(base)
         return matrix.copy() if nodes.index is None else matrix[nodes.index]
-    left = GpuColumns.of(base).on(nodes, base).left.tolist()
+    gpus = GpuColumns.of(base).on(nodes, base)
     rows = range(len(nodes)) if nodes.index is None else nodes.index.tolist()
-    found = [_features(nodes.table, row, gpus) for row, gpus in zip(rows, left, strict=True)]
+    each = zip(rows, gpus.left.tolist(), gpus.capacity.tolist(), strict=True)
+    found = [_features(nodes.table, *node) for node in each]
     return np.array(found, np.float32).reshape(len(nodes), len(NODE_FEATURES))
 
 
@@ -61,7 +62,7 @@ class NodeFeatures:
     def matrix(self, table: NodeTable) -> Matrix:
         """[node, feature], for reading."""
         changes = [cursor.take() for cursor in self._cursors]
-        left = GpuColumns.of(table).left
+        gpus = GpuColumns.of(table)
         rows: Iterable[int]
         if table.generation != self._generation or EVERYTHING in changes:
             self._matrix = np.zeros((len(table), len(NODE_FEATURES)), np.float32)
@@ -70,20 +71,18 @@ class NodeFeatures:
         else:
             rows = {row for each in changes if each is not EVERYTHING for row in each}
         for row in rows:
-            self._matrix[row] = _features(table, row, left[row].tolist())
+            self._matrix[row] = _features(table, row, gpus.left[row].tolist(), int(gpus.capacity[row]))
         return self._matrix
 
 
 _KEPT: WeakKeyDictionary[NodeTable, NodeFeatures] = WeakKeyDictionary()
 
 
-def _features(table: NodeTable, row: int, left: list[int]) -> tuple[float, ...]:
+def _features(table: NodeTable, row: int, left: list[int], gpus: int) -> tuple[float, ...]:
     """The features of one node with so much left on its GPUs. Nothing is more than free, or less than not."""
     cpus, memory = table.allocatable[:2, row].tolist()
     cpus_used, memory_used = table.requested[:2, row].tolist()
     pods = int(table.allowed_pods[row])
-    node = table.infos[row].node
-    gpus = 0 if node is None else gpus_of(node)
     total = sum(left)
     return (
         _part(cpus - cpus_used, cpus),
