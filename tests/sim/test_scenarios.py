@@ -29,9 +29,7 @@ def test_another_process_with_another_hash_seed_prints_the_same_bytes() -> None:
     import sys
 
     command = [sys.executable, "-m", "mooring", "scenario", "run", "--virtual-time", "-v", "zone-spread", "volumes"]
-    outputs = [
-        subprocess.check_output(command, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in ("1", "2")
-    ]
+    outputs = [subprocess.check_output(command, env={**os.environ, "PYTHONHASHSEED": seed}) for seed in ("1", "2")]
     assert outputs[0] == outputs[1] and b"as expected" in outputs[0]
 
 

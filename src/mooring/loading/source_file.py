@@ -52,7 +52,7 @@ def _import(name: str, where: str) -> ModuleType:
 
 
 class _AsItIsNow(SourceFileLoader):
-    """Compiles the file each time. Kept byte code is that of an older text of the same second and size, if there is one."""
+    """Compiles the file each time: kept byte code may be that of an older text of the same second and size."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
