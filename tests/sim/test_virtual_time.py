@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
 
 from mooring.clock import VirtualClock
 from mooring.controlplane.cluster.timers import DiscreteTimers
-from mooring.sim.virtual_time import EPOCH_S, LoopClock, NothingLeft, run_virtual
+from mooring.sim.virtual_time import EPOCH_S, GRACE_S, LoopClock, NothingLeft, run_virtual
 
 
 def test_hours_pass_without_waiting() -> None:
@@ -78,6 +79,15 @@ def test_a_thread_is_waited_for() -> None:
         return await asyncio.to_thread(lambda: "done")
 
     assert run_virtual(main(), has_sockets=True) == "done"
+
+
+def test_time_stands_still_while_a_thread_is_at_work() -> None:
+    async def main() -> float:
+        async with asyncio.timeout(60):  # a timer that is waiting to be jumped to
+            await asyncio.to_thread(threading.Event().wait, 10 * GRACE_S)
+        return asyncio.get_running_loop().time()
+
+    assert run_virtual(main(), has_sockets=True) == 0.0
 
 
 def test_threads_are_calls() -> None:

@@ -27,7 +27,7 @@ GRACE_S = 0.003
 MANY_TIMERS = 100
 """Cancelled timers are cleared away when there are more timers than this, and most of them are cancelled."""
 PATIENCE_S = 0.05
-"""With sockets: real seconds between two looks when there is no timer at all, because a thread is at work."""
+"""With sockets: real seconds between two looks while a thread is at work. Time stands still meanwhile."""
 
 
 class NothingLeft(MooringError):
@@ -40,6 +40,7 @@ class _JumpingSelector(selectors.BaseSelector):
     def __init__(self, *, has_sockets: bool) -> None:
         self._real = selectors.DefaultSelector()
         self._has_sockets = has_sockets
+        self.threads_at_work = 0
         self.now_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -50,7 +51,10 @@ class _JumpingSelector(selectors.BaseSelector):
         if timeout is not None and timeout <= 0:
             return self._real.select(0)
         if self._has_sockets:
-            ready = self._real.select(PATIENCE_S if timeout is None else GRACE_S)
+            must_wait = timeout is None or self.threads_at_work > 0
+            ready = self._real.select(PATIENCE_S if must_wait else GRACE_S)
+            if must_wait:
+                return ready
         else:
             ready = self._real.select(0)
             if not ready:
@@ -147,13 +151,19 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         if self._has_sockets:
-            return super().run_in_executor(executor, func, *args)
+            done: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
+            self._jumping.threads_at_work += 1
+            done.add_done_callback(self._thread_has_ended)
+            return done
         future = self.create_future()
         try:
             future.set_result(func(*args))
         except Exception as error:
             future.set_exception(error)
         return future
+
+    def _thread_has_ended(self, _: asyncio.Future[Any]) -> None:
+        self._jumping.threads_at_work -= 1
 
 
 class LoopClock:
