@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -41,10 +41,10 @@ def test_parquet_has_the_same_rows(story):
 
 @pytest.mark.parametrize("name", ["preemption", "zone-spread", "node-failure"])
 def test_a_trace_has_the_form_of_chromes_traces(story, name):
-    """Every slice that ends has begun, counts are never negative, times do not fall."""
+    """Slices of a track are nested: what ends is what began last. Counts are never negative, times do not fall."""
     timeline = story(name).timeline
     events = json.loads(trace(timeline))["traceEvents"]
-    open_slices: Counter[tuple[str, int, str]] = Counter()
+    tracks: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
     last = 0
     for event in events:
         assert {"ph", "name", "pid", "tid"} <= set(event)
@@ -52,17 +52,23 @@ def test_a_trace_has_the_form_of_chromes_traces(story, name):
             continue
         assert event["ts"] >= last
         last = event["ts"]
-        if event["ph"] in "be":
-            key = (event["cat"], event["id"], event["name"])
-            open_slices[key] += 1 if event["ph"] == "b" else -1
-            assert 0 <= open_slices[key] <= 1
+        is_async = event["ph"] in "be"
+        track = tracks[(event["cat"], event["id2"]["local"]) if is_async else (event["pid"], event["tid"])]
+        if event["ph"] in "bB":
+            assert is_async or not track  # pods of one thread come one after the other
+            track.append(event["name"])
+        if event["ph"] in "eE":
+            assert track.pop() == event["name"]
         if event["ph"] == "C":
             assert min(event["args"].values()) >= 0
     attempts = [event for event in events if event["ph"] == "i" and event["name"] != "evicted"]
     assert len(attempts) == len(timeline.attempt_events)
-    running = sum(count for (category, _, _), count in open_slices.items() if category == "pod")
     kinds = Counter(timeline.events.columns["kind"])
-    assert running == kinds[Kind.ON] - kinds[Kind.OFF]
+    assert sum(map(len, (open_ for track, open_ in tracks.items() if track[0] != "queue"))) == (
+        kinds[Kind.ON] - kinds[Kind.OFF]
+    )
+    waiting = next(event["args"] for event in reversed(events) if event["ph"] == "C")
+    assert sum(len(open_) == 2 for track, open_ in tracks.items() if track[0] == "queue") == sum(waiting.values())
 
 
 @pytest.mark.parametrize(("name", "begin"), [("d.csv", b"number,time_s"), ("d.parquet", b"PAR1"), ("t.json", b"{")])

@@ -6,13 +6,15 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any
 
 from mooring.errors import UsageError
 from mooring.ui.timeline import NOBODY, OUTCOMES, PLACES, Kind, Timeline
 
 COLUMNS = ("number", "time_s", "pod", "attempt", "outcome", "node", "plugins", "message")
-QUEUE, NODES, COUNTS = 1, 2, 3  # the trace's processes
+QUEUE, FIRST_NODE = 1, 2  # the trace's processes
+ATTEMPTS = 1  # a thread of the queue
 
 
 def decisions(timeline: Timeline) -> Iterator[tuple[Any, ...]]:
@@ -61,42 +63,75 @@ def trace(timeline: Timeline) -> bytes:
 
 
 def _trace(timeline: Timeline) -> Iterator[dict[str, Any]]:
-    for process, name in ((QUEUE, "queue"), (NODES, "nodes"), (COUNTS, "counts")):
-        yield {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "args": {"name": name}}
+    """The queue has a track per pod. A node is a process, and its pods lie on as many threads as there are at once."""
+    yield _named("process_name", QUEUE, 0, "queue")
+    yield _named("thread_name", QUEUE, ATTEMPTS, "attempts")
     for row, node in enumerate(timeline.nodes.values):
-        yield {"ph": "M", "name": "thread_name", "pid": NODES, "tid": row + 1, "args": {"name": node}}
-    waits: dict[int, str] = {}  # by pod: in which part of the queue
-    counts = dict.fromkeys(PLACES[:4], 0)
+        yield _named("process_name", FIRST_NODE + row, 0, node)
+    waits: dict[int, str] = {}  # by pod: in which part of the queue; empty while an attempt is made
+    counts = dict.fromkeys(PLACES, 0)
+    lanes = _Lanes()
     columns = timeline.events.columns.values()
     for time, kind, pod, node, aux, text, by in zip(*columns, strict=True):
-        stamp = round(time * 1e6)
         name = timeline.pod_names.values[timeline.pods.columns["name"][pod]] if pod != NOBODY else ""
-        waited = {"cat": "queue", "id": pod, "pid": QUEUE, "tid": 1, "ts": stamp, "args": {"pod": name}}
-        runs = {"cat": "pod", "id": pod, "pid": NODES, "tid": node + 1, "ts": stamp, "name": name}
-        leaves = kind in (Kind.PLACE, Kind.ATTEMPT, Kind.ON, Kind.POD_GONE) and pod in waits
-        if leaves:
-            place = waits.pop(pod)
-            yield {"ph": "e", "name": f"{name}: {place}", **waited}
-            counts[place] = counts.get(place, 0) - 1
+        at = {"ts": round(time * 1e6)}
+        waited = {"cat": "queue", "id2": {"local": f"{pod:#x}"}, "pid": QUEUE, "tid": 0, **at}
+        moves = kind in (Kind.PLACE, Kind.ATTEMPT, Kind.ON, Kind.POD_GONE)
+        before = waits.get(pod, "") if moves else ""
+        if before:
+            counts[before] -= 1
+            waits[pod] = ""
+            yield {"ph": "e", "name": before, **waited}
+        if kind in (Kind.PLACE, Kind.ATTEMPT) and pod not in waits:
+            waits[pod] = ""
+            yield {"ph": "b", "name": name, **waited}
+        elif kind in (Kind.ON, Kind.POD_GONE) and waits.pop(pod, None) is not None:
+            yield {"ph": "e", "name": name, **waited}
         if kind == Kind.PLACE:
             place = waits[pod] = PLACES[aux & 7]
-            yield {"ph": "b", "name": f"{name}: {place}", **waited}
-            counts[place] = counts.get(place, 0) + 1
+            counts[place] += 1
+            yield {"ph": "b", "name": place, **waited}
         elif kind == Kind.ATTEMPT:
             shown = {"pod": name, "attempt": aux >> 3, "by": timeline.texts.values[by]}
-            outcome = OUTCOMES[aux & 7]
             shown |= {"message": timeline.texts.values[text]} if text else {}
             shown |= {"node": timeline.nodes.values[node]} if node != NOBODY else {}
-            yield {"ph": "i", "s": "t", "name": outcome, "pid": QUEUE, "tid": 2, "ts": stamp, "args": shown}
+            outcome = OUTCOMES[aux & 7]
+            yield {"ph": "i", "s": "t", "name": outcome, "pid": QUEUE, "tid": ATTEMPTS, **at, "args": shown}
         elif kind == Kind.ON:
-            yield {"ph": "b", **runs}
+            yield {"ph": "B", "name": name, "pid": FIRST_NODE + node, "tid": lanes.take(node, pod), **at}
         elif kind == Kind.OFF:
-            yield {"ph": "e", **runs}
+            yield {"ph": "E", "name": name, "pid": FIRST_NODE + node, "tid": lanes.give_back(node, pod), **at}
         elif kind == Kind.EVICTED:
             evicted = {"pod": name, "for": timeline.texts.values[text]}
-            yield {"ph": "i", "s": "t", "name": "evicted", "pid": NODES, "tid": node + 1, "ts": stamp, "args": evicted}
-        if leaves or kind == Kind.PLACE:
-            yield {"ph": "C", "name": "waiting", "pid": COUNTS, "tid": 0, "ts": stamp, "args": dict(counts)}
+            yield {"ph": "i", "s": "p", "name": "evicted", "pid": FIRST_NODE + node, "tid": 0, **at, "args": evicted}
+        if before or kind == Kind.PLACE:
+            yield {"ph": "C", "name": "waiting", "pid": QUEUE, "tid": 0, **at, "args": dict(counts)}
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+class _Lanes:
+    """Threads of a node: slices of one thread must not overlap, so a pod gets the lowest one that is free."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[int]] = {}  # by node, a heap
+        self._used: dict[int, int] = {}  # by node: how many there are
+        self._of: dict[tuple[int, int], int] = {}
+
+    def take(self, node: int, pod: int) -> int:
+        free = self._free.setdefault(node, [])
+        if not free:
+            self._used[node] = self._used.get(node, 0) + 1
+            free.append(self._used[node])
+        lane = self._of[node, pod] = heappop(free)
+        return lane
+
+    def give_back(self, node: int, pod: int) -> int:
+        lane = self._of.pop((node, pod))
+        heappush(self._free[node], lane)
+        return lane
 
 
 def _harmless(text: str) -> str:
