@@ -1,12 +1,13 @@
 """Measures the page on a large record in Chromium: scripts/bench_page.py [RECORD]
 
-How long until the first view, and how long frames take while the map is panned, zoomed and hovered over and time is
-dragged. Without a record, one of 5,000 nodes and 150,000 pods is made.
+How long until the first view, how long frames take while the map is panned, zoomed and hovered over and time is
+dragged, and what a viewer costs the server. Without a record, one of 5,000 nodes and 150,000 pods is made.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import shutil
 import subprocess
 import sys
@@ -17,12 +18,21 @@ from typing import Any
 
 from playwright.async_api import CDPSession, Page, async_playwright
 
+from mooring.ui.bundle import page_files
+
 HERE = Path(__file__).parent
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run --disable-sync "
     "--disable-component-update"
 )
 FRAMES = 120
+VIEWERS = 8
+
+# Every long task since the link was opened: also those while the record is read.
+WATCH = """window.longTasks = [];
+const heard = (list) => longTasks.push(...list.getEntries().map((each) => each.duration));
+new PerformanceObserver(heard).observe({ type: "longtask" });
+"""
 
 # Lets something happen before each of so many frames, and returns how long each took to be ready for the next.
 MEASURE = """async ([act, frames]) => {
@@ -75,6 +85,46 @@ async def measure(page: Page, devtools: CDPSession, act: str) -> str:
     return f"{act:<16} {middle:6.1f} {late:7.1f} {worst:6.1f} {longest:10.0f} {busy:11.1f}"
 
 
+async def measure_acts(page: Page, devtools: CDPSession) -> None:
+    print("ms per frame     median    95 %  worst  long task  CPU a frame")
+    for act in ("hover", "zoom", "pan", "scrub"):
+        print(await measure(page, devtools, act))
+    for _ in range(24):  # into the map, until pods are blocks
+        await page.evaluate(MEASURE, ["zoom", 1])
+    print("zoomed in:")
+    for act in ("hover", "pan", "scrub"):
+        print(await measure(page, devtools, act))
+
+
+async def measure_viewers(link: str, server: int) -> None:
+    """Viewers that ask for the whole record and do not read the answer: the most that each makes the server hold."""
+    before = memory(server)
+    host, port = link.split("/")[2].split(":")
+    asked = f"GET /{link.split('/')[3]}/api/columns HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+    waiting = []
+    for _ in range(VIEWERS):
+        reader, writer = await asyncio.open_connection(host, int(port), limit=1)
+        writer.write(asked)
+        await reader.readexactly(1)  # the answer has been made
+        waiting.append(writer)
+    during = memory(server)
+    for writer in waiting:
+        writer.close()
+    print(f"server {before:.0f} MiB; a viewer that does not read: {(during - before) / VIEWERS:.1f} MiB")
+
+
+def memory(process: int) -> float:
+    """Resident memory in MiB."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def bundle() -> float:
+    """What the browser loads, gzipped, in KiB."""
+    files = {name: file for name, file in page_files().items() if name.startswith(("index", "app"))}
+    return sum(len(gzip.compress(file.body, 9)) for file in files.values()) / 1024
+
+
 async def main(record: str) -> None:
     server = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-m", "mooring", "ui", "--no-open", record], stdout=subprocess.PIPE, text=True
@@ -86,6 +136,7 @@ async def main(record: str) -> None:
             chromium = shutil.which("chromium")
             browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS.split())
             page = await browser.new_page(viewport={"width": 1280, "height": 800})
+            await page.add_init_script(WATCH)
             devtools = await page.context.new_cdp_session(page)
             await devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
             began = monotonic()
@@ -93,17 +144,14 @@ async def main(record: str) -> None:
             await page.wait_for_selector(".map canvas")
             await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
             print(f"first view {monotonic() - began:.2f} s; {(await page.inner_text('.mapPanel .push')).strip()}")
-            print("ms per frame     median    95 %  worst  long task  CPU a frame")
             await page.wait_for_selector(".funnel", timeout=120_000)
-            for act in ("hover", "zoom", "pan", "scrub"):
-                print(await measure(page, devtools, act))
-            for _ in range(24):  # into the map, until pods are blocks
-                await page.evaluate(MEASURE, ["zoom", 1])
-            print("zoomed in:")
-            for act in ("hover", "pan", "scrub"):
-                print(await measure(page, devtools, act))
+            print(f"all of it {monotonic() - began:.2f} s; bundle {bundle():.1f} KiB, gzipped")
+            await measure_acts(page, devtools)
+            tasks = await page.evaluate("() => longTasks")
+            print(f"longest tasks since the link was opened: {sorted(map(round, tasks))[-5:]} ms")
             used = await page.evaluate("() => performance.memory?.usedJSHeapSize ?? 0")
-            print(f"heap of the page {used / 2**20:.0f} MB")
+            print(f"heap of the page {used / 2**20:.0f} MiB")
+            await measure_viewers(link, server.pid)
             await browser.close()
     finally:
         server.terminate()
