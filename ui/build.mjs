@@ -1,6 +1,6 @@
 // Builds the page into src/mooring/ui/page: one script, one style sheet, one document.
 import { build } from "esbuild";
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, "..", "src", "mooring", "ui", "page");
 const LIMIT = 80 * 1024; // gzipped, all of it
+const LINKED = [11]; // chapters after the lessons
 
 mkdirSync(out, { recursive: true });
 for (const [from, to] of [["main.tsx", "app.js"], ["widget.tsx", "widget.js"]]) await build({
@@ -23,6 +24,14 @@ for (const [from, to] of [["main.tsx", "app.js"], ["widget.tsx", "widget.js"]]) 
   logLevel: "warning",
 });
 for (const name of ["index.html", "icon.svg"]) copyFileSync(join(here, "src", name), join(out, name));
+// The chapters of the course that the steps of a decision lead to, in each language.
+const lessons = join(here, "..", "src", "mooring", "lessons"), stages = readdirSync(lessons).filter((name) => /^stage\d/.test(name));
+for (const language of ["en", "ja", "zh"]) {
+  const suffix = language === "en" ? "" : `.${language}`, folder = join(lessons, "chapters", language), course = {};
+  for (const stage of stages) course[stage[5]] = readFileSync(join(lessons, stage, `README${suffix}.md`), "utf8");
+  for (const name of readdirSync(folder)) if (LINKED.includes(Number.parseInt(name))) course[Number.parseInt(name)] = readFileSync(join(folder, name), "utf8");
+  writeFileSync(join(out, `course-${language}.json`), JSON.stringify(course));
+}
 // Their licences go wherever their code goes.
 const bundled = ["preact", "@preact/signals", "@preact/signals-core", "uplot", "@tanstack/virtual-core"].map((name) => {
   const folder = join(here, "node_modules", name), { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));

@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "src" / "mooring" / "ui" / "page"
+LESSONS = HERE.parent / "src" / "mooring" / "lessons"
 TIME_LIMIT_S = 180
 INSTALL = (
     "ci",
@@ -33,7 +34,7 @@ def stamp() -> str:
     """A text that changes when the page has to be built again."""
     found = hashlib.sha256()
     files = sorted(path for path in (HERE / "src").rglob("*") if path.is_file())
-    for path in (*files, HERE / "package-lock.json", HERE / "build.mjs"):
+    for path in (*files, *sorted(LESSONS.rglob("*.md")), HERE / "package-lock.json", HERE / "build.mjs"):
         found.update(path.name.encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from mooring.sim.library import find
 from mooring.ui.answers import Editing, Stories
@@ -23,6 +24,14 @@ ROOT = Path(__file__).parents[2]
 NO_PAGE = {"index.html": File(b"<!doctype html>", "text/html"), "app.js": File(b"", "text/javascript")}
 
 Serve = Callable[..., AbstractAsyncContextManager[PageServer]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test of a process may have to build the page and to start a browser, on a busy machine."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +110,42 @@ def chromium() -> str:
     if found is None:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
     return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def launched(chromium, built_page) -> AsyncIterator[Any]:
+    """One browser for all tests here."""
+    from .browsing import FLAGS, playwright  # where it is not installed, these tests are skipped
+
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+def browser(launched):
+    """Opens pages; whatever they print as an error, request in vain or fetch from elsewhere fails the test."""
+    from .browsing import PATIENT_MS
+
+    @asynccontextmanager
+    async def opened(link: str, *, width: int = 1280, height: int = 800, **options: Any) -> AsyncIterator[Any]:
+        wrong: list[str] = []
+        context = await launched.new_context(viewport={"width": width, "height": height}, **options)
+        page = await context.new_page()
+        page.set_default_timeout(PATIENT_MS)
+        origin = "/".join(link.split("/")[:3]) + "/"
+        own = (origin, "data:", "blob:")
+        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda sent: None if sent.url.startswith(own) else wrong.append(sent.url))
+        page.wrong = wrong
+        await page.goto(link)
+        await page.wait_for_selector(".top")
+        try:
+            yield page
+        finally:
+            await context.close()
+        assert wrong == []
+
+    return opened

@@ -6,18 +6,18 @@ import asyncio
 import csv
 import io
 import json
+import random
 import re
+import socket
 from bisect import bisect_right
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow.parquet
 import pytest
-import pytest_asyncio
 
 from mooring.cli.page_stories import BuiltInStories
 from mooring.config.load import config_from_dict
@@ -37,61 +37,9 @@ from mooring.ui.shown import Shown
 from mooring.ui.source import RecordFile
 from mooring.ui.story import played, source_for
 
-playwright = pytest.importorskip("playwright.async_api", reason="playwright comes with the extra [dev]")
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-component-update",
-]
-PATIENT_MS = 60_000  # a busy machine is slow; nothing here measures how slow
+from .browsing import PATIENT_MS, playwright, sees, violations
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def launched(chromium, built_page) -> AsyncIterator[Any]:
-    """One browser for all tests here."""
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield browser
-        await browser.close()
-
-
-@pytest.fixture
-def browser(launched):
-    """Opens pages; whatever they print as an error, request in vain or fetch from elsewhere fails the test."""
-
-    @asynccontextmanager
-    async def opened(link: str, *, width: int = 1280, height: int = 800, **options: Any) -> AsyncIterator[Any]:
-        wrong: list[str] = []
-        context = await launched.new_context(viewport={"width": width, "height": height}, **options)
-        page = await context.new_page()
-        page.set_default_timeout(PATIENT_MS)
-        origin = "/".join(link.split("/")[:3]) + "/"
-        own = (origin, "data:", "blob:")
-        page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda sent: None if sent.url.startswith(own) else wrong.append(sent.url))
-        page.wrong = wrong
-        await page.goto(link)
-        await page.wait_for_selector(".top")
-        try:
-            yield page
-        finally:
-            await context.close()
-        assert wrong == []
-
-    return opened
-
-
-async def sees(page: Any, where: str, text: str) -> None:
-    """Wait until a part of the page has this text."""
-    await playwright.expect(page.locator(where).first).to_contain_text(text, timeout=PATIENT_MS)
 
 
 async def test_the_first_placement_from_the_last_key_to_the_first(story, serve, browser):
@@ -115,22 +63,7 @@ async def test_the_first_placement_from_the_last_key_to_the_first(story, serve, 
         await page.keyboard.press("End")
         await sees(page, ".nodePanel", "default/pod1")
         await page.keyboard.press("Escape")
-        assert await page.locator(".nodePanel").count() == 0
-
-
-AXE = """async () => {
-  const found = await axe.run(document, { resultTypes: ["violations"] });
-  return found.violations.filter((each) => ["serious", "critical"].includes(each.impact))
-    .map((each) => `${each.id}: ${each.nodes.map((node) => node.target + " " + node.failureSummary).join("; ")}`);
-}"""
-
-
-async def violations(page: Any, folder: Path) -> list[str]:
-    """What axe-core calls serious or critical."""
-    source = (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    await page.evaluate(source)
-    found: list[str] = await page.evaluate(AXE)
-    return found
+        await playwright.expect(page.locator(".nodePanel")).to_have_count(0, timeout=PATIENT_MS)
 
 
 @pytest.mark.parametrize(
@@ -198,6 +131,15 @@ async def test_hostile_names_are_text(serve, browser, hostile):
         assert await page.locator("img").count() == 0
 
 
+def port_that_stays() -> int:
+    """A free port, from where the system takes none for others: a server that comes back finds it free again."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("a hundred ports are taken")
+
+
 async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serve, browser, built_page):
     source = source_for(None)
     settings = Settings(level=0, write=lambda line: None, observers=(source.recorder,))
@@ -207,9 +149,10 @@ async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serv
             "editing": ClusterEditing(world.cluster, world.scheduler),
             "files": page_files(),
             "token": "a-token-that-stays",
+            "port": port_that_stays(),
         }
         async with serve(shown, **options) as server:
-            link, port = server.link + "#lang=en", int(server.link.split(":")[2].split("/")[0])
+            link = server.link + "#lang=en"
             opened = browser(link)
             page = await opened.__aenter__()
             other = await page.context.new_page()
@@ -229,9 +172,14 @@ async def test_a_live_cluster_two_tabs_an_edit_and_a_server_that_comes_back(serv
             await sees(page, ".mapPanel header", "1 node")
         await sees(page, "[role=alert]", "the server does not answer; trying again")
         page.wrong.clear()  # that requests failed is what this is about
-        async with serve(shown, port=port, **options):
-            await playwright.expect(page.locator("[role=alert]")).to_have_count(0, timeout=PATIENT_MS)
-            await sees(other, ".mapPanel header", "1 node")
+        await world.cluster.create(node("meanwhile"))
+        async with serve(shown, **options):
+            for each in (page, other):  # both go on, with what they missed and with what comes
+                await playwright.expect(each.locator("[role=alert]")).to_have_count(0, timeout=PATIENT_MS)
+                await sees(each, ".mapPanel header", "2 nodes")
+            await world.cluster.create(node("after"))
+            for each in (page, other):
+                await sees(each, ".mapPanel header", "3 nodes")
             page.wrong.clear()
             await opened.__aexit__(None, None, None)
 
@@ -263,7 +211,7 @@ async def test_the_scheduler_is_configured_and_a_lesson_is_played(serve, browser
             await page.get_by_role("group").get_by_role("button", name="stories").click()
             await page.get_by_role("button", name="Lesson 2").click()
             await sees(page, ".title", "Lesson 2")
-            await sees(page, ".guide-card", "mooring learn 2 --text")
+            await sees(page, ".guide-card a", "Lesson 2")
             await page.get_by_role("button", name="next", exact=True).click()
             await sees(page, ".guide-card", "1 of")
 
@@ -280,13 +228,57 @@ async def test_what_if_on_the_map(story, serve, browser):
             await page.get_by_role("button", name=question, exact=True).click()
             await sees(page, ".legend", says)
         await page.locator(".legend").get_by_role("button", name="close").click()
-        await playwright.expect(page.locator(".whatIfPanel")).to_have_count(0)
+        await playwright.expect(page.locator(".whatIfPanel")).to_have_count(0, timeout=PATIENT_MS)
         await page.keyboard.press("Home")
         await page.keyboard.press("ArrowRight")
         await page.locator(".what-if input").fill("7")
         await page.locator(".what-if").get_by_role("button", name="ask").click()
         await sees(page, ".whatIfPanel header", "has weight 7")
         await sees(page, ".whatIfPanel", "pods would be elsewhere, if all were placed anew")
+
+
+async def test_what_another_node_lacks_to_win(story, serve, browser):
+    """The points between two totals, and a weight with which a fork lets that node win."""
+    shown = story("zone-spread")
+    event = shown.timeline.attempt_events[4]
+    told, names = shown.why(shown.moment(event)()), shown.timeline.nodes.values
+    totals = dict(zip(*told["totals"], strict=True))
+    rival, other = [row for row in sorted(totals, key=totals.get, reverse=True) if row != told["node"]][:2]
+    link = f"#lang=en&event={event + 1}"
+    async with serve(shown, files=page_files()) as server, browser(server.link + link) as page:
+        lines = page.locator(".whyPanel .helps li")
+        for line, row in ((0, rival), (1, other)):
+            lacks = totals[told["node"]] - totals[row] + 1
+            says = f"{names[row]} lacks {lacks} points"
+            await playwright.expect(lines.nth(line)).to_contain_text(says, timeout=PATIENT_MS)
+        offered = lines.nth(0).get_by_role("button")
+        plugin, weight = re.fullmatch(r"(\w+) with weight (\d+)", await offered.inner_text()).groups()
+        await offered.click()
+        await sees(page, ".whatIfPanel header", f"{plugin} has weight {weight}")
+        await sees(page, ".whatIfPanel .best", f"★ {names[rival]}")
+
+
+async def test_each_step_leads_into_the_course_in_every_language(story, serve, browser, built_page):
+    """The link of a step opens its chapter beside the map, and is in the address as everything else."""
+    async with serve(story("first-placement"), files=page_files()) as server:
+        async with browser(server.link + "#lang=en&guide") as page:
+            await sees(page, ".guide-card a", "Lesson 6: a scheduling queue")
+            await page.keyboard.press("ArrowRight")
+            await sees(page, ".guide-card a", "Lesson 2: filter plugins")
+            await page.locator(".guide-card a").click()
+            await sees(page, ".coursePanel", "What was wrong before")
+            for language, says in (("ja", "これまでの問題"), ("zh", "之前有什么问题")):
+                await page.locator("select.language").select_option(language)
+                await sees(page, ".coursePanel", says)
+                assert await violations(page, built_page) == []
+            await page.wait_for_function("() => location.hash.includes('course=2')")
+            address = page.url
+            await page.locator(".coursePanel header button.quiet").click()
+            await playwright.expect(page.locator(".coursePanel")).to_have_count(0, timeout=PATIENT_MS)
+        async with browser(address) as page:  # sent to somebody else
+            await sees(page, ".coursePanel", "之前有什么问题")
+            await page.locator(".guide-card").get_by_role("button").last.click()
+            await sees(page, ".guide-card a", "第 2 课")
 
 
 async def saved(page: Any, where: Any) -> bytes:

@@ -73,7 +73,7 @@ async def running(tmp_path, monkeypatch, *more: str):
                 settings = load_settings(flags)
                 process = SchedulerProcess(settings, lambda: load_kubeconfig([str(path)]), observers, pages=pages)
                 task = asyncio.create_task(process.run(signals=False))
-                await asyncio.wait_for(process.ready.wait(), 60)
+                await asyncio.wait_for(process.ready.wait(), 300)
                 container = {"name": "c", "image": "i"}
                 pod = {
                     "apiVersion": "v1",
@@ -84,7 +84,7 @@ async def running(tmp_path, monkeypatch, *more: str):
                 plane.api.create(PODS, "default", pod)
                 yield port, plane, token
                 process.stop()
-                await asyncio.wait_for(task, 90)
+                await asyncio.wait_for(task, 300)
 
 
 async def ask(port: int, path: str, token: str = "", method: str = "GET", **headers: str):

@@ -16,8 +16,8 @@ from mooring.testing import make_node, make_pod
 from mooring.ui import notebook
 from mooring.ui.notebook import Page, record_of, widget
 
+from .browsing import PATIENT_MS, sees
 from .decoding import decode
-from .test_browser import PATIENT_MS, launched, playwright, sees  # noqa: F401
 
 pytest.importorskip("anywidget", reason="anywidget comes with the extra [notebook]")
 
@@ -108,7 +108,7 @@ HOST = """({ script, style, height }) => {
 
 @pytest.mark.e2e
 @pytest.mark.asyncio(loop_scope="module")
-async def test_the_widgets_script_draws_map_and_why(launched, built_page):  # noqa: F811
+async def test_the_widgets_script_draws_map_and_why(launched, built_page):
     made = widget(cluster())
     wrong: list[str] = []
     page = await launched.new_page()

@@ -38,7 +38,7 @@ def test_the_page_is_there_while_it_runs_and_after_it(tmp_path, monkeypatch):
         recorder.close()
 
         async def look() -> None:
-            link = await asyncio.to_thread(links.get, timeout=100)
+            link = await asyncio.to_thread(links.get, timeout=300)
             is_live = True
             while is_live:
                 is_live, names = await _columns(link)

@@ -2,7 +2,8 @@
 import { computed } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Kind } from "./columns";
-import { attempt, cursor, goTo, growth, isGuided, shown, step, stepDecision, why } from "./view";
+import { ChapterLink } from "./CoursePanel";
+import { attempt, cursor, goTo, growth, isGuided, onceWhole, shown, step, stepDecision, why } from "./view";
 import { count, say } from "./words";
 
 interface Step { title: string; text: string; learn: number; step: number }
@@ -72,7 +73,7 @@ function Story() {
       <span class="soft">{at + 1} {say("of")} {told.value.length} · {now ? say(now.who) : ""}</span>
       {now?.who === "kubectl" || (now?.lines.length ?? 0) > 2 ? <pre>{now!.lines.join("\n")}</pre> : <p>{now ? now.lines.join(" ") : shown.value!.meta.title}</p>}
       <footer>
-        {lesson && <span class="soft">{say("more")}: <code>mooring {lesson} --text</code></span>}
+        {lesson && <span class="soft">{say("more")}: <ChapterLink number={Number(lesson.split(" ")[1])} /></span>}
         <button type="button" class="push" onClick={() => tellOn(-1)}>{say("back")}</button>
         <button type="button" class="primary" onClick={() => tellOn(1)}>{say("next")}</button>
       </footer>
@@ -85,8 +86,15 @@ function place(): number {
   return step.value === -1 ? steps.value.length - 1 : Math.max(0, at);
 }
 
+/** What the map shows of a decision, where it does not show all of it. */
+export function Point() {
+  const here = steps.value.filter((each) => each.step === step.value);
+  if (isGuided.value || !here.length) return null;
+  return <p class="point" role="status"><strong>{say(here[0].title)}</strong> {here.map((each) => each.text).join(" ")}</p>;
+}
+
 /** Go on by one extension point of the decision, on the map; at its end to the next decision. */
-export function pointOn(direction: 1 | -1): void {
+export const pointOn = (direction: 1 | -1) => onceWhole(() => {
   const all = steps.value, here = step.value === -1 ? all.length - 1 : Math.max(0, all.findIndex((each) => each.step === step.value));
   let to = here + direction;
   while (all[to] && all[to].step === step.value) to += direction;
@@ -95,7 +103,7 @@ export function pointOn(direction: 1 | -1): void {
     stepDecision(direction);
     step.value = direction > 0 ? -2 : -1;
   }
-}
+});
 
 /** Go on by one extension point; at the end of a decision to the next one. */
 export function guideOn(direction: 1 | -1): void {
@@ -122,7 +130,7 @@ export function Guide() {
       {said && <p class="said">{said.lines.join(" ")}</p>}
       <p>{here.map((each) => each.text).join(" ") || say("no decision yet")}</p>
       <footer>
-        {here[0] && <span class="soft">{say("more")}: <code>mooring learn {here[0].learn}</code></span>}
+        {here[0] && <span class="soft">{say("more")}: <ChapterLink number={here[0].learn} /></span>}
         <button type="button" class="push" onClick={() => guideOn(-1)}>{say("back")}</button>
         <button type="button" class="primary" onClick={() => guideOn(1)}>{say("next")}</button>
       </footer>

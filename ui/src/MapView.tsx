@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { effect, signal } from "@preact/signals";
 import { grouped, laidOut, Layout, nodeAt, positions } from "./layout";
+import { Point } from "./Guide";
 import { asked, changes } from "./WhatIf";
 import { Camera, Colours, Differs, heat, paint, REFUSALS, verdicts } from "./paint";
 import { SvgCanvas } from "./svg";
@@ -220,6 +221,7 @@ export function MapPanel() {
       </header>
       <Nothing record={now} />
       <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={() => changes.value} label={say("Map")} />
+      <Point />
       <Legend />
     </section>
   );

@@ -4,7 +4,7 @@ import { clock } from "./TimePanel";
 import { isEditing } from "./EditPanel";
 import { pointOn } from "./Guide";
 import { find } from "./MapView";
-import { cursor, follows, goTo, growth, hasStories, isGuided, isOurs, isPlaying, isSaving, node, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
+import { cursor, follows, goTo, goToEnd, growth, hasStories, isGuided, isOurs, isPlaying, isSaving, node, onceWhole, pod, problem, shown, speed, stepDecision, theme, timeAt } from "./view";
 import { language, LANGUAGES, say } from "./words";
 
 export const SPEEDS = [1, 10, 100, 1000];
@@ -26,7 +26,7 @@ export function TopBar() {
         <Press label={isPlaying.value ? "pause" : "play"} sign={isPlaying.value ? "pause" : "play"} act={togglePlay} />
         <Press label="next extension point" sign="point" act={() => pointOn(1)} />
         <Press label="next decision" sign="on" act={() => stepDecision(1)} />
-        <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={() => goTo(now.columns.length)} />
+        <Press label={now.columns.isLive ? "follow the head" : "end"} sign="end" act={goToEnd} />
         <select aria-label={say("speed")} value={speed.value} onChange={(event) => (speed.value = Number(event.currentTarget.value))}>
           {SPEEDS.map((each) => <option value={each} key={each}>{each}×</option>)}
         </select>
@@ -48,9 +48,11 @@ export function TopBar() {
 }
 
 export function togglePlay(): void {
-  const now = shown.value;
-  if (now && !isPlaying.value && cursor.value >= now.columns.length) goTo(0);
-  isPlaying.value = !isPlaying.value;
+  onceWhole(() => {
+    const now = shown.value;
+    if (now && !isPlaying.value && cursor.value >= now.columns.length) goTo(0);
+    isPlaying.value = !isPlaying.value;
+  });
 }
 
 function Logo() {
@@ -80,13 +82,13 @@ export function Press({ label, sign, act }: { label: string; sign: keyof typeof 
 function Search() {
   const input = useRef<HTMLInputElement>(null);
   const [missed, setMissed] = useState(false);
-  const go = () => {
+  const go = () => onceWhole(() => {
     const found = find(input.current!.value.trim());
     setMissed(input.current!.value.trim() !== "" && found.pod === undefined && found.node === undefined);
     if (found.pod !== undefined) pod.value = found.pod;
     if (found.node !== undefined) node.value = found.node;
     input.current!.blur();
-  };
+  });
   return (
     <form class="search" role="search" onSubmit={(event) => { event.preventDefault(); go(); }}>
       <input ref={input} id="search" type="search" placeholder={`${say("search pod or node")}  /`} aria-label={say("search pod or node")} aria-invalid={missed} autocomplete="off" spellcheck={false} />

@@ -2,7 +2,7 @@
 import { computed, signal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { whatIf as ask } from "./net";
-import { attempt, cursor, grouping, node, pod, shown, findPod, Why } from "./view";
+import { attempt, cursor, grouping, node, onceWhole, pod, shown, findPod, Why } from "./view";
 import type { Differs } from "./paint";
 import { Told } from "./WhyPanel";
 import { count, say } from "./words";
@@ -27,7 +27,9 @@ export const changes = computed<Differs | undefined>(() => {
   };
 });
 
-export async function put(title: string, question: string, like = -1): Promise<void> {
+export const put = (title: string, question: string, like = -1) => onceWhole(() => void answer(title, question, like));
+
+async function answer(title: string, question: string, like: number): Promise<void> {
   const at = cursor.value, event = attempt.value;
   asked.value = { title, at, like, answer: null, problem: event < 0 ? say("no decision yet") : "" };
   if (event < 0) return;
@@ -44,11 +46,11 @@ export function WhatIfButtons() {
   const encoded = encodeURIComponent;
   return (
     <p class="what-if"><span class="soft">{say("what if")}</span>{" "}
-      <button type="button" onClick={() => void put(say("{node} is lost", { node: name }), `lose=${encoded(name)}`)}>{say("it is lost")}</button>
-      {group && <button type="button" onClick={() => void put(say("{node} is lost", { node: group }), `lose=${encoded(`${grouping.value}=${group}`)}`)}>{say("{node} is lost", { node: group })}</button>}
-      <button type="button" onClick={() => void put(say("{node} is drained", { node: name }), `drain=${encoded(name)}`)}>{say("it is drained")}</button>
-      <button type="button" onClick={() => void put(say("{node} is cordoned", { node: name }), `cordon=${encoded(name)}`)}>{say("it is cordoned")}</button>
-      <button type="button" onClick={() => void put(say("3 more nodes like {node}", { node: name }), `add=3&like=${encoded(name)}`, node.value)}>{say("3 more like it")}</button>
+      <button type="button" onClick={() => put(say("{node} is lost", { node: name }), `lose=${encoded(name)}`)}>{say("it is lost")}</button>
+      {group && <button type="button" onClick={() => put(say("{node} is lost", { node: group }), `lose=${encoded(`${grouping.value}=${group}`)}`)}>{say("{node} is lost", { node: group })}</button>}
+      <button type="button" onClick={() => put(say("{node} is drained", { node: name }), `drain=${encoded(name)}`)}>{say("it is drained")}</button>
+      <button type="button" onClick={() => put(say("{node} is cordoned", { node: name }), `cordon=${encoded(name)}`)}>{say("it is cordoned")}</button>
+      <button type="button" onClick={() => put(say("3 more nodes like {node}", { node: name }), `add=3&like=${encoded(name)}`, node.value)}>{say("3 more like it")}</button>
     </p>
   );
 }
@@ -109,5 +111,5 @@ export function WeightForm({ plugins, weights }: { plugins: string[]; weights: M
 }
 
 export function askWeight(plugin: string, weight: number | string): void {
-  void put(say("{plugin} has weight {n}", { plugin, n: weight }), `weight=${encodeURIComponent(plugin)}:${weight}`);
+  put(say("{plugin} has weight {n}", { plugin, n: weight }), `weight=${encodeURIComponent(plugin)}:${weight}`);
 }

@@ -1,7 +1,7 @@
 // Why: the funnel of filters, the best nodes with every plugin's share, what would help.
 import { REFUSALS } from "./paint";
 import { askWeight, WeightForm } from "./WhatIf";
-import { attempt, isAsking, isFile, node, pod, shown, step, why, Why } from "./view";
+import { attempt, Best, isAsking, isFile, node, pod, shown, step, why, Why } from "./view";
 import { count, say } from "./words";
 
 /** One colour per score plugin; the same plugin has the same colour everywhere, and its name is beside it. */
@@ -50,7 +50,7 @@ export function Told({ why: told, names = shown.value!.columns.nodes }: { why: W
           <ul>{told.victims.map((each) => <li key={each.pod}>{each.pod} <span class="soft">{say("priority {n}", { n: each.priority })}{each.breaks.length ? ` · ${each.breaks.join(", ")}` : ""}</span></li>)}</ul>
         </>
       )}
-      {told.best.length > 0 && <Best why={told} names={names} />}
+      {told.best.length > 0 && <BestNodes why={told} names={names} />}
       {told.suggestions.length > 0 && (
         <>
           <h3>{say("what would help")}</h3>
@@ -91,7 +91,7 @@ function FunnelSteps({ why: told }: { why: Why }) {
   );
 }
 
-function Best({ why: told, names }: { why: Why; names: string[] }) {
+function BestNodes({ why: told, names }: { why: Why; names: string[] }) {
   const highest = Math.max(...told.best.map((each) => each.total), 1);
   const used = told.plugins.map((_, i) => told.best.some((each) => each.shares[i] !== 0));
   return (
@@ -128,8 +128,9 @@ function Rivals({ why: told, names }: { why: Why; names: string[] }) {
     let best: { plugin: string; weight: number } | null = null;
     told.plugins.forEach((plugin, i) => {
       const weight = weights.get(plugin) ?? 1, gains = (rival.shares[i] - winner.shares[i]) / weight;
-      const wanted = weight + Math.floor(lacks / gains) + 1;
-      if (gains > 0 && wanted <= 100 && (!best || wanted - weight < best.weight - (weights.get(best.plugin) ?? 1))) best = { plugin, weight: wanted };
+      const wanted = weight + Math.floor(lacks / gains) + 1, total = (each: Best) => each.total + (each.shares[i] / weight) * (wanted - weight);
+      const wins = told.best.every((each) => each === rival || total(each) < total(rival)); // rather than a third one
+      if (gains > 0 && wins && wanted <= 100 && (!best || wanted - weight < best.weight - (weights.get(best.plugin) ?? 1))) best = { plugin, weight: wanted };
     });
     return { node: rival.node, lacks, best: best as { plugin: string; weight: number } | null };
   });

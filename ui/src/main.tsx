@@ -10,13 +10,14 @@ import { QueuePanel, waiting } from "./QueuePanel";
 import { TimePanel } from "./TimePanel";
 import { togglePlay, TopBar } from "./TopBar";
 import { askSecond, ComparePanel, SecondMap } from "./ComparePanel";
+import { CoursePanel } from "./CoursePanel";
 import { EditPanel } from "./EditPanel";
 import { Guide, guideOn, pointOn } from "./Guide";
 import { SavePanel } from "./SavePanel";
 import { WhatIfPanel } from "./WhatIf";
 import { WhyPanel } from "./WhyPanel";
 import { keepPlaying } from "./playing";
-import { attempt, goTo, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, shown, stepDecision } from "./view";
+import { attempt, goTo, goToEnd, keepAddress, narrowView, node, pod, problem, readAddress, records, isGuided, onceWhole, shown, stepDecision } from "./view";
 import { language, say } from "./words";
 
 function Page() {
@@ -37,6 +38,7 @@ function Page() {
           <Guide />
         </div>
         <div class="side">
+          <CoursePanel />
           <EditPanel />
           <SavePanel />
           <WhatIfPanel />
@@ -74,7 +76,7 @@ function onKey(event: KeyboardEvent): void {
     ".": () => pointOn(1),
     ",": () => pointOn(-1),
     Home: () => goTo(0),
-    End: () => goTo(shown.value?.columns.length ?? 0),
+    End: goToEnd,
   };
   const act = acts[event.key];
   if (!act || (isButton && event.key === " ")) return;
@@ -83,12 +85,12 @@ function onKey(event: KeyboardEvent): void {
 }
 
 /** Select the next or the previous waiting pod; where none waits, walk through the decisions. */
-function walk(direction: 1 | -1): void {
+const walk = (direction: 1 | -1) => onceWhole(() => {
   const pods = waiting(shown.value!);
   if (!pods.length) return stepDecision(direction, -1);
   const at = pods.indexOf(pod.value);
   pod.value = pods[(at + direction + pods.length + (at < 0 && direction < 0 ? 1 : 0)) % pods.length];
-}
+});
 
 keepPlaying();
 addEventListener("keydown", onKey);

@@ -3,7 +3,7 @@ import { batch } from "@preact/signals";
 import { Columns, Forgotten, Meta } from "./columns";
 import type { Answer } from "./WhatIf";
 import { language, say } from "./words";
-import { attempt, cursor, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, hasStories, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
+import { attempt, cursor, doWhatWaited, findPod, follows, goTo, goToTime, growth, isGuided, isAsking, hasStories, isFile, isOurs, node, pod, problem, readAddress, records, Shown, shown, timeAt, Why, why } from "./view";
 
 const RETRY_MS = 1500;
 const STEP = 40_000; // events that are taken at once
@@ -58,6 +58,7 @@ export async function begin(): Promise<void> {
     }
     if (!transport) readAddress();
   });
+  doWhatWaited();
   setTimeout(() => { for (const each of found) each.measure(); }); // after the first view
   for (const each of found) void keepReading(each);
 }
@@ -204,6 +205,11 @@ async function change(path: string, body = ""): Promise<Record<string, unknown>>
 
 export async function whatIf(record: Shown, event: number, question: string): Promise<Answer> {
   return (await (await get(`api/what-if?record=${record.number}&event=${event}${of(record)}&${question}`)).json()) as Answer;
+}
+
+/** The chapters of the course that steps lead to, as Markdown, by number. */
+export async function chapters(of: string): Promise<Record<string, string>> {
+  return (await (await get(`course-${of}.json`)).json()) as Record<string, string>;
 }
 
 export const configure = (text: string, isCheck: boolean) =>

@@ -5,10 +5,11 @@ import { Keyframe, State, strips, Strips } from "./state";
 import { language } from "./words";
 
 export interface Funnel { plugin: string; code: string; reasons: string[]; rows: number[] }
+export interface Best { node: number; total: number; shares: number[] }
 export interface Why {
   pod: string; schedulerName: string; outcome: string; node: number | null; reason: string; message: string;
   nodes: { all: number; evaluated: number; feasible: number };
-  ties: number; funnel: Funnel[]; plugins: string[]; best: { node: number; total: number; shares: number[] }[];
+  ties: number; funnel: Funnel[]; plugins: string[]; best: Best[];
   totals: [number[], number[]]; nominated: string | null; victims: { pod: string; priority: number; breaks: string[] }[];
   suggestions: { text: string; nodes: number[] }[]; notes: string[]; again: string; problem?: string;
 }
@@ -51,6 +52,7 @@ export const hovered = signal(-1);
 export const theme = signal<"" | "dark" | "light">("");
 export const search = signal("");
 export const isGuided = signal(false);
+export const chapter = signal(0); // of the course, that is open; 0: none
 export const narrowView = signal<"map" | "why" | "queue" | "time">("map");
 
 export const settled = signal(0); // another number when the cursor has come to rest
@@ -103,15 +105,32 @@ export function afterAttempt(columns: Columns, event: number): number {
   return at;
 }
 
+const later: (() => void)[] = [];
+
+/** Do it now; or when the whole record is here, while there is its last instant alone. */
+export function onceWhole(act: () => void): void {
+  if (shown.value?.columns.isHead) later.push(act);
+  else act();
+}
+
+/** The whole record is here. */
+export function doWhatWaited(): void {
+  for (const act of later.splice(0)) act();
+}
+
 export function goTo(event: number): void {
-  if (shown.value?.columns.isHead) return; // the rest is on its way
-  const length = shown.value?.columns.length ?? 0;
-  batch(() => {
-    cursor.value = Math.max(0, Math.min(length, event));
-    follows.value = cursor.value >= length;
-    step.value = -1;
+  onceWhole(() => {
+    const length = shown.value?.columns.length ?? 0;
+    batch(() => {
+      cursor.value = Math.max(0, Math.min(length, event));
+      follows.value = cursor.value >= length;
+      step.value = -1;
+    });
   });
 }
+
+/** Go to the end, wherever it is by then. */
+export const goToEnd = () => onceWhole(() => goTo(shown.value?.columns.length ?? 0));
 
 export function goToTime(time: number): void {
   const columns = shown.value?.columns;
@@ -119,7 +138,11 @@ export function goToTime(time: number): void {
 }
 
 /** Step to the next or the previous decision, of the selected pod if there is one. */
-export function stepDecision(direction: 1 | -1, ofPod = pod.value): void {
+export function stepDecision(direction: 1 | -1, ofPod?: number): void {
+  onceWhole(() => toDecision(direction, ofPod ?? pod.value));
+}
+
+function toDecision(direction: 1 | -1, ofPod: number): void {
   const columns = shown.value?.columns;
   if (!columns) return;
   const now = lastAttempt(columns, cursor.value, ofPod);
@@ -143,6 +166,7 @@ export function readAddress(): void {
     if (values.get("size")) resource.value = Math.max(0, now?.columns.resources.indexOf(values.get("size")!) ?? 0);
     if (values.get("colour") === "use") colouring.value = "use";
     isGuided.value ||= values.has("guide");
+    chapter.value = Number(values.get("course") ?? chapter.value);
     if (!now) return;
     if (values.get("pod")) pod.value = findPod(now.columns, values.get("pod")!);
     if (values.get("node")) node.value = now.columns.nodes.indexOf(values.get("node")!);
@@ -167,6 +191,7 @@ export function writeAddress(): void {
   if (colouring.value === "use") values.set("colour", "use");
   if (theme.value) values.set("theme", theme.value);
   if (isGuided.value) values.set("guide", "");
+  if (chapter.value) values.set("course", String(chapter.value));
   values.set("lang", language.value);
   const text = values.toString().replaceAll("%2F", "/").replaceAll("guide=", "guide");
   if (location.hash.slice(1) === text) return;
@@ -180,7 +205,7 @@ export function writeAddress(): void {
 let writing = 0;
 export function keepAddress(): void {
   effect(() => {
-    void [cursor.value, follows.value, pod.value, node.value, grouping.value, resource.value, colouring.value, theme.value, language.value, isGuided.value];
+    void [cursor.value, follows.value, pod.value, node.value, grouping.value, resource.value, colouring.value, theme.value, language.value, isGuided.value, chapter.value];
     clearTimeout(writing);
     writing = window.setTimeout(writeAddress, 250);
   });

@@ -60,7 +60,7 @@ const JA: Record<string, string> = {
   "of {n} pods would be elsewhere, if all were placed anew": "/ {n} 個の Pod の行き先が変わります（すべて配置し直した場合）", "of {n} waiting pods would go elsewhere": "/ {n} 個の待機中の Pod の行き先が変わります",
   "this decision": "この決定", "has weight": "の重みが", "{plugin} has weight {n}": "{plugin} の重みが {n} なら", "{plugin} with weight {n}": "{plugin} の重みを {n} にする",
   "for another node to win": "別のノードが選ばれるには", "{node} lacks {n} points": "{node} はあと {n} 点必要", "previous extension point": "前の拡張ポイント", "next extension point": "次の拡張ポイント",
-  "scenario": "シナリオ", "scheduler": "スケジューラー", "note": "解説", "kubectl": "kubectl",
+  course: "コース", "scenario": "シナリオ", "scheduler": "スケジューラー", "note": "解説", "kubectl": "kubectl",
 };
 const ZH: Record<string, string> = {
   Map: "地图", Why: "原因", Queue: "队列", Time: "时间", Compare: "比较", by: "分组", size: "大小", colour: "颜色",
@@ -118,7 +118,7 @@ const ZH: Record<string, string> = {
   "of {n} pods would be elsewhere, if all were placed anew": "/ {n} 个 Pod 会在别处（若全部重新放置）", "of {n} waiting pods would go elsewhere": "/ {n} 个等待中的 Pod 会去别处",
   "this decision": "这个决定", "has weight": "权重为", "{plugin} has weight {n}": "{plugin} 的权重为 {n}", "{plugin} with weight {n}": "把 {plugin} 的权重设为 {n}",
   "for another node to win": "要让别的节点胜出", "{node} lacks {n} points": "{node} 还差 {n} 分", "previous extension point": "上一个扩展点", "next extension point": "下一个扩展点",
-  "scenario": "场景", "scheduler": "调度器", "note": "说明", "kubectl": "kubectl",
+  course: "课程", "scenario": "场景", "scheduler": "调度器", "note": "说明", "kubectl": "kubectl",
 };
 const TABLES: Record<Language, Record<string, string>> = { en: {}, ja: JA, zh: ZH };
 

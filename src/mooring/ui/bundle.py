@@ -8,13 +8,14 @@ from pathlib import Path
 from mooring.errors import UsageError
 
 PAGE = Path(__file__).parent / "page"
-BUILD = "scripts/build-page"
+BUILD = "python ui/build_page.py"
 
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".json": "application/json",
 }
 
 

@@ -29,6 +29,7 @@ def one_file(records: Sequence[Shown], files: dict[str, File] | None = None) -> 
             _json({"version": __version__, "records": [each.describe() for each in records], "isOurs": False})
         )
     }
+    carried |= {name: _packed(file.body) for name, file in files.items() if name.startswith("course-")}
     for number, shown in enumerate(records):
         carried[f"api/columns?record={number}"] = _packed(_columns(shown))
         for event in _explained(shown):
