@@ -313,7 +313,7 @@ def test_events_cost_nothing_for_pods_that_do_not_care(make_queue, info):
     assert asked == ["special"]
 
 
-def test_on_ready_is_called_when_there_is_something_to_pop(make_queue, info, clock):
+def test_on_ready_is_called_for_pods_that_can_be_popped_now_or_after_their_backoff(make_queue, info, clock):
     queue = make_queue(P_HEARS_OF_NODES)
     calls = []
     queue.on_ready = lambda: calls.append(clock.now())
@@ -324,10 +324,11 @@ def test_on_ready_is_called_when_there_is_something_to_pop(make_queue, info, clo
     queue.move_all(NODE_ADD, None, NODE)
     assert len(calls) == 2  # in backoff, but it would be popped
     retry(queue)
-    assert len(calls) == 2  # after an error it really waits
+    assert len(calls) == 3  # after an error it really waits, and the owner has to look at ``next_wakeup`` again
+    assert queue.pop() is None
     clock.advance(10)
     queue.run_timers()
-    assert len(calls) == 3
+    assert len(calls) == 4
 
 
 # ---- gates -----------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class SchedulingQueue:
         nominator: QueueNominator | None = None,
     ) -> None:
         self.options = options or QueueOptions()
-        self.on_ready: Callable[[], None] | None = None  # called when a pod that ``pop`` would return has come
+        self.on_ready: Callable[[], None] | None = None  # called when a pod has come that ``pop`` returns, now or soon
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
         self.shut_gates: Mapping[str, Container[str]] = {}
         """By plugin, keys of pods that it would still hold back if it were asked: no event is shown to them."""
@@ -465,7 +465,7 @@ class SchedulingQueue:
         self._unschedulable.remove(info.key)
         self._backoff.put(info)
         self._entered(info, BACKOFF, BACKOFF, label)
-        if self.on_ready is not None and self.options.pop_from_backoff and self._backoff.has_early:
+        if self.on_ready is not None:  # also for a pod that has to wait: the owner's alarm may have to ring sooner
             self.on_ready()
         return True
 

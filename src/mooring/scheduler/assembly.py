@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -75,6 +74,7 @@ class Options:
     is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
+    writes_at_once: bool = False  # whether most writes are carried out without waiting: in a simulation
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
 
@@ -104,7 +104,7 @@ class Scheduler:
         self.meters = Meters(options.metrics, options.clock)
         self._clock = clock = options.clock
         self._writer = make_writer(self.pods)
-        self._tasks = Tasks(clock)
+        self._tasks = Tasks(clock, at_once=options.writes_at_once)
         self._turnstile = turnstile = Turnstile()
         self._nominator = QueueNominator(known=self.pods.get)
         self._observers = observers = Observers((*((self.meters,) if options.is_metered else ()), *options.observers))
@@ -112,7 +112,6 @@ class Scheduler:
         if observers.event:
             recorder.observers = observers.event
         pre_binding: dict[str, PreBinding] = {}
-        wake = asyncio.Event()
         self.preemptions = PreemptionExecutor(
             self._writer,
             recorder,
@@ -148,7 +147,7 @@ class Scheduler:
             self._tasks,
             turnstile,
             clock,
-            wake=wake.set,
+            wake=self._wake,
             evicts_in_background=options.features["SchedulerAsyncPreemption"],
         )
         self.binding = BindingCycle(
@@ -177,7 +176,6 @@ class Scheduler:
             turnstile,
             options.limits,
             clock,
-            wake,
             attempt_timeout_s=options.attempt_timeout_s,
             on_cut_off=self._start_afresh,
         )
@@ -194,7 +192,7 @@ class Scheduler:
                 handles=queue.handles,
                 groups_have_policy=options.features["PodGroupPreemptionPolicy"],
             )
-        queue.on_ready = wake.set
+        queue.on_ready = self._loop.wake
         queue.shut_gates = self.preemptions.shut_gates
         if observers.moved:
             queue.on_move = lambda *move: _tell_all(observers.moved, move)
@@ -338,6 +336,9 @@ class Scheduler:
     def reconsider(self) -> None:
         """Give every waiting pod another chance: something has changed that is no event."""
         self._turnstile(self.queue.move_all, CONFIGURATION_CHANGE)
+
+    def _wake(self) -> None:
+        self._loop.wake()
 
     def _start_afresh(self) -> None:
         """Make plugins and engine anew: the attempt was cut off anywhere, and what they remember may be half done."""

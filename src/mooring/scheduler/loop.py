@@ -7,8 +7,8 @@ queue.pop ─▶ engine.decide ─▶ assume ─▶ reserve ─▶ permit ─▶
                             └──▶ back into the queue, an event, the pod's condition (failure.py)
 ```
 
-The loop never waits for the API server. It decides for a few milliseconds and then lets other tasks have a turn:
-watches, bindings, timers.
+The loop never waits for the API server. It decides for a few milliseconds and then lets others have a turn: watches,
+bindings, timers. It has nothing to do until somebody calls ``wake``, or until the queue's next timer is due.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ _v3 = log.v(3)
 
 SLICE_S = 0.005
 """How long the loop decides before others get a turn."""
-MAX_REST_S = 1.0
-"""How long the loop rests at most; the queue's timers are looked at every second, as upstream does."""
-EMPTY_REST_S = 60.0
-"""How long it rests when nothing waits and nothing is being bound: only a new pod can change that, and it wakes."""
+TIMERS_S = 1.0
+"""How often a loop that is never at rest looks at the queue's timers, as upstream does."""
 
 
 class SchedulingLoop:
@@ -71,12 +69,11 @@ class SchedulingLoop:
         turnstile: Turnstile,
         limits: TimeLimits,
         clock: Clock,
-        wake: asyncio.Event,
         *,
         attempt_timeout_s: float,
         on_cut_off: Callable[[], None],
     ) -> None:
-        """``wake`` is set when there may be something to do; ``on_cut_off`` follows an attempt ended in the middle."""
+        """``on_cut_off`` follows an attempt that was ended in the middle."""
         self.built = built
         self.groups: GroupAttempts | None = None  # where the gate GenericWorkload is on
         self.decisions = 0
@@ -93,7 +90,12 @@ class SchedulingLoop:
         self._clock = clock
         self._attempt_timeout_s = attempt_timeout_s
         self._on_cut_off = on_cut_off
-        self._wake = wake
+        self._is_resting = False
+        self._over: asyncio.Future[None] | None = None  # while it runs
+        self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
+        self._alarm_at = 0.0
+        self._timers_at = 0.0  # when the queue's timers are looked at however much there is to do
+        self._asking: asyncio.Future[None] | None = None  # the decision that a thread is making
         self._evicting: asyncio.Future[None] | None = None  # what has to end before the next pod is tried
         self._thread: DecisionThread | None = None  # for decisions that ask extenders
         self._left: list[DecisionThread] = []  # those that hang
@@ -105,50 +107,89 @@ class SchedulingLoop:
 
     async def run(self) -> None:
         """Schedule until cancelled."""
+        self._over = over = asyncio.get_running_loop().create_future()
         with self._limits:
             try:
-                await self._run()
+                self._turn()
+                await over
             finally:
+                self._over, self._is_resting = None, False
+                if self._alarm is not None:
+                    self._alarm.cancel()
+                    self._alarm = None
+                if self._asking is not None:
+                    self._asking.cancel()
                 if self._thread is not None:
                     self._thread.close()
 
-    async def _run(self) -> None:
-        self._queue.run_timers()
-        timers_at = self._clock.monotonic() + MAX_REST_S
-        while True:
-            until = self._clock.monotonic() + SLICE_S
-            while (info := self._queue.pop()) is not None:
-                if self.built.handle.extenders:
-                    await self._schedule_in_thread(info)
-                else:
-                    self.schedule_one(info)
-                if self._evicting is not None:
-                    await asyncio.wait([self._evicting])
-                    self._evicting = None
-                if self._clock.monotonic() >= until:
-                    break
-            else:
-                await self._rest()
-            if self._clock.monotonic() >= timers_at or not self._queue.has_ready:
-                self._queue.run_timers()
-                timers_at = self._clock.monotonic() + MAX_REST_S
-            await asyncio.sleep(0)
+    def wake(self) -> None:
+        """Say that there may be something to do."""
+        if self._is_resting:
+            self._is_resting = False
+            asyncio.get_running_loop().call_soon(self._get_up)
 
-    async def _rest(self) -> None:
-        """Wait for a pod, or for the queue's next timer."""
-        self._wake.clear()
-        if self._queue.has_ready:
+    def _get_up(self) -> None:
+        """Let what happens at the same moment come first: the most important of these pods is tried first."""
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
+        if self._over is None or self._over.done():
             return
-        due = self._queue.next_wakeup()
-        if due is not None:
-            rest_s = min(MAX_REST_S, max(0.0, due - self._clock.monotonic()))
-        else:
-            rest_s = MAX_REST_S if len(self._tasks) else EMPTY_REST_S
-        alarm = asyncio.get_running_loop().call_later(rest_s, self._wake.set)
         try:
-            await self._wake.wait()
-        finally:
-            alarm.cancel()
+            awaited = self._decide_for_a_while()
+            if awaited is not None:
+                awaited.add_done_callback(self._go_on)
+            elif self._queue.has_ready:
+                asyncio.get_running_loop().call_soon(self._turn)
+            else:
+                self._rest()
+        except Exception as error:
+            self._over.set_exception(error)
+
+    def _go_on(self, awaited: asyncio.Future[None]) -> None:
+        """Take the next turn when what was waited for has come."""
+        if awaited is self._asking:
+            self._asking = None
+            if not awaited.cancelled() and (error := awaited.exception()) is not None and self._over is not None:
+                self._over.set_exception(error)
+        self._turn()
+
+    def _decide_for_a_while(self) -> asyncio.Future[None] | None:
+        """Try the pods that are ready, unless there are too many; returns what has to end before the next one."""
+        queue, now = self._queue, self._clock.monotonic
+        started = now()
+        if started >= self._timers_at or not queue.has_ready:
+            queue.run_timers()
+            self._timers_at = started + TIMERS_S
+        until = started + SLICE_S
+        while self._evicting is None and (info := queue.pop()) is not None:
+            if self.built.handle.extenders:
+                self._asking = asyncio.ensure_future(self._schedule_in_thread(info))
+                return self._asking
+            self.schedule_one(info)
+            if now() >= until:
+                break
+        evicting, self._evicting = self._evicting, None
+        return evicting
+
+    def _rest(self) -> None:
+        """Wait for a pod, or for the queue's next timer."""
+        self._is_resting = True
+        due = self._queue.next_wakeup()
+        if due is None:  # only what wakes can change that
+            return
+        if self._alarm is not None:
+            if self._alarm_at <= due:
+                return
+            self._alarm.cancel()
+        rest_s = max(0.0, due - self._clock.monotonic())
+        self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
+        self._alarm_at = due
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.wake()
 
     # ---- one pod -----------------------------------------------------------------------------------------------
 
@@ -332,4 +373,4 @@ class SchedulingLoop:
         activated = plugin_calls.pods_to_activate(placement)
         if activated:
             self._queue.activate(activated)
-        self._tasks.spawn(self._binding.run(placement))
+        self._tasks.begin(self._binding.run(placement))

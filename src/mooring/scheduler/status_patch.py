@@ -81,8 +81,9 @@ class StatusPatches:
             await self._send(waiting.pod, waiting.patch, before)
 
     def _send_after_others(self, pod: Pod, patch: Patch) -> asyncio.Future[None]:
-        before = self._last.get(pod.uid)
-        task = self._last[pod.uid] = self._tasks.spawn(self._send(pod, patch, before))
+        task = self._tasks.begin(self._send(pod, patch, self._last.get(pod.uid)))
+        if not task.done():
+            self._last[pod.uid] = task
         return task
 
     async def _send(self, pod: Pod, patch: Patch, before: asyncio.Future[Any] | None) -> None:
@@ -94,7 +95,7 @@ class StatusPatches:
             if error.code != 404:
                 log.error(error, "Error updating pod", pod=pod.key)
         finally:
-            if self._last.get(pod.uid) is _current():
+            if (last := self._last.get(pod.uid)) is not None and last is asyncio.current_task():
                 del self._last[pod.uid]
 
 

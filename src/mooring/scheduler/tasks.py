@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 from mooring.clock import Clock
@@ -15,8 +16,10 @@ log = get_logger("mooring.scheduler")
 class Tasks:
     """What is under way. ``drain`` waits for all of it, ``abort`` stops all of it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, at_once: bool = False) -> None:
+        """With ``at_once``, work that is begun becomes a task only when it has to wait for something."""
         self._clock = clock
+        self._at_once = at_once
         self._running: dict[asyncio.Future[Any], None] = {}  # in order: two runs in virtual time do the same
         self.is_aborted = False
 
@@ -24,11 +27,27 @@ class Tasks:
         return len(self._running)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        """Begin something; what it raises is logged."""
+        """Do something in a task of its own; what it raises is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = None
         task.add_done_callback(self._done)
         return task
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """The same for work that may begin where it is: in a simulation most of it waits for nobody."""
+        if not self._at_once:
+            return self.spawn(work)
+        try:
+            awaited = work.send(None)
+        except StopIteration:
+            pass
+        except Exception as error:
+            log.error(error, "Unexpected error in a background task")
+        else:
+            return self.spawn(_rest_of(work, awaited))
+        over = asyncio.get_running_loop().create_future()
+        over.set_result(None)
+        return over
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._running.pop(task, None)
@@ -52,3 +71,19 @@ class Tasks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@types.coroutine
+def _rest_of(work: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """What is left of a coroutine that was begun and waits for this."""
+    while True:
+        problem: BaseException | None = None
+        answer = None
+        try:
+            answer = yield awaited
+        except BaseException as error:
+            problem = error
+        try:
+            awaited = work.send(answer) if problem is None else work.throw(problem)
+        except StopIteration as end:
+            return end.value

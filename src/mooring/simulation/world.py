@@ -98,7 +98,7 @@ class SimulatedWorld(EmbeddedWorld):
 
     def _adjusted(self, options: Options) -> Options:
         # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
-        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False)
+        return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False, writes_at_once=True)
 
     def _writer(self, writer: ApiWriter) -> Writer:
         return _SplitWriter(writer, self.streamed, self.node_watch)
