@@ -7,7 +7,7 @@ import pytest
 
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import MAX_COUNTED, Verdict
+from mooring.framework.verdict import MAX_COUNTED, Verdict, counts_in
 from mooring.state.node_table import NodeTable
 from mooring.testing import make_cluster, make_node
 
@@ -94,11 +94,29 @@ def test_equal_statuses_of_one_plugin_are_one_group() -> None:
 
 
 def test_first_failures_leave_out_what_was_refused_before() -> None:
-    found = [(name, ids.tolist()) for name, _, ids in statuses().first_failures()]
+    found = [(name, ids.tolist()) for name, _, ids, _ in statuses().first_failures()]
     assert found == [("First", [1, 0, 0, 0]), ("Second", [0, 1, 0, 0])]
     twice = Verdict.where(np.array([True, False, False, False]), NO)
     both = NodeStatuses(table(), [("First", twice), ("Second", twice)])
-    assert [name for name, _, _ in both.first_failures()] == ["First"], "the second refused nothing that was left"
+    assert [name for name, *_ in both.first_failures()] == ["First"], "the second refused nothing that was left"
+
+
+@pytest.mark.parametrize("rows", [None, [2, 0]], ids=["all looked at", "some looked at"])
+def test_counts_are_those_of_the_groups(rows: list[int] | None) -> None:
+    found = statuses() if rows is None else statuses(rows, ELSEWHERE)
+    assert found.counts() == {status: len(nodes) for status, nodes in found.groups()}
+    codes = np.zeros(len(found), np.int8)
+    for status, nodes in found.groups():
+        codes[nodes] = int(status.code)
+    assert found.codes().tolist() == codes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("ids", "want"),
+    [([], {}), ([0, 0], {}), ([3, 0, 3, 1], {1: 1, 3: 2}), ([5000, 0, 5000], {5000: 2}), ([-1, 2, 2], {-1: 1, 2: 2})],
+)
+def test_numbers_are_counted_in_order_also_large_and_negative_ones(ids: list[int], want: dict[int, int]) -> None:
+    assert list(counts_in(np.array(ids, np.int64)).items()) == list(want.items())
 
 
 def test_every_reason_counts_once_per_node() -> None:

@@ -7,10 +7,12 @@ import threading
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.clock import VirtualClock
 from mooring.controlplane.cluster.timers import DiscreteTimers
-from mooring.sim.virtual_time import EPOCH_S, GRACE_S, LoopClock, NothingLeft, run_virtual
+from mooring.sim.virtual_time import EPOCH_S, GRACE_S, MANY_TIMERS, LoopClock, NothingLeft, run_virtual
 
 
 def test_hours_pass_without_waiting() -> None:
@@ -40,6 +42,63 @@ def test_timers_fire_in_their_order_and_timeouts_work() -> None:
 
     run_virtual(main())
     assert seen == ["a", "b", "c"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 1.0, 1.5, 60.0]), st.booleans(), st.sampled_from([None, 0.0, 0.5])),
+        max_size=260,
+    )
+)
+def test_timers_come_by_time_and_then_in_the_order_in_which_they_were_set(
+    timers: list[tuple[float, bool, float | None]],
+) -> None:
+    """Compared with a sorted list: timers that set others, and timers that are cancelled, many of them at once."""
+    fired: list[tuple[float, int]] = []
+    want: list[tuple[float, int]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def fire(number: int, then: float | None) -> None:
+            fired.append((loop.time(), number))
+            if then is not None:
+                loop.call_later(then, fire, number + 1000, None)
+
+        handles = [loop.call_later(after, fire, i, then) for i, (after, _, then) in enumerate(timers)]
+        for handle, (_, is_cancelled, _) in zip(handles, timers, strict=True):
+            if is_cancelled:
+                handle.cancel()
+        await asyncio.sleep(100)
+
+    run_virtual(main())
+    for i, (after, is_cancelled, then) in enumerate(timers):
+        if not is_cancelled:
+            want.append((after, i))
+            if then is not None:
+                want.append((after + then, i + 1000))
+    assert sorted(fired) == sorted(want) and [at for at, _ in fired] == sorted(at for at, _ in fired)
+    first = [number for _, number in fired if number < 1000]
+    assert first == sorted(first, key=lambda number: (timers[number][0], number))
+
+
+def test_a_timer_that_was_cancelled_and_cleared_away_can_be_cancelled_again() -> None:
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        handles = [loop.call_later(50, fail) for _ in range(3 * MANY_TIMERS)]
+        for handle in handles:
+            handle.cancel()
+        await asyncio.sleep(1)
+        for handle in handles:
+            handle.cancel()
+        await asyncio.sleep(1)
+        return loop.time()
+
+    def fail() -> None:
+        raise AssertionError("it was cancelled")
+
+    assert run_virtual(main()) == 2.0
 
 
 def test_a_story_that_waits_for_nothing_is_found_out() -> None:

@@ -158,7 +158,7 @@ class Engine:
         decision.is_fit_error = True
         plugins = set(result.plugins)
         pending: set[str] = set()
-        for status, _ in result.statuses.groups():
+        for status in result.statuses.counts():
             if status.plugin:
                 (pending if status.code is Code.PENDING else plugins).add(status.plugin)
         decision.unschedulable_plugins = frozenset(plugins)

@@ -190,6 +190,9 @@ class StatusesWithExtenders(NodeStatuses):
             found.setdefault(self._default, []).append(np.flatnonzero(mask))
         return [(status, np.concatenate(rows)) for status, rows in found.items()]
 
+    def counts(self) -> dict[Status, int]:
+        return {status: len(rows) for status, rows in self.groups()}
+
     def histogram(self) -> Counter[str]:
         counts: Counter[str] = Counter()
         for status, rows in self.groups():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import Ids, Verdict, numbers_in
+from mooring.framework.verdict import Ids, Verdict, counts_in
 from mooring.state.node_table import NodeTable
 
 
@@ -33,6 +33,8 @@ class NodeStatuses:
         self._verdicts = tuple(verdicts)  # each as long as ``rows``
         self._rows = rows  # table rows that were looked at; None: all of them
         self._groups: list[tuple[Status, NDArray[np.int64]]] | None = None
+        self._failures: list[tuple[str, Verdict, Ids, dict[int, int]]] | None = None
+        self._counts: dict[Status, int] | None = None
         self.absent = absent  # what holds for the rows that were not looked at
         self._within = within  # the rows that count at all; None: all of them
 
@@ -58,22 +60,31 @@ class NodeStatuses:
         """The rows that were looked at."""
         return np.arange(len(self._infos)) if self._rows is None else self._rows
 
-    def first_failures(self) -> list[tuple[str, Verdict, Ids]]:
-        """Per plugin its verdict and the numbers of only those nodes that no earlier plugin had refused."""
-        found = []
-        open_ = np.ones(len(self.rows), np.bool_)
-        for name, verdict in self._verdicts:
-            ids = verdict.ids * open_
-            if ids.any():
-                open_ &= ids == 0
-                found.append((name, verdict, ids))
-        return found
+    def first_failures(self) -> list[tuple[str, Verdict, Ids, dict[int, int]]]:
+        """Per plugin its verdict, the numbers of those nodes only that no earlier one had refused, and their counts."""
+        if self._failures is None:
+            self._failures = found = []
+            taken: NDArray[np.bool_] | None = None
+            for name, verdict in self._verdicts:
+                ids = verdict.ids if taken is None else np.where(taken, 0, verdict.ids)
+                counts = counts_in(ids)
+                if counts:
+                    refused = ids != 0
+                    taken = refused if taken is None else taken | refused
+                    found.append((name, verdict, ids, counts))
+        return self._failures
 
     def codes(self) -> NDArray[np.int8]:
         """The status code of every node of the table."""
         codes = np.zeros(len(self._infos), np.int8)  # success where nobody refuses
-        for status, rows in self.groups():
-            codes[rows] = int(status.code)
+        if self._rows is not None:
+            for status, rows in self.groups():
+                codes[rows] = int(status.code)
+            return codes
+        for _, verdict, ids, counts in self.first_failures():
+            for number in counts:
+                code = int(verdict.status_of(number).code)
+                codes[ids == number] = code
         return codes
 
     def at(self, row: int) -> Status:
@@ -108,8 +119,8 @@ class NodeStatuses:
     def _group(self) -> list[tuple[Status, NDArray[np.int64]]]:
         found: dict[Status, list[NDArray[np.int64]]] = {}
         looked_at = self.rows
-        for name, verdict, ids in self.first_failures():
-            for number in numbers_in(ids):
+        for name, verdict, ids, counts in self.first_failures():
+            for number in counts:
                 found.setdefault(verdict.status_of(number).by(name), []).append(looked_at[ids == number])
         if len(looked_at) < len(self._infos) and not self.absent.is_success:
             mask = np.full(len(self._infos), self._within is None)
@@ -122,14 +133,28 @@ class NodeStatuses:
     def histogram(self) -> Counter[str]:
         """How many nodes gave each reason."""
         counts: Counter[str] = Counter()
-        for status, rows in self.groups():
+        for status, count in self.counts().items():
             for reason in status.reasons:
-                counts[reason] += len(rows)
+                counts[reason] += count
         return counts
+
+    def counts(self) -> dict[Status, int]:
+        """How many nodes there are for every distinct refusal: the groups, for those who do not ask which nodes."""
+        if self._counts is None:
+            if self._rows is None:
+                found: dict[Status, int] = {}
+                for name, verdict, _, counts in self.first_failures():
+                    for number, count in counts.items():
+                        status = verdict.status_of(number).by(name)
+                        found[status] = found.get(status, 0) + count
+                self._counts = found
+            else:
+                self._counts = {status: len(rows) for status, rows in self.groups()}
+        return self._counts
 
     def plugins(self) -> set[str]:
         """The plugins that refused at least one node."""
-        return {status.plugin for status, _ in self.groups() if status.plugin}
+        return {status.plugin for status in self.counts() if status.plugin}
 
     def rows_with(self, code: Code) -> NDArray[np.int64]:
         """The table rows with this code."""

@@ -90,7 +90,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self, *, has_sockets: bool = False) -> None:
         self._jumping = _JumpingSelector(has_sockets=has_sockets)
         self._has_sockets = has_sockets
-        self._timers: list[tuple[float, asyncio.TimerHandle]] = []  # a heap; without sockets
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap; without sockets
+        self._numbered = 0  # timers so far
         self._cancelled = 0  # of the timers in the heap
         super().__init__(self._jumping)
 
@@ -99,7 +100,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     # ---- without sockets -----------------------------------------------------------------------------------------
     # asyncio's own loop asks a selector in every round, and compares timers in Python. A simulation of a week has
-    # millions of both. What is done in which order is the same here, also of timers at the same time.
+    # millions of both. Timers for the same time come in the order in which they were set, whatever else is in the heap.
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -107,7 +108,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if self._has_sockets:
             return super().call_at(when, callback, *args, context=context)
         timer = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._timers, (when, timer))
+        self._numbered += 1
+        heapq.heappush(self._timers, (when, self._numbered, timer))
         timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
@@ -121,11 +123,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _run_once(self) -> None:
         ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
         if 2 * self._cancelled > len(self._timers) > MANY_TIMERS:
-            self._timers = [entry for entry in self._timers if not entry[1].cancelled()]
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
             heapq.heapify(self._timers)
             self._cancelled = 0
         timers = self._timers
-        while timers and timers[0][1].cancelled():
+        while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
             self._cancelled -= 1
         if not timers and (self._has_sockets or not ready):
@@ -136,7 +138,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             jumping.now_s += max(0.0, timers[0][0] - jumping.now_s)
         end = jumping.now_s + self._clock_resolution  # type: ignore[attr-defined]
         while timers and timers[0][0] < end:
-            timer = heapq.heappop(timers)[1]
+            timer = heapq.heappop(timers)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
             if timer.cancelled():
                 self._cancelled -= 1

@@ -104,13 +104,13 @@ class DryRun:
             return rows
         wanted = min(len(rows), max(len(rows) * limits.min_percentage // 100, limits.min_absolute))
         first = self._handle.pick(len(rows))
-        if first:
-            rows = np.concatenate((rows[first:], rows[:first]))
         has_victims = self._attempt.nodes.table.lowest_priority[rows] < self._attempt.pod.priority
+        if not has_victims.any():
+            self._has_victims = False
+            return rows[:0]
+        if first:
+            rows, has_victims = np.roll(rows, -first), np.roll(has_victims, -first)
         if not has_victims.all():
-            if not has_victims.any():
-                self._has_victims = False
-                return rows[:0]
             self.columns.refuse(rows[~has_victims], NO_VICTIMS)
             rows = rows[has_victims]
         rows = rows[self.columns.outcome[rows] != REFUSED]

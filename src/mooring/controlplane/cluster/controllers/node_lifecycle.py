@@ -45,15 +45,21 @@ class NodeLifecycleController(Controller):
     def __init__(self, api: ClusterApi, timers: Timers) -> None:
         super().__init__(api, timers)
         self._heard: dict[str, float] = {}  # node -> when, by our own clock
-        self._looked = 0.0
-        self._monitor: Timer | None = None
+        self._began = self._looked = 0.0
+        self._monitor: Timer | None = None  # while there are nodes that could fall silent
 
     def start(self) -> None:
         super().start()
-        now = self._looked = self.api.clock.monotonic()
+        now = self._began = self.api.clock.monotonic()
         for lease in self.store.iterate(LEASES, "kube-node-lease"):
-            self._heard[lease.name] = now
-        self._monitor = self.timers.call_later(MONITOR_PERIOD_S, self._look_around)
+            self._hear(lease.name, now)
+
+    def _hear(self, name: str, now: float) -> None:
+        """A node has given a sign of life. The first one lets this look around, every few seconds since its start."""
+        self._heard[name] = now
+        if self._monitor is None:
+            self._looked = now - (now - self._began) % MONITOR_PERIOD_S
+            self._monitor = self.timers.call_later(self._looked + MONITOR_PERIOD_S - now, self._look_around)
 
     def stop(self) -> None:
         super().stop()
@@ -69,16 +75,19 @@ class NodeLifecycleController(Controller):
         entry = event.entry
         if entry.kind is not LEASES:
             if event.previous is not None and self._is_silent(entry.name) and _has_spoken(event.previous, entry):
-                self._heard[entry.name] = self.api.clock.monotonic()
+                self._hear(entry.name, self.api.clock.monotonic())
             return (entry.key,)
         if entry.namespace == "kube-node-lease":
             if event.type == DELETED:
                 self._heard.pop(entry.name, None)
             else:
-                self._heard[entry.name] = self.api.clock.monotonic()
+                self._hear(entry.name, self.api.clock.monotonic())
         return ()
 
     def _look_around(self) -> None:
+        self._monitor = None
+        if not self._heard:
+            return
         now = self.api.clock.monotonic()
         missed_s = now - self._looked - MONITOR_PERIOD_S
         self._looked = now
