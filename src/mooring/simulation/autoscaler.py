@@ -22,6 +22,8 @@ from mooring.state.cluster import Cluster
 SCAN_S = 10.0
 MOST_TRIED = 200
 """Pending pods that are tried at one look; the others wait for the next one."""
+MOST_ROUNDS = 100
+"""Rounds of the event loop in which the scheduler hears of a node that was created."""
 
 Write = Callable[[Any], Awaitable[object]]
 
@@ -130,9 +132,14 @@ class Autoscaler:
 
     async def _arrive(self, members: _Members, number: int) -> None:
         await asyncio.sleep(members.group.delay_s)
-        members.coming -= 1
+        name = f"{members.group.name}-{number}"
         await self._create(members.group.node(number))
-        members.there[f"{members.group.name}-{number}"] = None
+        for _ in range(MOST_ROUNDS):  # it is on its way until the scheduler has heard of it
+            if name in self._scheduler.cluster.table.nodes:
+                break
+            await asyncio.sleep(0)
+        members.coming -= 1
+        members.there[name] = None
 
     async def _add_node(self, members: _Members) -> None:
         members.numbered += 1
