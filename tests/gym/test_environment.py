@@ -14,7 +14,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from mooring.errors import InputError, UsageError
+from mooring.gpus.columns import GpuColumns
+from mooring.gpus.fragmentation import Fragmentation, count_kinds, typical_pods
 from mooring.gpus.requests import COUNT, INDEX, MILLI
+from mooring.gpus.scoring import cpu_left
+from mooring.gpus.typical import kind_of
 from mooring.gym import Episode, LinearPolicy, SchedulingEnv, from_files, from_record, generated, vector_env
 from mooring.gym.environment import GPU_CONFIG
 from mooring.gym.features import NODE_FEATURES, POD_FEATURES, node_features
@@ -145,6 +149,25 @@ def test_rewards(term: str, want: Any) -> None:
     arrivals = [Arrival(0, gpu_pod("p")), Arrival(3600, gpu_pod("q"))]
     env = env_of(Episode(nodes, arrivals), reward={term: 1})
     assert want(env.step(0)[1], env.step(1)[1])
+
+
+def test_the_fragmentation_term_is_the_change_of_the_measure_for_the_episodes_pods() -> None:
+    env = SchedulingEnv(generated(nodes=8, pods=60, gpus=2, run_s=30.0), reward={"fragmentation": 1})
+    rng = np.random.default_rng(2)
+    env.reset(seed=4)
+    typical = typical_pods(count_kinds(kind_of(pod) for pod in env.world.pods()))
+
+    def level(env: SchedulingEnv) -> float:
+        nodes, gpus = env.world.cluster.nodes(), GpuColumns.of(env.world.cluster.table)
+        found = Fragmentation(typical, gpus.models).of(gpus.left, cpu_left(nodes), gpus.model)
+        return -100 * float(found.sum()) / (8 * 2 * 1000)
+
+    for _ in range(30):
+        before, other = level(env), env.clone()
+        action = rng.choice(np.flatnonzero(env.action_masks()))
+        reward = env.step(action)[1]
+        assert reward == pytest.approx(level(env) - before)
+        assert other.step(action)[1] == reward
 
 
 def test_a_reward_that_does_not_exist_is_one_line() -> None:

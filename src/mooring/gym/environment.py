@@ -129,9 +129,9 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         """An environment that goes on from here by itself, for a search that tries several ways."""
         other = copy(self)
         if self._world is not None:
-            other._world, other._rewards = self._world.clone(), copy(self._rewards)
-            assert other._rewards is not None
-            other._rewards.kinds = other._rewards.kinds.copy()
+            assert self._rewards is not None
+            other._world = self._world.clone()
+            other._rewards = self._rewards.on(other._world)
         other._np_random = deepcopy(self._np_random)
         return other
 

@@ -3,7 +3,7 @@
 | term | is, for one step |
 |---|---|
 | allocation | what the placed pod asks for, in percent of the cluster: of its GPUs if it has any, else of its CPU |
-| fragmentation | how much less of the cluster's GPUs is fragmented, in percent |
+| fragmentation | how much less of the cluster's GPUs is fragmented for the pods of the episode, in percent |
 | waiting | minus the hours that pods have waited since the last step |
 | preemption | minus the number of pods that were evicted since the last step |
 | spread | how much more even the nodes' use of CPU is: minus the change of its standard deviation, in percent |
@@ -12,17 +12,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import copy
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.errors import UsageError
 from mooring.gpus.columns import GpuColumns, safe_request_of
-from mooring.gpus.fragmentation import Fragmentation, PodKind, typical_pods
+from mooring.gpus.fragmentation import Fragmentation, TypicalPods, count_kinds, typical_pods
 from mooring.gpus.requests import WHOLE
+from mooring.gpus.scoring import cpu_left
 from mooring.gpus.typical import kind_of
 from mooring.gym.world import World
+from mooring.state.change_log import EVERYTHING, Cursor
+from mooring.state.cluster import Cluster
 from mooring.state.requests import CPU
 
 HOUR_S = 3600.0
@@ -38,7 +42,6 @@ class Rewards:
             raise UsageError(f"reward: no term {unknown!r}; there are {', '.join(LEVELS)}")
         self._weights = {name: float(weight) for name, weight in weights.items() if weight}
         self.allocated = 0.0  # percent
-        self.kinds: Counter[PodKind] = Counter()  # of pods that were placed, where fragmentation counts
         self._busy_s = 0.0
         self._then_s = world.clock.now()
         nodes = world.cluster.nodes()
@@ -46,7 +49,17 @@ class Rewards:
             "cpu": max(1, int(nodes.allocatable(CPU).sum())),
             "gpu": int(GpuColumns.of(world.cluster.table).capacity.sum()) * WHOLE,
         }
+        self._fragmented: FragmentedGpus | None = None
+        if "fragmentation" in self._weights and self._capacity["gpu"]:
+            typical = typical_pods(count_kinds(kind_of(pod) for pod in world.pods()))
+            self._fragmented = FragmentedGpus(typical, world.cluster)
         self._levels = self._now(world)
+
+    def on(self, world: World) -> Rewards:
+        """The same for a clone of the world."""
+        other = copy(self)
+        other._fragmented = None if self._fragmented is None else self._fragmented.on(world.cluster)
+        return other
 
     def placed(self, world: World) -> None:
         """Count the pod that has just been placed."""
@@ -54,8 +67,6 @@ class Rewards:
         gpu = self._capacity["gpu"]
         wanted = safe_request_of(world.pod).total if gpu else world.pod.shape.requests.get(CPU, 0)
         self.allocated += 100 * wanted / (gpu or self._capacity["cpu"])
-        if "fragmentation" in self._weights:
-            self.kinds[kind_of(world.pod)] += 1
 
     def step(self, world: World) -> tuple[float, dict[str, float]]:
         """(the reward since the last call, its terms before weights)"""
@@ -73,13 +84,9 @@ class Rewards:
         return {name: LEVELS[name](self, world) for name in self._weights}
 
     def fragmentation(self, world: World) -> float:
-        gpus = GpuColumns.of(world.cluster.table)
-        if not self._capacity["gpu"] or not self.kinds:
+        if self._fragmented is None:
             return 0.0
-        nodes = world.cluster.nodes()
-        measure = Fragmentation(typical_pods(self.kinds), gpus.models)
-        found = measure.of(gpus.left, nodes.allocatable(CPU) - nodes.requested(CPU), gpus.model)
-        return -100 * float(found.sum()) / self._capacity["gpu"]
+        return -100 * self._fragmented.milli(world.cluster) / self._capacity["gpu"]
 
     def spread(self, world: World) -> float:
         nodes = world.cluster.nodes()
@@ -87,6 +94,42 @@ class Rewards:
 
     def cost(self, world: World) -> float:
         return -self._busy_s / HOUR_S
+
+
+class FragmentedGpus:
+    """The fragmentation of every node, computed again where a node or its pods have changed."""
+
+    def __init__(self, typical: TypicalPods, cluster: Cluster) -> None:
+        self._typical = typical
+        self._measure = Fragmentation(typical, ())
+        self._token: object = None
+        self._values: NDArray[np.float64] = np.zeros(0)  # [node], milli
+        self._cursors = _cursors(cluster)
+
+    def on(self, cluster: Cluster) -> FragmentedGpus:
+        """The same for a fork of the cluster, which has logs of its own."""
+        other = copy(self)
+        other._token, other._cursors = None, _cursors(cluster)
+        return other
+
+    def milli(self, cluster: Cluster) -> float:
+        nodes = cluster.nodes()
+        gpus = GpuColumns.of(nodes.table)
+        changes = [cursor.take() for cursor in self._cursors]
+        token = (nodes.table.generation, tuple(gpus.models))
+        if token != self._token or EVERYTHING in changes:
+            self._measure, self._token = Fragmentation(self._typical, gpus.models), token
+            self._values = self._measure.of(gpus.left, cpu_left(nodes), gpus.model)
+        else:
+            cpu = cpu_left(nodes)
+            for row in {row for each in changes if each is not EVERYTHING for row in each}:
+                left = gpus.left[row].tolist()
+                self._values[row] = self._measure.of_one(left, int(cpu[row]), int(gpus.model[row]))
+        return float(self._values.sum())
+
+
+def _cursors(cluster: Cluster) -> tuple[Cursor[int], ...]:
+    return cluster.table.node_log.cursor(), cluster.table.pod_log.cursor()
 
 
 LEVELS: Mapping[str, Level] = {

@@ -67,6 +67,10 @@ class World:
     def rows(self) -> NDArray[np.int64]:
         return NO_ROWS if self.offer is None else self.offer[1].rows
 
+    def pods(self) -> Iterable[PodInfo]:
+        """The pods of the episode, also those that have not come yet."""
+        return self._infos.values()
+
     def best_row(self) -> int:
         """The node that the profile's own score plugins choose."""
         assert self.offer is not None
