@@ -12,6 +12,7 @@ import socket
 from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -350,8 +351,8 @@ async def test_two_records_and_where_they_part(browser, serve, built_page):
         "profiles": [{"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}]}],
     }
 
-    async def play(cluster: ScenarioCluster) -> None:
-        for name in ("a", "b"):
+    async def play(more: str, cluster: ScenarioCluster) -> None:
+        for name in ("a", "b", *more):
             await cluster.create(node(name))
         for i in range(3):
             await cluster.create(pod(f"web-{i}", cpu="500m", memory="2Gi"))
@@ -359,15 +360,22 @@ async def test_two_records_and_where_they_part(browser, serve, built_page):
 
     with ThreadPoolExecutor(1) as thread:
         records = [
-            thread.submit(played, Scenario(name, name, play, given)).result()
-            for name, given in (("spread", None), ("packed", config))
+            thread.submit(played, Scenario(name, name, partial(play, more), given)).result()
+            for name, given, more in (("spread", None, ""), ("packed", config, "cdefghijkl"))
         ]
     async with serve(*records, files=page_files()) as server, browser(server.link + "#lang=en") as page:
         await sees(page, ".comparePanel header", "went elsewhere")
         await page.get_by_role("button", name="the first difference").click()
         await sees(page, ".comparePanel", "B · packed")
         await sees(page, ".comparePanel .best", "★")
-        assert await page.locator(".map canvas").count() == 2
+        maps, tips = page.locator(".map canvas"), page.locator(".tip")
+        assert await maps.count() == 2
+        found = []
+        for number in (0, 1):  # cells of one size, each node at the same place, however many nodes there are
+            await maps.nth(number).hover(position={"x": 120, "y": 60})
+            await playwright.expect(tips.nth(number)).to_contain_text("cpu", timeout=PATIENT_MS)
+            found.append((await tips.nth(number).inner_text()).splitlines()[0])
+        assert found[0] == found[1] and found[0] in "ab"
 
 
 async def test_one_file_needs_no_server(story, browser, tmp_path, built_page):

@@ -1,7 +1,7 @@
 // Compare: two records side by side with one cursor. Which pods went elsewhere, and which decision was the first to differ.
 import { computed, signal } from "@preact/signals";
 import { Columns, Kind } from "./columns";
-import { MapCanvas } from "./MapView";
+import { Counts, MapCanvas } from "./MapView";
 import { explain } from "./net";
 import { afterAttempt, attempt, cursor, findPod, goTo, growth, lastAttempt, pod, records, shown, timeAt, Why, why } from "./view";
 import { Told } from "./WhyPanel";
@@ -25,16 +25,20 @@ function firstNodes(columns: Columns): Map<string, [string, number]> {
   return found;
 }
 
-export const differences = computed<Difference[]>(() => {
+/** The pods that went elsewhere, and how many are in both records. */
+export const differences = computed<{ found: Difference[]; both: number }>(() => {
   growth.value;
-  const [one, other] = records.value;
-  if (!other) return [];
-  const theirs = firstNodes(other.columns), found: Difference[] = [];
+  const [one, other] = records.value, found: Difference[] = [];
+  if (!other) return { found, both: 0 };
+  const theirs = firstNodes(other.columns);
+  let both = 0;
   for (const [name, [at, event]] of firstNodes(one.columns)) {
     const there = theirs.get(name);
+    if (there) both++;
     if (there && there[0] !== at) found.push({ name, first: at, second: there[0], event });
   }
-  return found.sort((a, b) => a.event - b.event);
+  found.sort((a, b) => a.event - b.event);
+  return { found, both };
 });
 
 /** So many events of the second record have happened at the cursor's time. */
@@ -69,14 +73,14 @@ export function SecondMap() {
   const other = second.value!;
   return (
     <section class="panel mapPanel" aria-label={other.meta.title}>
-      <header><h2>B</h2><strong>{other.meta.title}</strong></header>
+      <header><h2>B</h2><strong>{other.meta.title}</strong><Counts record={other} at={secondCursor} /></header>
       <MapCanvas record={other} at={secondCursor} told={() => secondWhy.value} label={other.meta.title} />
     </section>
   );
 }
 
 export function ComparePanel() {
-  const found = differences.value, [one, other] = records.value;
+  const { found, both } = differences.value, [one, other] = records.value;
   if (!other) return null;
   const select = (each: Difference) => {
     pod.value = findPod(one.columns, each.name);
@@ -85,7 +89,7 @@ export function ComparePanel() {
   const told = secondWhy.value;
   return (
     <section class="panel comparePanel" aria-label={say("Compare")}>
-      <header><h2>{say("Compare")}</h2><span>{found.length ? say("{n} pods went elsewhere", { n: count(found.length) }) : say("every pod went to the same node")}</span>
+      <header><h2>{say("Compare")}</h2><span>{found.length ? say("{n} pods went elsewhere", { n: count(found.length) }) : say(both ? "every pod went to the same node" : "no pod was decided in both")}</span>
         {found.length > 0 && <button type="button" class="push" onClick={() => select(found[0])}>{say("the first difference")}</button>}</header>
       <div class="scroll" tabIndex={0}>
         <table class="plain"><thead><tr><th>Pod</th><th>A · {one.meta.title}</th><th>B · {other.meta.title}</th></tr></thead>

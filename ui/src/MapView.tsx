@@ -6,7 +6,7 @@ import { Point } from "./Guide";
 import { asked, changes } from "./WhatIf";
 import { Camera, Colours, Differs, heat, paint, REFUSALS, verdicts } from "./paint";
 import { SvgCanvas } from "./svg";
-import { attempt, colouring, cursor, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
+import { attempt, colouring, cursor, findPod, settled, growth, grouping, hovered, node, pod, records, resource, Shown, shown, step, theme, why, Why } from "./view";
 import { amount, count, language, say } from "./words";
 
 const FONTS = "system-ui, 'Segoe UI', Roboto, 'Noto Sans CJK JP', sans-serif";
@@ -22,13 +22,33 @@ function colours(element: Element): Colours {
   };
 }
 
+/** Of two records: the largest cells that fit on each map, and what is looked at. Both maps are of one scale, and move together. */
+const fitting = signal<Record<number, number>>({});
+const together = signal<Camera>({ scale: 1, x: 0, y: 0 });
+
+/** The same node in another record, by name; -1 where it has none. */
+function sameNode(from: Shown, to: Shown, node: number): number {
+  return from === to || node < 0 ? node : to.columns.nodes.indexOf(from.columns.nodes[node]);
+}
+
+/** The share by which nodes are sorted: in a second record that of the first, so that each node is at the same place. */
+function sorting(record: Shown): ((node: number) => number) | undefined {
+  const first = shown.value!, { state } = first;
+  if (record === first) return undefined;
+  const rows = new Map(first.columns.nodes.map((name, row) => [name, row]));
+  return (node) => {
+    const row = rows.get(record.columns.nodes[node]) ?? -1;
+    return row >= 0 && state.version[row] >= 0 ? state.share(row, resource.value) : -1;
+  };
+}
+
 export interface MapProps { record: Shown; at: () => number; told: () => Why | null; differs?: () => Differs | undefined; label: string }
 
 export function MapCanvas({ record, at, told, differs, label }: MapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const tip = useRef<HTMLDivElement>(null);
   const size = useMemo(() => signal({ width: 0, height: 0, ratio: 1 }), []);
-  const camera = useMemo(() => signal<Camera>({ scale: 1, x: 0, y: 0 }), []);
+  const camera = useMemo(() => (isCompared() ? together : signal<Camera>({ scale: 1, x: 0, y: 0 })), []);
   const layout = useRef<Layout>(laidOut([], 1, 1));
 
   useEffect(() => {
@@ -45,17 +65,27 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
 
     let toldOf: Why | null = null, toldStep = -1, toldNow: ReturnType<typeof verdicts> | null = null;
     let laidFor = "", frame = 0, looked: Colours | null = null, lookedFor = "";
+    let sameOf = -1, same = -1;
+    const selectedPod = () => {
+      if (record === shown.value) return pod.value;
+      if (sameOf !== pod.value) same = pod.value < 0 ? -1 : findPod(record.columns, shown.value!.columns.podName(pod.value));
+      sameOf = pod.value;
+      return same;
+    };
     const draw = (to: CanvasRenderingContext2D = context) => {
       frame = 0;
       const { state } = record, { width, height } = size.value;
       if (!width || !height) return;
       state.goTo(at());
       const added = differs?.()?.added ?? 0;
-      const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value, added].join();
+      const other = isCompared() ? Math.min(...records.value.filter((each) => each !== record).map((each) => fitting.value[each.number] ?? Infinity)) : Infinity;
+      const key = [grouping.value, resource.value, width, height, state.nodeEvents, settled.value, language.value, added, other].join();
       if (key !== laidFor) {
-        const groups: { name: string; nodes: Int32Array; added?: number }[] = grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others"));
+        const groups: { name: string; nodes: Int32Array; added?: number }[] = grouped(state, grouping.value, resource.value, say(record.columns.texts.includes(grouping.value) ? "no label" : "all nodes"), say("others"), sorting(record));
         if (added) (groups.find((each) => each.nodes.includes(differs!()!.like)) ?? groups[0]).added = added;
         layout.current = laidOut(groups, width, height - 36); // room for the buttons
+        if (fitting.value[record.number] !== layout.current.cell) fitting.value = { ...fitting.value, [record.number]: layout.current.cell };
+        if (other < layout.current.cell) layout.current = laidOut(groups, width, height - 36, other);
         laidFor = key;
       }
       if (!looked || lookedFor !== theme.value + scheme.value) {
@@ -69,13 +99,13 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         if (toldNow && verdict?.problem) toldNow.chosen = record.columns.events.node.data[attempt.value] ?? -1; // where it went is known
       }
       paint(to, state, layout.current, camera.value, size.value, {
-        resource: resource.value, told: toldNow, selectedNode: node.value, selectedPod: pod.value,
-        hovered: hovered.value, fonts: FONTS, differs: differs?.(),
+        resource: resource.value, told: toldNow, selectedNode: sameNode(shown.value!, record, node.value), selectedPod: selectedPod(),
+        hovered: sameNode(shown.value!, record, hovered.value), fonts: FONTS, differs: differs?.(),
       }, looked);
     };
     const stop = effect(() => {
       void [size.value, camera.value, at(), told(), grouping.value, resource.value, colouring.value, step.value, node.value, pod.value, hovered.value,
-        theme.value, scheme.value, growth.value, language.value, settled.value, differs?.()];
+        theme.value, scheme.value, growth.value, language.value, settled.value, differs?.(), fitting.value];
       if (!frame) frame = requestAnimationFrame(() => draw());
     });
     if (record === shown.value) drawMap = () => {
@@ -101,13 +131,13 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
 
   const hover = (event: PointerEvent) => {
     const found = nodeAt(layout.current, ...world(event));
-    hovered.value = found;
+    hovered.value = sameNode(record, shown.value!, found);
     const box = canvas.current!.getBoundingClientRect(), element = tip.current!;
     element.hidden = found < 0;
     if (found < 0) return;
     element.textContent = describe(record, found, told());
-    const left = event.clientX - box.left, top = event.clientY - box.top;
-    element.style.transform = `translate(${Math.min(left + 14, Math.max(0, box.width - 240))}px, ${top > box.height - 90 ? top - 84 : top + 16}px)`;
+    const left = event.clientX - box.left, top = event.clientY - box.top, high = element.offsetHeight;
+    element.style.transform = `translate(${Math.min(left + 14, Math.max(0, box.width - 240))}px, ${top + 16 + high > box.height ? Math.max(0, top - high - 8) : top + 16}px)`;
   };
 
   return (
@@ -120,7 +150,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         else if (event.shiftKey && event.key in moves) {
           event.preventDefault();
           event.stopPropagation();
-          node.value = neighbour(layout.current, node.value, moves[event.key]);
+          node.value = sameNode(record, shown.value!, neighbour(layout.current, sameNode(shown.value!, record, node.value), moves[event.key]));
         } else return;
         event.stopPropagation();
       }}>
@@ -148,7 +178,7 @@ export function MapCanvas({ record, at, told, differs, label }: MapProps) {
         onPointerUp={(event) => {
           fingers.current.delete(event.pointerId);
           if (drag.current && !drag.current.moved) {
-            const found = nodeAt(layout.current, ...world(event));
+            const found = sameNode(record, shown.value!, nodeAt(layout.current, ...world(event)));
             node.value = found === node.value ? -1 : found;
           }
           drag.current = null;
@@ -217,7 +247,7 @@ export function MapPanel() {
           <option value="verdict">{say("verdict for the pod")}</option>
           <option value="use">{say("use")}</option>
         </select></label>
-        <Counts record={now} />
+        <Counts record={now} at={() => cursor.value} />
       </header>
       <Nothing record={now} />
       <MapCanvas record={now} at={() => cursor.value} told={() => why.value} differs={() => changes.value} label={say("Map")} />
@@ -237,9 +267,9 @@ function Nothing({ record: { state } }: { record: Shown }) {
 }
 
 /** By itself, too. */
-function Counts({ record: { state } }: { record: Shown }) {
+export function Counts({ record: { state }, at }: { record: Shown; at: () => number }) {
   growth.value;
-  state.goTo(cursor.value);
+  state.goTo(at());
   return <span class="push soft">{say("{n} nodes", { n: count(state.nodes) })} · {say("{n} pods", { n: count(state.running) })}</span>;
 }
 

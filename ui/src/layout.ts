@@ -11,7 +11,7 @@ export interface Layout { groups: Group[]; cell: number; width: number; height: 
 interface Content { name: string; nodes: Int32Array; added?: number }
 
 /** The nodes that are there, by the value of a label, each group sorted by use. */
-export function grouped(state: State, key: string, resource: number, none: string, others: string): { name: string; nodes: Int32Array }[] {
+export function grouped(state: State, key: string, resource: number, none: string, others: string, share = (node: number) => state.share(node, resource)): { name: string; nodes: Int32Array }[] {
   const { columns } = state, keyNumber = columns.texts.indexOf(key), by = new Map<number, number[]>();
   for (let node = 0; node < state.version.length; node++) {
     if (state.version[node] < 0) continue;
@@ -28,23 +28,25 @@ export function grouped(state: State, key: string, resource: number, none: strin
   } else found.sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
   return found.map(({ name, nodes }) => {
     const shares = new Float64Array(state.version.length);
-    for (const node of nodes) shares[node] = state.share(node, resource);
+    for (const node of nodes) shares[node] = share(node);
     return { name, nodes: Int32Array.from(nodes).sort((a, b) => shares[b] - shares[a] || a - b) };
   });
 }
 
-/** The largest cells with which all groups fit. */
-export function laidOut(groups: Content[], width: number, height: number): Layout {
+/** The largest cells with which all groups fit, and at most this large. */
+export function laidOut(groups: Content[], width: number, height: number, most = MAX_CELL): Layout {
   let best: Layout | null = null;
   for (let across = 1; across <= Math.min(groups.length, 8); across++) {
-    let low = MIN_CELL, high = MAX_CELL;
+    let low = MIN_CELL, high = most;
+    if (arranged(groups, across, most, width).height <= height) low = most;
     while (high - low > 0.25) {
       const middle = (low + high) / 2;
       if (arranged(groups, across, middle, width).height <= height) low = middle;
       else high = middle;
     }
     const cell = low > 6 ? Math.floor(low) : low;
-    if (!best || cell > best.cell) best = arranged(groups, across, cell, width);
+    const found = arranged(groups, across, cell, width);
+    if (!best || cell > best.cell || (cell === best.cell && found.height < best.height)) best = found;
   }
   return best ?? { groups: [], cell: MAX_CELL, width, height: 0, place: new Map() };
 }
