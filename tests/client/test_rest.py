@@ -27,7 +27,7 @@ from mooring.client.errors import (
     Unreachable,
 )
 from mooring.client.kubeconfig import ClientConfig
-from mooring.client.rest import RestClient, user_agent, with_query
+from mooring.client.rest import PAPERWORK_CONNECTIONS, RestClient, user_agent, with_query
 from mooring.client.tls_settings import TlsSettings
 from mooring.clock import VirtualClock
 from mooring.errors import ApiError
@@ -476,6 +476,29 @@ async def test_siblings_share_connections_but_not_the_limit(serve):
         await client.create(PODS, b"{}")
         assert naps.taken == [pytest.approx(1000, abs=300)]
         assert other.transport is client.transport
+
+
+async def test_paperwork_has_connections_of_its_own_and_shares_them(serve):
+    """However much of it there is, a binding finds a connection."""
+    ports: dict[str, set[object]] = {"binding": set(), "event": set()}
+    release = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        what = (await request.read()).decode()
+        ports[what].add(request.transport.get_extra_info("peername"))
+        if what == "event":
+            await release.wait()
+        return web.json_response({})
+
+    async with client_for(await serve(handler), qps=-1, max_connections=1) as client:
+        events = client.sibling(is_paperwork=True)
+        written = [asyncio.create_task(events.create(PODS, b"event")) for _ in range(60)]
+        await client.create(PODS, b"binding")
+        assert not any(task.done() for task in written)
+        release.set()
+        assert [answer.status for answer in await asyncio.gather(*written)] == [200] * 60
+    assert len(ports["event"]) <= PAPERWORK_CONNECTIONS and not ports["event"] & ports["binding"]
 
 
 async def test_the_observer_hears_of_every_request(serve):

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
-from mooring.client.sharing import PodSharing
+from mooring.client.resource_kind import TypedEvent
+from mooring.client.sharing import PodEvents, PodSharing
 
 
 def make(name: str, *, cpu: str = "1", app: str = "web", node: str = "") -> Pod:
@@ -71,3 +72,60 @@ def test_no_pod_changes(pods):
         before = msgspec.json.encode(pod)
         share(pod)
         assert msgspec.json.encode(pod) == before
+
+
+def line(pod: dict[str, object], type_: str = "ADDED") -> bytes:
+    return msgspec.json.encode({"type": type_, "object": pod})
+
+
+def document(name: str, spec: dict[str, object]) -> dict[str, object]:
+    meta = {"name": name, "namespace": "default", "labels": {"app": "web"}}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+
+CONTAINERS = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+
+
+def test_a_spec_that_came_before_is_not_decoded_again():
+    read = PodEvents(PodSharing())
+    spec = {"containers": CONTAINERS, "dnsPolicy": "ClusterFirst", "securityContext": {}}
+    bound = {"containers": CONTAINERS, "dnsPolicy": "ClusterFirst", "nodeName": "n1", "securityContext": {}}
+    one, two = (read(line(document(name, spec))).object for name in ("one", "two"))
+    three = read(line(document("one", bound), "MODIFIED"))
+    assert one.spec is two.spec
+    assert one.metadata.labels is two.metadata.labels
+    assert len(read) == 1, "also the bound one was known but for its node"
+    assert (three.type, three.object.spec.node_name, one.spec.node_name) == ("MODIFIED", "n1", "")
+    assert three.object.spec.containers is one.spec.containers
+    assert three.object.spec.volumes is one.spec.volumes
+
+
+def test_remembered_specs_are_bounded():
+    read = PodEvents(PodSharing(), limit=10, limit_bytes=2_000)
+    for number in range(100):
+        read(line(document("x", {"schedulerName": f"{number:0{number}}"})))
+        assert len(read) <= 10
+    assert len(read) < 30
+
+
+maps = st.dictionaries(
+    st.sampled_from(["nodeName", "zone", "a\\b", '"nodeName":"n1",']), st.sampled_from(["n1", "n2", "", '"'])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    pods=st.lists(
+        st.tuples(st.sampled_from([None, "", "n1", "n2", 'a"b']), maps, st.booleans(), st.sampled_from(["", "x"])),
+        max_size=8,
+    )
+)
+def test_events_are_read_as_if_nothing_were_remembered(pods):
+    """Also where a selector has a key like the node's, and whichever of them comes first."""
+    read, plain = PodEvents(PodSharing()), msgspec.json.Decoder(TypedEvent[Pod]).decode
+    for node, selector, is_last, scheduler in pods:
+        spec: dict[str, object] = {"nodeSelector": selector, "containers": CONTAINERS, "schedulerName": scheduler}
+        if node is not None:
+            spec = {**spec, "nodeName": node} if is_last else {"nodeName": node, **spec}
+        written = line(document("x", spec))
+        assert msgspec.json.encode(read(written).object) == msgspec.json.encode(plain(written).object)

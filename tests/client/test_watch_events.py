@@ -7,7 +7,7 @@ import pytest
 
 from mooring.client.errors import Gone, ServerError
 from mooring.client.pages import Garbled
-from mooring.client.resource_kind import ResourceKind, typed_kind
+from mooring.client.resource_kind import ResourceKind, TypedEvent, typed_kind
 from mooring.client.watch_events import BookmarkMeta, EventReader, LineSplitter
 
 
@@ -22,7 +22,16 @@ class Thing(msgspec.Struct):
 
 
 SHARED: list[Thing] = []
-QUICK = typed_kind("things", "v1", Thing, share=SHARED.append)
+_decode_thing = msgspec.json.Decoder(TypedEvent[Thing]).decode
+
+
+def decode_and_share(line: bytes) -> TypedEvent[Thing]:
+    event = _decode_thing(line)
+    SHARED.append(event.object)
+    return event
+
+
+QUICK = typed_kind("things", "v1", Thing, share=SHARED.append, decode_event=decode_and_share)
 SLOW = ResourceKind("things", "v1", msgspec.json.Decoder(Thing).decode, share=SHARED.append)
 DEEP = b'{"metadata":{"name":"a"},"size":3,"opaque":' + b"[" * 5000 + b"]" * 5000 + b"}"
 

@@ -12,6 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.status import SUCCESS, Code, Status
+from mooring.scheduler.loop import GATHER_S
 from mooring.scheduler.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -296,3 +297,22 @@ async def test_a_decision_that_hangs_in_its_thread_is_left_behind_and_counted(ma
         extender.go_on.set()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_out(make_stage):
+    """What comes meanwhile is read in one go. A pod that comes alone is not kept waiting."""
+    told: list[tuple[int, float]] = []
+    stage = make_stage(stand_still=lambda seconds: told.append((len(stage.writer.sent), seconds)))
+    running = asyncio.create_task(stage.scheduler.run())
+    stage.put(make_node("a"), make_pod("first"), make_pod("second"))
+    await until(lambda: told)
+    assert told == [(2, GATHER_S)], "once for both, and both were written before"
+    stage.put(make_node("b"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(told) == 1, "nothing was decided"
+    stage.put(make_pod("third"))
+    await until(lambda: len(told) == 2)
+    assert told[1] == (3, GATHER_S)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -19,11 +19,14 @@ from mooring.api.storage import (
 from mooring.api.workloads import PodDisruptionBudget, ReplicaSet, StatefulSet
 from mooring.client.informer import PODS_FIELD_SELECTOR
 from mooring.client.resource_kind import ResourceKind, typed_kind
-from mooring.client.sharing import PodSharing
+from mooring.client.sharing import PodEvents, PodSharing
 from mooring.framework.cluster_event import EventResource
 
 NODES = typed_kind("nodes", "v1", Node)
-PODS = typed_kind("pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR, share=PodSharing())
+_SHARING = PodSharing()
+PODS = typed_kind(
+    "pods", "v1", Pod, field_selector=PODS_FIELD_SELECTOR, share=_SHARING, decode_event=PodEvents(_SHARING)
+)
 NAMESPACES = typed_kind("namespaces", "v1", Namespace)
 SERVICES = typed_kind("services", "v1", Service)
 REPLICATION_CONTROLLERS = typed_kind("replicationcontrollers", "v1", ReplicationController)

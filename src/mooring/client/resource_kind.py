@@ -35,8 +35,8 @@ class ResourceKind(Generic[T]):
     """Where objects of a kind are served and how they are decoded.
 
     ``decode_event`` reads a whole event line in one pass; without it a line is split first and its object decoded then.
-    ``share`` may replace parts of a decoded object by equal ones seen before. ``older`` are other versions of the group
-    that will do where the first is not served.
+    ``share`` may replace parts of a decoded object by equal ones seen before; ``decode_event`` has done so itself.
+    ``older`` are other versions of the group that will do where the first is not served.
     """
 
     plural: str
@@ -83,6 +83,7 @@ def typed_kind(
     field_selector: str = "",
     label_selector: str = "",
     share: Callable[[T], None] | None = None,
+    decode_event: Callable[[bytes], TypedEvent[T]] | None = None,
     older: tuple[str, ...] = (),
 ) -> ResourceKind[T]:
     """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
@@ -95,7 +96,7 @@ def typed_kind(
         namespace,
         field_selector,
         label_selector,
-        msgspec.json.Decoder(event_type).decode,
+        decode_event or msgspec.json.Decoder(event_type).decode,
         share,
         older,
     )

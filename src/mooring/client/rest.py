@@ -15,6 +15,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
@@ -44,6 +45,8 @@ JSON_PATCH = "application/json-patch+json"
 MAX_RETRIES = 10
 DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 30.0
+PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
+"""Events wait behind each other on a few connections: several in one write, and their answers in one read."""
 
 _READS = frozenset(("GET", "HEAD"))
 
@@ -83,15 +86,18 @@ class Transport:
         self._server = f"{parts.scheme}://{parts.netloc}"
         self._session: aiohttp.ClientSession | None = None
         self.pool: ConnectionPool | None = None
+        self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
         if config.proxy_url is None:
-            self.pool = ConnectionPool(
+            pool = partial(
+                ConnectionPool,
                 parts.hostname or "",
                 parts.port or (443 if config.is_tls else 80),
                 tls=self.tls_context if config.is_tls else None,
                 server_name=config.tls.server_name,
-                max_connections=max_connections,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )
+            self.pool = pool(max_connections=max_connections)
+            self.paperwork = pool(max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
 
     def tls_context(self) -> ssl.SSLContext:
         """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
@@ -156,8 +162,9 @@ class Transport:
             raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}", was_sent=True) from None
 
     async def close(self) -> None:
-        if self.pool is not None:
-            await self.pool.close()
+        for pool in (self.pool, self.paperwork):
+            if pool is not None:
+                await pool.close()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -193,9 +200,13 @@ class RestClient:
         transport: Transport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """``is_fenced`` is asked right before each write: whether this process has lost the right to write."""
+        """``is_fenced`` is asked right before each write: whether this process has lost the right to write.
+
+        Nobody waits for ``is_paperwork``: its writes have connections of their own, and delay each other.
+        """
         self.config = config
         self.transport = transport or Transport(config, max_connections=max_connections)
         self.agent = agent or user_agent()
@@ -206,6 +217,7 @@ class RestClient:
         self._observer = observer
         self._sleep = sleep
         self._is_fenced = is_fenced
+        self._is_paperwork = is_paperwork
         self._heads: dict[str, bytes] = {}
         self._head_authorization: str | None = None
 
@@ -216,6 +228,7 @@ class RestClient:
         qps: float | None = None,
         burst: int | None = None,
         is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
     ) -> RestClient:
         """Make a client that shares the connections but has its own rate limit, name and fence."""
         return RestClient(
@@ -227,6 +240,7 @@ class RestClient:
             observer=self._observer,
             transport=self.transport,
             is_fenced=is_fenced,
+            is_paperwork=is_paperwork,
             clock=self.clock,
         )
 
@@ -328,7 +342,7 @@ class RestClient:
         started = self.clock.monotonic()
         code, received = "<error>", 0
         try:
-            pool = self.transport.pool
+            pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
             if pool is not None and method not in _READS:
                 head = self._head(method, path, len(body), content_type)
                 answer = await pool.send(method, head, body, timeout_s, self._is_fenced)

@@ -77,8 +77,6 @@ class EventReader(Generic[T]):
                 pass  # The long way finds out what is wrong.
             else:
                 if event.type in _CHANGES:
-                    if self._kind.share is not None:
-                        self._kind.share(event.object)
                     return event.type, event.object, None
         type_, raw = self._split(line)
         if type_ == "BOOKMARK":

@@ -77,6 +77,7 @@ class Options:
     writes_at_once: bool = False  # whether most writes are carried out without waiting: in a simulation
     clock: Clock = field(default_factory=SystemClock)
     rng: random.Random = field(default_factory=random.Random)
+    stand_still: Callable[[float], None] | None = None  # blocks the scheduler's thread, if nobody else needs it
 
 
 class Scheduler:
@@ -178,6 +179,7 @@ class Scheduler:
             clock,
             attempt_timeout_s=options.attempt_timeout_s,
             on_cut_off=self._start_afresh,
+            stand_still=options.stand_still,
         )
         if isinstance(queue, PodGroupQueue):
             self._loop.groups = GroupAttempts(

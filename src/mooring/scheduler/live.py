@@ -47,7 +47,7 @@ class LiveScheduler:
         options = options or Options()
         self.client = client.sibling(agent=agent, is_fenced=options.is_fenced)
         self.recorder = EventRecorder(
-            client.sibling(agent=agent, is_fenced=options.is_fenced),
+            client.sibling(agent=agent, is_fenced=options.is_fenced, is_paperwork=True),
             hostname=hostname or around.hostname,
             clock=around.clock,
             rng=around.make_rng(),

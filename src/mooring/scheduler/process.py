@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from types import FrameType
 from typing import Any
@@ -93,6 +94,7 @@ class SchedulerProcess:
             limits=around.make_limits(),
             clock=around.clock,
             rng=around.make_rng(),
+            stand_still=time.sleep if signals else None,
         )
         live = self.live = LiveScheduler(client, settings.config, options, tune_gc=around.tunes_gc, surroundings=around)
         self._lifeline = lifeline = around.make_lifeline()

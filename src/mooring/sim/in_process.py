@@ -46,6 +46,7 @@ class InProcessClient(RestClient):
         qps: float | None = None,
         burst: int | None = None,
         is_fenced: Callable[[], bool] = lambda: False,
+        is_paperwork: bool = False,
     ) -> RestClient:
         return InProcessClient(self._plane, agent=agent or self.agent, is_fenced=is_fenced)
 
