@@ -8,9 +8,10 @@ import random
 
 import pytest
 
-from mooring.bench.virtual.plan import Plan, Step, from_text, make_plan, to_text
+from mooring.bench.virtual.plan import Plan, Step, make_plan
 from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.shrink import shrink
+from mooring.bench.virtual.story import from_text, story_of, to_text
 from mooring.bench.virtual.world import Machine, MachineClock, World
 from mooring.errors import InputError
 
@@ -99,15 +100,28 @@ def test_a_minute_with_a_fault_every_second_loses_nothing():
 
 
 def test_a_story_can_be_written_and_read():
-    plan = make_plan(3, 30.0, fault_every_s=1.0)
-    assert from_text(to_text(plan, ["what went wrong"]), "story.yaml") == plan
+    story = story_of(make_plan(3, 30.0, fault_every_s=1.0))
+    assert from_text(to_text(story, ["what went wrong"]), "story.yaml") == story
 
 
-@pytest.mark.parametrize("text", ["", "steps: 3", "seed: 1\nsteps: [{what: pod}]", "[]"])
-def test_what_is_no_story_is_refused_in_one_line(text):
-    with pytest.raises(InputError, match=r"^story\.yaml: not the story of a soak") as refused:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("", "expected soak and a list of steps", id="nothing"),
+        pytest.param("[]", "expected soak and a list of steps", id="no mapping"),
+        pytest.param("soak: {seed: 1}\nsteps: 3", "expected soak and a list of steps", id="no steps"),
+        pytest.param("soak: {}\nsteps: []", "soak: seed is missing", id="no seed"),
+        pytest.param("soak: {seed: x}\nsteps: []", "seed: expected a value such as 0, found 'x'", id="no number"),
+        pytest.param("soak: {seed: 1, replicas: 0}\nsteps: []", "replicas: expected 1 to 9", id="no replica"),
+        pytest.param("soak: {seed: 1}\nsteps: [{drain: a}]", "no step 'drain' in a story with faults", id="a drain"),
+        pytest.param("soak: {seed: 1}\nsteps: [{fault: {what: x}}]", "no fault 'x'; there are cut-off", id="a fault"),
+        pytest.param("soak: {seed: 1}\nsteps: [{create: {kind: Pod}}]", "one object with a name", id="no name"),
+    ],
+)
+def test_what_is_no_story_is_refused_in_one_line(text, told):
+    with pytest.raises(InputError, match=r"^story\.yaml: ") as refused:
         from_text(text, "story.yaml")
-    assert "\n" not in str(refused.value)
+    assert told in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_a_story_is_shortened_to_what_it_needs():

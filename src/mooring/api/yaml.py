@@ -86,6 +86,14 @@ def dump(value: Any, *, sort_keys: bool = True) -> str:
     return text
 
 
+def dump_line(value: Any) -> str:
+    """Return YAML on one line, keys in their order."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=2**30
+    )
+    return text.rstrip("\n")
+
+
 def resolve(text: str) -> Any:
     """Return what a bare word stands for: null, a boolean, a number, or itself."""
     if text[:1] in _NUMERIC_START:

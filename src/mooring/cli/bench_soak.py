@@ -22,11 +22,11 @@ TELL_EVERY_S = 60.0
 
 @click.command()
 @click.option("--minutes", type=click.FloatRange(0.05, 1440), default=60.0, show_default=True, help="How long.")
-@click.option("--nodes", type=click.IntRange(2, 1000), help="Nodes in the cluster.  [default: 20; 8 in virtual time]")
+@click.option("--nodes", type=click.IntRange(2, 1000), help="Nodes.  [default: 20; in virtual time by seed]")
 @click.option(
     "--rate",
     type=click.FloatRange(0.1, 1000),
-    help="Changes per second.  [default: 20]  In virtual time: pods per second.  [default: 2]",
+    help="Changes per second.  [default: 20]  In virtual time: arrivals of pods per second.  [default: 2]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Which changes: the same seed, the same ones.")
 @click.option(
@@ -37,12 +37,17 @@ TELL_EVERY_S = 60.0
     show_default=True,
     help="Seconds between leader changes.",
 )
-@click.option("--virtual-time", is_flag=True, help="Three replicas in one thread; nobody waits, and a seed is a run.")
+@click.option("--virtual-time", is_flag=True, help="Replicas in one thread; nobody waits, and a seed is a run.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="In virtual time: so many seeds.")
+@click.option(
+    "--crowd",
+    type=click.Choice(("tight", "roomy", "dense")),
+    help="In virtual time: little room, room, or many pods that come at once.  [default: tight or roomy, by seed]",
+)
 @click.option(
     "--story",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="In virtual time: play the short story that a failed soak printed.",
+    help="In virtual time: play the scenario file that a failed soak printed.",
 )
 @output_option()
 def soak(
@@ -53,6 +58,7 @@ def soak(
     leader_every_s: float,
     virtual_time: bool,
     seeds: int,
+    crowd: str | None,
     story: Path | None,
     output: str,
 ) -> int:
@@ -62,7 +68,7 @@ def soak(
     twice, no node overfilled, no task left over, memory flat. Exit code 1 if one of these does not hold.
 
     With --virtual-time everything breaks that can: messages, watches, servers, disks, clocks, leaders, plugins,
-    extenders. A seed that fails is shortened to a story, which is printed and can be played again.
+    extenders. A seed that fails is shortened to a story, which is printed as a scenario file that plays it again.
 
     \b
     Example:
@@ -70,7 +76,7 @@ def soak(
       mooring bench soak --virtual-time --minutes 10 --seeds 20
     """
     if virtual_time or story is not None:
-        return _virtual(minutes, nodes, rate, range(seed, seed + seeds), story, output)
+        return _virtual(minutes, crowd or "", nodes, rate, range(seed, seed + seeds), story, output)
     if seeds != 1:
         raise click.UsageError("--seeds: several seeds are for --virtual-time")
     import asyncio
@@ -107,10 +113,16 @@ def soak(
 
 
 def _virtual(
-    minutes: float, nodes: int | None, rate: float | None, seeds: range, story: Path | None, output: str
+    minutes: float,
+    crowd: str,
+    nodes: int | None,
+    rate: float | None,
+    seeds: range,
+    story: Path | None,
+    output: str,
 ) -> int:
-    from mooring.bench.virtual.plan import NODES, PODS_PER_S, from_text
     from mooring.bench.virtual.soak import replay, virtual_soak
+    from mooring.bench.virtual.story import from_text
 
     to, told_at = console(stderr=True), time.monotonic()
 
@@ -128,13 +140,15 @@ def _virtual(
     if story is not None:
         report = replay(from_text(story.read_text("utf-8"), str(story)), progress)
     else:
-        report = virtual_soak(minutes * 60, seeds, nodes=nodes or NODES, rate=rate or PODS_PER_S, progress=progress)
+        report = virtual_soak(minutes * 60, seeds, crowd=crowd, nodes=nodes, rate=rate, progress=progress)
     cpu_s = time.process_time() - began_s
     emit(report.to_dict(), output, lambda out: _draw_virtual(out, report, cpu_s))
     return 1 if report.problems else 0
 
 
 def _draw_virtual(out: Console, report: VirtualReport, cpu_s: float) -> None:
+    from mooring.bench.virtual.soak import PROMISES
+
     print_table(out, ("WHAT", "HOW OFTEN"), [(name, f"{count:,}") for name, count in report.done.items()])
     out.print()
     first, last = report.seeds[0], report.seeds[-1]
@@ -147,10 +161,10 @@ def _draw_virtual(out: Console, report: VirtualReport, cpu_s: float) -> None:
     for problem in report.problems:
         out.print(f"PROBLEM: {problem}", style="red")
     if report.story:
-        out.print("\nThe shortest story found; play it with --virtual-time --story FILE:\n")
+        out.print("\nThe shortest story found; play it with mooring scenario run --virtual-time FILE:\n")
         out.print(report.story, markup=False, highlight=False, soft_wrap=True)
     if not report.problems:
-        out.print("no pod lost, none bound twice, no node overfilled, nobody bound without the lease", style="green")
+        out.print(", ".join(PROMISES), style="green")
 
 
 def _so_far(elapsed: float, report: Report) -> str:

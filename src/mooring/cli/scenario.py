@@ -84,6 +84,8 @@ def run(
         raise UsageError(f"--record: a record holds one story; give one of the {len(stories)}")
 
     def play(story: Scenario) -> Result:
+        if story.soak is not None:
+            return _run_under_faults(story)
         with recording(settings, record, "scenario") as recorded:
             if not place.is_embedded:
                 return _run_remotely(story, recorded, place)
@@ -93,6 +95,8 @@ def run(
     settings = replace(Telling(quiet, verbose, output).settings(), seed=seed)
     results: list[Result] = []
     for each in found:
+        if each.soak is not None and not virtual_time:
+            raise UsageError(f"{each.source}: a story with faults needs --virtual-time")
         try:
             results.append(play(each))
         except (MooringError, click.ClickException):
@@ -114,6 +118,20 @@ def _run_remotely(story: Scenario, settings: Settings, place: Place) -> Result:
                 return await world.play(story)
 
     return asyncio.run(main())
+
+
+def _run_under_faults(story: Scenario) -> Result:
+    import logging
+
+    from mooring.bench.virtual.soak import PROMISES, replay
+    from mooring.bench.virtual.story import from_content
+    from mooring.sim.runner import Result
+
+    for name in ("mooring", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # faults are what the story is about
+    report = replay(from_content(story.soak, story.source))
+    failure = next(iter(report.problems), "")
+    return Result(story.name, failure, expectations=len(PROMISES), seconds=report.virtual_s)
 
 
 def _summary(result: Result) -> str:

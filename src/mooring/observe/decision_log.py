@@ -81,6 +81,10 @@ class DecisionLog:
             # A thread that writes cannot be called back: its lines come first.
             await asyncio.wait([self._writing])
         self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file without what is left to be written."""
         if self._file is not None:
             file, self._file = self._file, None
             with contextlib.suppress(OSError):  # the disk is full, and that has been said

@@ -70,6 +70,7 @@ class SchedulerProcess:
         self._control: Control | None = None
         self.ready = asyncio.Event()  # decisions are being made
         self.live: LiveScheduler | None = None
+        self.decision_log: DecisionLog | None = None
         self._reloader: ConfigReloader | None = None
 
     async def run(self, *, signals: bool = True) -> int:
@@ -81,7 +82,7 @@ class SchedulerProcess:
         settings, around = self._settings, self._surroundings
         metrics = self._metrics()
         client = self._connect(metrics)
-        decision_log = self._decision_log()
+        decision_log = self.decision_log = self._decision_log()
         options = Options(
             features=settings.features,
             registry=settings.registry,

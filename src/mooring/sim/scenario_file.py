@@ -14,6 +14,8 @@ steps:
 - expect: {pod: big, node: node1, within: 30s}
 ```
 
+A story with ``soak`` has several schedulers and faults; ``mooring.bench.virtual.story`` reads its steps.
+
 Every mistake is one line with the step's number, what was expected and what was found.
 """
 
@@ -49,7 +51,7 @@ TO_THE_END = "end"
 PROPAGATIONS = ("Background", "Foreground", "Orphan")
 _TOP = frozenset(
     ("name", "title", "description", "parameters", "config", "plugins", "steps", "kubernetesVersion", "featureGates")
-) | {"startsAt"}
+) | {"startsAt", "soak"}
 
 
 def load_scenario_file(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
@@ -76,6 +78,8 @@ def scenario_of(
     unknown = sorted(set(map(str, value)) - _TOP)
     if unknown:
         raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
+    if "soak" in value:
+        return _under_faults(value, source, name)
     try:
         values = parameter_values(value.get("parameters"), given or {})
         for_config = {"seed": SEED, **values}
@@ -124,6 +128,15 @@ def scenario_of(
     )
 
 
+def _under_faults(value: Mapping[str, Any], source: str, name: str) -> Scenario:
+    """The story of a soak. Its steps are read by what plays it: several schedulers, in virtual time, under faults."""
+
+    async def play(cluster: ScenarioCluster) -> None:
+        raise InputError(f"{source}: a story with faults; play it with mooring scenario run --virtual-time FILE")
+
+    return Scenario(str(value.get("name") or name), str(value.get("title") or name), play, source=source, soak=value)
+
+
 def _config(value: Any, folder: Path, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """A KubeSchedulerConfiguration: written into the scenario, or in a file beside it. Both may name parameters."""
     if isinstance(value, str):
@@ -155,6 +168,28 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
+
+
+def named_nodes(value: Any) -> list[dict[str, Any]]:
+    """The nodes that a ``nodes`` step describes: so many, with a number in their names."""
+    fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
+                             "unschedulable", "capacity"})  # fmt: skip
+    count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
+    first = whole_number(fields.pop("from", 1), "from")
+    pattern, zones = str(fields.pop("name", "node{i}")), texts(fields.pop("zones", []), "zones")
+    if count > 1 and "{i}" not in pattern:
+        raise InputError(f"nodes: expected a name with {{i}} in it for {count} nodes, found {pattern!r}")
+    for name in ("cpu", "memory", "pods"):
+        if name in fields:
+            fields[name] = str(fields[name])
+    for name in ("labels", "capacity"):
+        fields[name] = {key: str(each) for key, each in mapping(fields.get(name), name).items()}
+    fields["taints"] = texts(fields.get("taints", []), "taints")
+    fields["unschedulable"] = bool(fields.get("unschedulable"))
+    return [
+        node(pattern.replace("{i}", str(i)), zone=zones[(i - first) % len(zones)] if zones else "", **fields)
+        for i in range(first, first + count)
+    ]
 
 
 class _Steps:
@@ -191,25 +226,7 @@ class _Steps:
             if arrange is None:
                 return self._writes(nodes_of_table(value, path), "create")
             return self._arranged_nodes(value, path, self._function(str(arrange)))
-        fields = fields_of(value, {"count", "name", "from", "cpu", "memory", "pods", "zones", "labels", "taints",
-                                 "unschedulable", "capacity"})  # fmt: skip
-        count = whole_number(fields.pop("count", 1), "count", most=MAX_NODES)
-        first = whole_number(fields.pop("from", 1), "from")
-        pattern, zones = str(fields.pop("name", "node{i}")), texts(fields.pop("zones", []), "zones")
-        if count > 1 and "{i}" not in pattern:
-            raise InputError(f"nodes: expected a name with {{i}} in it for {count} nodes, found {pattern!r}")
-        for name in ("cpu", "memory", "pods"):
-            if name in fields:
-                fields[name] = str(fields[name])
-        for name in ("labels", "capacity"):
-            fields[name] = {key: str(each) for key, each in mapping(fields.get(name), name).items()}
-        fields["taints"] = texts(fields.get("taints", []), "taints")
-        fields["unschedulable"] = bool(fields.get("unschedulable"))
-        made = [
-            node(pattern.replace("{i}", str(i)), zone=zones[(i - first) % len(zones)] if zones else "", **fields)
-            for i in range(first, first + count)
-        ]
-        return self._writes(made, "create")
+        return self._writes(named_nodes(value), "create")
 
     def _arranged_nodes(self, value: Any, path: Path, arrange: Callable[..., Iterable[Row]]) -> Step:
         """Nodes whose rows a function arranges when the story is played: only then the seed is known."""
@@ -385,6 +402,9 @@ class _Steps:
                 await do(cluster, name)
 
         return step
+
+    def read_fault(self, value: Any) -> Step:
+        raise InputError("fault: only a story with replicas of the scheduler has faults; add soak: {seed: 1}")
 
     def read_advance(self, value: Any) -> Step:
         duration_s = None if value == TO_THE_END else seconds(value)

@@ -22,8 +22,11 @@ AMNESTY_S = 20.0
 class VirtualAudit:
     """Follows one control plane after the other. ``problems`` stays empty if all is well."""
 
-    def __init__(self, now: Callable[[], float], lease: str, duration_s: float) -> None:
+    def __init__(
+        self, now: Callable[[], float], lease: str, duration_s: float, kept_off: tuple[str, str] | None = None
+    ) -> None:
         self._now, self._lease, self._duration_s = now, lease, duration_s
+        self._kept_off = kept_off  # an app's pods, and the node where the extender does not want them
         self._audit: Audit | None = None
         self._told = 0
         self._holder = ""
@@ -65,10 +68,11 @@ class VirtualAudit:
         is_bound = bool(fields.get("spec.nodeName"))
         if is_bound and not was_bound and event.type != DELETED:
             self._check_right(event)
+            self._check_extender(event)
         if event.type == DELETED and (was_bound or is_bound):
             self.lifetimes += 1
         for problem in audit.problems[self._told :]:
-            self._tell(problem)
+            self.tell(problem)
         self._told = len(audit.problems)
 
     def _check_right(self, event: Event) -> None:
@@ -76,10 +80,17 @@ class VirtualAudit:
         if not writer:
             return
         if not self._holder.startswith(f"{writer}_"):
-            self._tell(f"pod {event.entry.key} was bound by {writer} while {self._holder or 'nobody'} had the lease")
+            self.tell(f"pod {event.entry.key} was bound by {writer} while {self._holder or 'nobody'} had the lease")
         elif self._now() - self._renewed_s > self._duration_s:
             late_s = self._now() - self._renewed_s - self._duration_s
-            self._tell(f"pod {event.entry.key} was bound by {writer} {late_s:.3f} s after its lease had expired")
+            self.tell(f"pod {event.entry.key} was bound by {writer} {late_s:.3f} s after its lease had expired")
+
+    def _check_extender(self, event: Event) -> None:
+        if self._kept_off is not None and WRITER.get():
+            app, node = self._kept_off
+            pod = event.entry.object()
+            if pod["spec"]["nodeName"] == node and pod["metadata"].get("labels", {}).get("app") == app:
+                self.tell(f"pod {event.entry.key} was bound to {node} although the extender did not allow it")
 
     def _note_lease(self, event: Event) -> None:
         if event.entry.name != self._lease:
@@ -90,7 +101,8 @@ class VirtualAudit:
             self.leases += 1
         self._holder, self._renewed_s = holder, self._now()
 
-    def _tell(self, problem: str) -> None:
+    def tell(self, problem: str) -> None:
+        """Remember what must not have happened."""
         if self._now() < self._amnesty_until_s:
             return
         if len(self.problems) < 20:

@@ -1,25 +1,28 @@
-"""What each step of a plan does to a world."""
+"""What each step of a story does to a world."""
 
 from __future__ import annotations
 
-import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from mooring.bench.virtual.api_server import ApiServer
 from mooring.bench.virtual.network import Network, Trouble
 from mooring.bench.virtual.plan import Step
 from mooring.bench.virtual.replica import Replica
+from mooring.bench.virtual.story import Moment, fault_step
 from mooring.bench.virtual.unreliable import Moods
 from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import NODES, PODS
-from mooring.controlplane.registry.groups.scheduling import PRIORITY_CLASSES
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.types.status import StatusError
+from mooring.sim.backend import Ref
+from mooring.sim.scenario_file import named_nodes
+from mooring.sim.step_fields import texts
 
 NAMESPACE = "default"
-ZONE = "topology.kubernetes.io/zone"
-NODE_AMOUNTS = {"cpu": "4", "memory": "16Gi", "pods": "12"}
 AGAIN_S = 0.25
 
 
@@ -27,27 +30,41 @@ class Happenings:
     """Does the steps. ``calm`` ends all trouble, so that everything must come to rest."""
 
     def __init__(
-        self, world: World, network: Network, server: ApiServer, replicas: list[Replica], moods: Moods, nodes: int
+        self, world: World, network: Network, server: ApiServer, replicas: list[Replica], moods: Moods
     ) -> None:
         self._world, self._network, self._server, self._replicas = world, network, server, replicas
         self._moods = moods
-        self._node_names = [f"node-{i:03d}" for i in range(nodes)]
+        self._nodes: dict[str, Any] = {}  # every node that there has been, as it was made
+        self._waiting: deque[Callable[[Api], None]] = deque()  # writes for which the server was down
         self._is_calm = False
         self.done: dict[str, int] = {}
-        self._rng = random.Random(0)
 
-    def set_up(self) -> None:
-        api = self._api
-        api.create(PRIORITY_CLASSES, "", _object("scheduling.k8s.io/v1", "PriorityClass", "high", value=1000))
-        for name in self._node_names:
-            self._create_node(api, name)
+    def set_up(self, moments: list[Moment]) -> None:
+        """Make the cluster in which everything begins, safely stored."""
+        for moment in moments:
+            self.do(moment)
         self._server.disk.sync()
         self._server.disk.checkpoint()
 
-    def do(self, step: Step) -> None:
-        self.done[step.what] = self.done.get(step.what, 0) + 1
-        act: Callable[[Step], None] = getattr(self, "_" + step.what.replace("-", "_"))
-        act(step)
+    def do(self, moment: Moment) -> None:
+        if moment.verb == "fault":
+            step = fault_step(moment.at_s, moment.value)
+            self._note(step.what)
+            act: Callable[[Any], None] = getattr(self, "_" + step.what.replace("-", "_"))
+            act(step)
+        else:
+            self._note(moment.verb)
+            do: dict[str, Callable[[Any], None]] = {
+                "nodes": self._make_nodes,
+                "create": self._create,
+                "delete": self._delete,
+                "cordon": self._cordon,
+                "uncordon": self._uncordon,
+            }
+            do[moment.verb](moment.value)
+
+    def _note(self, what: str) -> None:
+        self.done[what] = self.done.get(what, 0) + 1
 
     @property
     def leader(self) -> Replica | None:
@@ -68,11 +85,11 @@ class Happenings:
         self._write(self._repair)
 
     def _repair(self, api: Api) -> None:
-        for name in self._node_names:
+        for name, node in self._nodes.items():
             if api.store.get(NODES, "", name) is None:
-                self._create_node(api, name)
-            api.modify(NODES, "", name, lambda obj: obj["spec"].pop("unschedulable", None))
-        keep = len(self._node_names)  # of two CPUs at most: half of what there is
+                _create(api, node)
+        self._set_unschedulable(api, list(self._nodes), False)
+        keep = len(self._nodes)  # of two CPUs at most: half of what there is
         names = [entry.name for entry in api.store.iterate(PODS, NAMESPACE)]
         for name in names[keep:]:
             api.delete(PODS, NAMESPACE, name, {"gracePeriodSeconds": 0})
@@ -85,15 +102,21 @@ class Happenings:
         return self._server.plane.api
 
     def _write(self, write: Callable[[Api], None]) -> None:
-        """Write as somebody whom the network never fails; while the server is down, later."""
+        """Write as somebody whom the network never fails; while the server is down, later, and in order."""
+        self._waiting.append(write)
+        if len(self._waiting) == 1:
+            self._write_all()
+
+    def _write_all(self) -> None:
         if not self._server.is_up:
-            self._world.after(AGAIN_S, lambda: self._write(write))
+            self._world.after(AGAIN_S, self._write_all)
             return
-        try:
-            write(self._api)
-        except StatusError as error:
-            what = f"refused {error.code}"
-            self.done[what] = self.done.get(what, 0) + 1
+        while self._waiting:
+            write = self._waiting.popleft()
+            try:
+                write(self._api)
+            except StatusError as error:
+                self._note(f"refused {error.code}")
 
     def _whom(self, step: Step) -> Replica | None:
         if step.name == "leader":
@@ -126,37 +149,29 @@ class Happenings:
 
     # ---- pods and nodes ----------------------------------------------------------------------------------------
 
-    def _pod(self, step: Step) -> None:
-        labels = {"app": f"app-{int(step.amount)}"}
-        requests = {"cpu": f"{int(step.amount)}m", "memory": "64Mi"}
-        spec: dict[str, Any] = {"containers": [{"name": "c", "image": "app", "resources": {"requests": requests}}]}
-        spec["terminationGracePeriodSeconds"] = 1
-        if step.how == "high":
-            spec["priorityClassName"] = "high"
-        elif step.how == "spread":
-            soft = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
-            spec["topologySpreadConstraints"] = [{**soft, "labelSelector": {"matchLabels": labels}}]
-        elif step.how == "apart":
-            term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
-            wish = {"weight": 10, "podAffinityTerm": term}
-            spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
-        pod = _object("v1", "Pod", step.name, spec=spec)
-        pod["metadata"]["labels"] = labels
+    def _make_nodes(self, value: Any) -> None:
+        for node in named_nodes(value):
+            self._create(node)
 
-        def create(api: Api) -> None:
-            api.create(PODS, NAMESPACE, pod)
-            self._world.after(step.for_s, lambda: self._write(delete))
+    def _create(self, value: Any) -> None:
+        if value["kind"] == "Node":
+            self._nodes[value["metadata"]["name"]] = value
+        self._write(lambda api: _create(api, value))
 
-        def delete(api: Api) -> None:
-            if not self._is_calm:
-                api.delete(PODS, NAMESPACE, step.name)
+    def _delete(self, value: Any) -> None:
+        ref = Ref.parse(value)
+        self._write(lambda api: api.delete(ref.kind, ref.namespace, ref.name) and None)
 
-        self._write(create)
+    def _cordon(self, value: Any) -> None:
+        self._write(lambda api: self._set_unschedulable(api, texts(value, "cordon"), True))
 
-    def _create_node(self, api: Api, name: str) -> None:
-        node = _object("v1", "Node", name, status={"capacity": NODE_AMOUNTS, "allocatable": NODE_AMOUNTS}, spec={})
-        node["metadata"]["labels"] = {"kubernetes.io/hostname": name, ZONE: f"zone-{sum(name.encode()) % 3}"}
-        api.create(NODES, "", node)
+    def _uncordon(self, value: Any) -> None:
+        self._write(lambda api: self._set_unschedulable(api, texts(value, "uncordon"), False))
+
+    @staticmethod
+    def _set_unschedulable(api: Api, names: list[str], is_unschedulable: bool) -> None:
+        for name in names:
+            api.modify(NODES, "", name, lambda node: node["spec"].update(unschedulable=is_unschedulable))
 
     def _lose_node(self, step: Step) -> None:
         def lose(api: Api) -> None:
@@ -166,35 +181,30 @@ class Happenings:
 
         def come_back(api: Api) -> None:
             if api.store.get(NODES, "", step.name) is None:
-                self._create_node(api, step.name)
+                _create(api, self._nodes[step.name])
 
         self._for(step, lambda: self._write(lose), lambda: self._write(come_back))
-
-    def _cordon_node(self, step: Step) -> None:
-        def cordon(api: Api) -> None:
-            api.modify(NODES, "", step.name, lambda obj: obj["spec"].update(unschedulable=True))
-
-        def uncordon(api: Api) -> None:
-            api.modify(NODES, "", step.name, lambda obj: obj["spec"].pop("unschedulable", None))
-
-        self._for(step, lambda: self._write(cordon), lambda: self._write(uncordon))
 
     # ---- the network -------------------------------------------------------------------------------------------
 
     def _lose_requests(self, step: Step) -> None:
-        self._trouble(step, lose_request=step.amount, half=0.7 if step.how else 0.0)
+        self._trouble(step, lose_request=step.amount, half=0.7 if step.how == "half" else 0.0)
 
     def _lose_answers(self, step: Step) -> None:
-        self._trouble(step, lose_answer=step.amount, half=0.7 if step.how else 0.0)
+        """``half``: some are cut in the middle; or the answers to requests with that in their path."""
+        is_half = step.how == "half"
+        self._trouble(
+            step, lose_answer=step.amount, half=0.7 if is_half else 0.0, lose_answer_of="" if is_half else step.how
+        )
 
     def _late_messages(self, step: Step) -> None:
-        self._trouble(step, late=0.5, late_answer_s=step.amount)
+        self._trouble(step, late=0.5, late_answer_s=step.amount, late_of=step.how)
 
     def _double_requests(self, step: Step) -> None:
         self._trouble(step, double=step.amount)
 
     def _refuse_requests(self, step: Step) -> None:
-        self._trouble(step, refuse=step.amount)
+        self._trouble(step, refuse=step.amount, refuse_with=int(step.how or 0))
 
     def _cut_off(self, step: Step) -> None:
         self._trouble(step, is_cut_off=True)
@@ -282,5 +292,8 @@ class Happenings:
         self._mood(step, "raises")
 
 
-def _object(api_version: str, kind: str, name: str, **rest: Any) -> dict[str, Any]:
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **rest}
+def _create(api: Api, value: Any) -> None:
+    """Create a copy: the server changes what it is given."""
+    made = msgspec.json.decode(msgspec.json.encode(value))
+    ref = Ref.of(made)
+    api.create(ref.kind, ref.namespace, made)

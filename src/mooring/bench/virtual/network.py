@@ -36,6 +36,14 @@ GONE = (
 )
 
 
+_REFUSALS = {
+    500: (500, "InternalError", ""),
+    503: (503, "ServiceUnavailable", "1"),
+    429: (429, "TooManyRequests", "1"),
+    409: (409, "Conflict", ""),
+}
+
+
 @dataclass
 class Trouble:
     """What may happen to a machine's messages just now; the figures are probabilities unless they say otherwise."""
@@ -46,7 +54,10 @@ class Trouble:
     double: float = 0.0
     late: float = 0.0
     late_answer_s: float = 0.0  # up to so many seconds
+    late_of: str = ""  # only requests with this in their path, and these as late as can be
+    lose_answer_of: str = ""  # only answers to requests with this in their path
     refuse: float = 0.0  # answered by the server with an error
+    refuse_with: int = 0  # this one
     is_cut_off: bool = False
     watch_lag_s: float = 0.0
     watch_lag_of: str = ""  # one kind's watches only
@@ -80,11 +91,16 @@ class Network:
     def happens(self, chance: float) -> bool:
         return chance > 0 and self.rng.random() < chance
 
-    def late_s(self, trouble: Trouble) -> float:
+    def late_s(self, trouble: Trouble, data: bytes) -> float:
+        if trouble.late_of:
+            return MAX_LATE_S if trouble.late_of.encode() in data else self.latency()
         if not self.happens(trouble.late):
             return self.latency()
         self.note("late requests")
         return self.rng.uniform(0.0, MAX_LATE_S)
+
+    def loses_answer(self, trouble: Trouble, target: str) -> bool:
+        return trouble.lose_answer_of in target and self.happens(trouble.lose_answer)
 
     def late_answer_s(self, trouble: Trouble) -> float:
         if not trouble.late_answer_s or not self.happens(trouble.late):
@@ -214,7 +230,7 @@ class Wire(asyncio.Transport):
 
     def _deliver(self, data: bytes) -> None:
         network = self._network
-        delay = network.late_s(network.trouble(self._loop.machine))
+        delay = network.late_s(network.trouble(self._loop.machine), data)
 
         def arrive() -> None:
             if network.server is not self._server or self._server is None:
@@ -260,7 +276,7 @@ class Wire(asyncio.Transport):
         if is_copy or self._is_closing:
             return
         data = _encode(reply)
-        if network.happens(trouble.lose_answer):
+        if network.loses_answer(trouble, request.target):
             if network.happens(trouble.half):
                 network.note("half-sent answers")
                 self._answer(data[: network.rng.randrange(len(data))], then_reset=True)
@@ -288,8 +304,8 @@ class Wire(asyncio.Transport):
 def _refusal(network: Network, trouble: Trouble) -> Reply | None:
     if not network.happens(trouble.refuse):
         return None
-    code, reason, wait = network.rng.choice(
-        ((500, "InternalError", ""), (503, "ServiceUnavailable", "1"), (429, "TooManyRequests", "1"))
+    code, reason, wait = _REFUSALS.get(trouble.refuse_with) or network.rng.choice(
+        [_REFUSALS[code] for code in (500, 503, 429)]
     )
     network.note("refused requests")
     body = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"%s","code":%d}' % (reason.encode(), code)
@@ -422,7 +438,7 @@ class VirtualTransport(Transport):
                 return
             server.spawn(self._serve(server, request, content, head, fail))
 
-        network.world.after(network.late_s(trouble), arrive)
+        network.world.after(network.late_s(trouble, request.target.encode()), arrive)
 
     async def _serve(
         self, server: Server, request: Request, content: Body, head: asyncio.Future[Any], fail: Callable[[str], None]
@@ -433,7 +449,7 @@ class VirtualTransport(Transport):
         loop = head.get_loop()
         if isinstance(answer, Reply):
             delay = network.late_answer_s(trouble)
-            if network.happens(trouble.lose_answer):
+            if network.loses_answer(trouble, request.target):
                 network.note("lost answers")
                 network.world.after(delay, lambda: fail("connection reset by peer"))
                 return

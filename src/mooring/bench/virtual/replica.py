@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Self
 
 from mooring.bench.virtual.api_server import TOKEN
@@ -13,6 +13,7 @@ from mooring.bench.virtual.network import Network, VirtualTransport
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLifeline, VirtualLoop, World, tear_down
 from mooring.client.credentials import StaticCredentials
 from mooring.client.kubeconfig import ClientConfig
+from mooring.extender.client import HttpExtender, build_extenders
 from mooring.framework.extender import Extender
 from mooring.scheduler.live import LiveScheduler
 from mooring.scheduler.process import SchedulerProcess
@@ -52,12 +53,12 @@ class Replica:
         seed: int,
         problems: list[str],
         *,
-        extenders: Callable[[Machine], Sequence[Extender]] = lambda machine: (),
+        make_far_end: Callable[[HttpExtender, Machine], Extender] = lambda extender, machine: extender,
         make_process: MakeProcess = a_process,
     ) -> None:
         self._world, self._network, self.name = world, network, name
         self._settings, self._seed, self._problems = settings, seed, problems
-        self._extenders = extenders
+        self._make_far_end = make_far_end
         self._make_process = make_process
         self._starts = itertools.count(1)
         self._task: asyncio.Task[int] | None = None
@@ -94,7 +95,10 @@ class Replica:
             make_transport=lambda config: VirtualTransport(config, network, machine),
             make_lifeline=lambda: VirtualLifeline(machine, network.connect),
             make_limits=lambda: VirtualLimits(clock),
-            make_extenders=lambda configs, raw=None, observer=None: self._extenders(machine) if configs else (),
+            make_extenders=lambda configs, raw=None, observer=None: [
+                self._make_far_end(extender, machine)
+                for extender in build_extenders(configs, raw, observer=observer, now=clock.monotonic)
+            ],
             tunes_gc=False,
         )
         self.process = process = self._make_process(self._settings, lambda: config, around)
@@ -128,8 +132,7 @@ class Replica:
             return
         old = self.machine
         self._count_term()
-        self.process = None
-        old.kill()
+        self._end_process(old)
         self.machine = Machine(self._world, self.name)
         self.machine.run_clock_at(old.rate)
         self.machine.wall_error_s = old.wall_error_s
@@ -140,4 +143,10 @@ class Replica:
     def end(self) -> None:
         """Tear everything down at the end of a run."""
         self._task = None
-        self.machine.kill()
+        self._end_process(self.machine)
+
+    def _end_process(self, machine: Machine) -> None:
+        process, self.process = self.process, None
+        machine.kill()
+        if process is not None and process.decision_log is not None:
+            process.decision_log.abandon()  # the kernel closes what a process had open

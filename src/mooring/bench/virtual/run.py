@@ -1,9 +1,11 @@
-"""One run of a plan: a world is made, the plan's steps happen, and then everything has to come to rest."""
+"""One run of a story: a world is made, the story happens, and then everything has to come to rest."""
 
 from __future__ import annotations
 
+import gc
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,7 +18,8 @@ from mooring.bench.virtual.happenings import NAMESPACE, Happenings
 from mooring.bench.virtual.network import Network
 from mooring.bench.virtual.plan import Plan
 from mooring.bench.virtual.replica import MakeProcess, Replica, a_process
-from mooring.bench.virtual.unreliable import Moods, MoodyExtender, raising_plugin
+from mooring.bench.virtual.story import Story, story_of
+from mooring.bench.virtual.unreliable import EXTENDER, KEPT_OFF, Moods, moody, raising_plugin
 from mooring.bench.virtual.world import World
 from mooring.config.load import config_from_dict
 from mooring.controlplane.registry.catalog import PODS
@@ -28,6 +31,8 @@ LEASE = "soak"
 LEASE_S = 15.0
 SETTLE_S = 180.0
 LOOK_S = 1.0
+COLLECT_EVERY = 100_000
+"""Python looks for garbage in cycles after so many new objects: a quarter of the time went there with the usual 700."""
 
 
 @dataclass
@@ -48,22 +53,22 @@ class Outcome:
         return asdict(self)
 
 
-def settings_for(plan: Plan, moods: Moods) -> Settings:
-    """What the replicas of a plan are started with: the defaults, but for what the plan wants."""
+def settings_for(story: Story, moods: Moods) -> Settings:
+    """What the replicas of a story are started with: the defaults, but for what the story wants."""
     flags = [
         "--secure-port=0",
         "--leader-elect-resource-name=" + LEASE,
-        f"--kube-api-qps={plan.qps}",
-        f"--kube-api-burst={plan.qps}",
+        f"--kube-api-qps={story.qps}",
+        f"--kube-api-burst={story.qps}",
     ]
-    if plan.decision_log:
-        flags.append(f"--decision-log={plan.decision_log}")
+    if story.decision_log:
+        flags.append(f"--decision-log={story.decision_log}")
     settings = load_settings(parse_flags(flags))
     content: dict[str, Any] = {}
     registry = settings.registry
-    if plan.extender:
-        content["extenders"] = [{"urlPrefix": "http://extender.invalid", "filterVerb": "filter", "weight": 1}]
-    if plan.plugin:
+    if story.extender:
+        content["extenders"] = [EXTENDER]
+    if story.plugin:
         registry.register(raising_plugin(moods))
         plugins = {"multiPoint": {"enabled": [{"name": "Raising"}]}}
         content["profiles"] = [{"schedulerName": "default-scheduler", "plugins": plugins}]
@@ -74,44 +79,59 @@ def settings_for(plan: Plan, moods: Moods) -> Settings:
     return replace(settings, config=config)
 
 
-class Run:
-    """A world with a plan. ``play`` plays it to its end."""
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_EVERY, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
-    def __init__(self, plan: Plan, make_process: MakeProcess = a_process) -> None:
-        self.plan = plan
-        self.world = world = World(random.Random(f"{plan.seed} world"))
-        self.network = Network(world, random.Random(f"{plan.seed} network"))
-        self.audit = VirtualAudit(lambda: world.now_s, LEASE, LEASE_S)
-        self.server = ApiServer(world, self.network, plan.seed, self.audit.follow)
+
+class Run:
+    """A world with a story. ``play`` plays it to its end."""
+
+    def __init__(self, plan: Plan | Story, make_process: MakeProcess = a_process) -> None:
+        self.story = story = story_of(plan) if isinstance(plan, Plan) else plan
+        self.world = world = World(random.Random(f"{story.seed} world"))
+        self.network = Network(world, random.Random(f"{story.seed} network"))
+        self.audit = VirtualAudit(lambda: world.now_s, LEASE, LEASE_S, KEPT_OFF if story.extender else None)
+        self.server = ApiServer(world, self.network, story.seed, self.audit.follow)
         self.problems = self.audit.problems
-        moods = Moods(random.Random(f"{plan.seed} moods"))
-        settings = settings_for(plan, moods)
+        moods = Moods(random.Random(f"{story.seed} moods"), self.audit.tell)
+        settings = settings_for(story, moods)
         self.replicas: list[Replica] = []
-        self.happenings = Happenings(world, self.network, self.server, self.replicas, moods, plan.nodes)
-        self.happenings.set_up()
+        self.happenings = Happenings(world, self.network, self.server, self.replicas, moods)
+        self.happenings.set_up([moment for moment in story.moments if moment.at_s == 0])
         self.replicas += [
             Replica(
                 world,
                 self.network,
                 f"replica-{i}",
                 settings,
-                plan.seed,
+                story.seed,
                 self.problems,
-                extenders=lambda machine: (MoodyExtender(machine, moods),),
+                make_far_end=lambda extender, machine: moody(extender, machine, moods),
                 make_process=make_process,
             )
-            for i in range(plan.replicas)
+            for i in range(story.replicas)
         ]
-        for step in plan.steps:
-            world.at(step.at_s, lambda step=step: self.happenings.do(step))  # type: ignore[misc]
+        for moment in story.moments:
+            if moment.at_s > 0:
+                world.at(moment.at_s, lambda moment=moment: self.happenings.do(moment))  # type: ignore[misc]
 
     def play(self, progress: Callable[[Run], None] = lambda run: None, *, stops_early: bool = False) -> Outcome:
-        """Play the plan, then calm down and look whether anything is missing."""
-        outcome = Outcome(self.plan.seed, self.plan.seconds)
+        """Play the story, then calm down and look whether anything is missing."""
+        with _few_collections():
+            return self._play(progress, stops_early)
+
+    def _play(self, progress: Callable[[Run], None], stops_early: bool) -> Outcome:
+        outcome = Outcome(self.story.seed, self.story.seconds)
         world = self.world
         try:
-            while world.now_s < self.plan.seconds and not (stops_early and self.problems):
-                world.run_until(min(self.plan.seconds, world.now_s + 10.0))
+            while world.now_s < self.story.seconds and not (stops_early and self.problems):
+                world.run_until(min(self.story.seconds, world.now_s + 10.0))
                 progress(self)
             if not (stops_early and self.problems):
                 self.happenings.calm()

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from mooring.bench.virtual.plan import NODES, PODS_PER_S, REPLICAS, Plan, make_plan, to_text
+from mooring.bench.virtual.plan import Plan, make_plan
 from mooring.bench.virtual.run import Outcome, Run
 from mooring.bench.virtual.shrink import shrink
+from mooring.bench.virtual.story import Story, story_of, to_text
 
 Progress = Callable[[str], None]
+PROMISES = ("no pod lost", "none bound twice", "no node overfilled", "nobody bound without the lease")
 
 
 @dataclass
@@ -47,31 +49,32 @@ def virtual_soak(
     seconds: float,
     seeds: Iterable[int],
     *,
-    nodes: int = NODES,
-    rate: float = PODS_PER_S,
-    replicas: int = REPLICAS,
+    crowd: str = "",
+    nodes: int | None = None,
+    rate: float | None = None,
+    replicas: int | None = None,
     progress: Progress = lambda text: None,
     shrinks: bool = True,
 ) -> VirtualReport:
     """Play the plans of these seeds; stop at the first that fails, and shorten it."""
     report = VirtualReport(seconds)
     for seed in seeds:
-        plan = make_plan(seed, seconds, nodes=nodes, replicas=replicas, pods_per_s=rate)
+        plan = make_plan(seed, seconds, crowd=crowd, nodes=nodes, replicas=replicas, pods_per_s=rate)
         if not _play_into(report, plan, progress):
             if shrinks:
-                report.story = story_of(plan, progress)
+                report.story = short_story(plan, progress)
             break
     return report
 
 
-def replay(plan: Plan, progress: Progress = lambda text: None) -> VirtualReport:
+def replay(story: Story, progress: Progress = lambda text: None) -> VirtualReport:
     """Play a story that was written down."""
-    report = VirtualReport(plan.seconds)
-    _play_into(report, plan, progress)
+    report = VirtualReport(story.seconds)
+    _play_into(report, story, progress)
     return report
 
 
-def _play_into(report: VirtualReport, plan: Plan, progress: Progress) -> bool:
+def _play_into(report: VirtualReport, plan: Plan | Story, progress: Progress) -> bool:
     def tell(run: Run) -> None:
         lifetimes = report.lifetimes + run.audit.lifetimes
         progress(
@@ -82,11 +85,11 @@ def _play_into(report: VirtualReport, plan: Plan, progress: Progress) -> bool:
     return not report.problems
 
 
-def story_of(plan: Plan, progress: Progress) -> str:
-    """The short story of a plan that fails, as a file."""
+def short_story(plan: Plan, progress: Progress = lambda text: None) -> str:
+    """The short story of a plan that fails, as a scenario file."""
 
     def fails(candidate: Plan) -> list[str]:
         return Run(candidate).play(stops_early=True).problems
 
     short = shrink(plan, fails, lambda runs, plan: progress(f"shortening: {len(plan.steps)} steps after {runs} runs"))
-    return to_text(short, fails(short))
+    return to_text(story_of(short), fails(short))

@@ -11,6 +11,8 @@ import asyncio
 import heapq
 import itertools
 import random
+import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +40,7 @@ class World:
         self.rng = rng
         self.machines: list[Machine] = []
         self._loops: list[VirtualLoop] = []
+        self._ready: deque[VirtualLoop] = deque()  # those that may have something to do now, in the order of asking
         self._acts: list[tuple[float, int, Act]] = []
         self._count = itertools.count()
 
@@ -56,24 +59,32 @@ class World:
 
     def _turn(self, end_s: float) -> bool:
         """Do all that is to be done now, then go on to the next instant; false if that is after the end."""
+        ready, acts = self._ready, self._acts
         for _ in range(MAX_TURNS):
-            ready = [loop for loop in self._loops if loop.is_ready]
             if not ready:
                 break
-            for loop in ready:
-                if loop.is_ready:  # an earlier one may have put it to sleep
-                    loop.turn()
+            loop = ready.popleft()
+            loop.has_asked = False
+            if not loop.machine.is_asleep and not loop.is_closed():
+                loop.turn()
         else:
             raise Stuck(f"at {self.now_s:.6f} s the machines do not come to rest")
-        due = self._acts[0][0] if self._acts else float("inf")
+        due = acts[0][0] if acts else float("inf")
         for loop in self._loops:
-            due = min(due, loop.due_s)
+            if loop.due_s < due:
+                due = loop.due_s
         if due > end_s:
             return False
-        self.now_s = max(self.now_s, due)
-        while self._acts and self._acts[0][0] <= self.now_s:
-            heapq.heappop(self._acts)[2]()
+        self.now_s = now_s = max(self.now_s, due)
+        while acts and acts[0][0] <= now_s:
+            heapq.heappop(acts)[2]()
+        for loop in self._loops:
+            if loop.due_s <= now_s:
+                loop.ask_for_turn()
         return True
+
+    def give_turn(self, loop: VirtualLoop) -> None:
+        self._ready.append(loop)
 
     def enrol(self, loop: VirtualLoop) -> None:
         self._loops.append(loop)
@@ -126,6 +137,11 @@ class Machine:
     def run_clock_at(self, rate: float) -> None:
         self._seconds, self._since_s = self.monotonic(), self.world.now_s
         self.rate = rate
+        self._tell_loops()
+
+    def _tell_loops(self) -> None:
+        for loop in self.loops:
+            loop.ask_for_turn()
 
     # ---- sleep and death ---------------------------------------------------------------------------------------
 
@@ -137,6 +153,8 @@ class Machine:
         self._asleep_since_s = self.world.now_s
         if stops_clock:
             self._seconds, self._is_clock_stopped = self.monotonic(), True
+        for loop in self.loops:
+            loop.due_s = float("inf")
 
     def wake(self) -> None:
         if not self.is_asleep:
@@ -146,6 +164,7 @@ class Machine:
             self._is_clock_stopped = False
             self._slept_s += (self.world.now_s - self._asleep_since_s) * self.rate
             self._since_s = self.world.now_s
+        self._tell_loops()
 
     def kill(self) -> None:
         """End everything at once. What its tasks do when they are torn down reaches nobody: the network is gone."""
@@ -170,20 +189,19 @@ class MachineClock:
 class _NothingToSelect:
     """No file is ever ready: bytes come through the virtual network."""
 
-    def select(self, timeout: float | None) -> list[Any]:
-        return []
-
     def close(self) -> None:
         pass
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """One thread of a machine."""
+    """One thread of a machine. ``due_s`` is when, in the world's time, its next timer is due."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
         self.machine = machine
         self.connect: Callable[..., Any] | None = None
+        self.has_asked = False
+        self.due_s = float("inf")
         self._numbers = itertools.count()
         self._selector = _NothingToSelect()
         self._clock_resolution = 0.0
@@ -200,32 +218,71 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def tasks(self) -> list[asyncio.Task[Any]]:
         return sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether this thread has something to do now, and may."""
-        machine = self.machine
-        if machine.is_asleep:
-            return False
-        ready: Any = self._ready  # type: ignore[attr-defined]
-        return bool(ready) or self._next_timer() < machine.monotonic()
+    def ask_for_turn(self) -> None:
+        if not self.has_asked:
+            self.has_asked = True
+            self.machine.world.give_turn(self)
 
-    @property
-    def due_s(self) -> float:
-        """When, in the world's time, this thread has something to do without anything happening to it."""
-        machine = self.machine
-        return float("inf") if machine.is_asleep else machine.world_time_of(self._next_timer())
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        """As asyncio's, but for checks of threads, of which there is one."""
+        if self._closed:  # type: ignore[attr-defined]
+            self._check_closed()  # type: ignore[attr-defined]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        if not self.has_asked:
+            self.ask_for_turn()
+        return handle
 
-    def _next_timer(self) -> float:
-        scheduled: Any = self._scheduled  # type: ignore[attr-defined]
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
-            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
-        return scheduled[0]._when if scheduled else float("inf")
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        timer = super().call_at(when, callback, *args, context=context)
+        machine = self.machine
+        if not machine.is_asleep:
+            self.due_s = min(self.due_s, machine.world_time_of(when))
+        return timer
 
     def turn(self) -> None:
-        """Run what is to be run now, once: asyncio promises that of a loop that was stopped before it began."""
-        self.stop()
-        self.run_forever()
+        """Run what is to be run now, once: what it asks for in turn is run in the next turn."""
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        self._take_timers(ready)
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(
+            firstiter=self._asyncgen_firstiter_hook,  # type: ignore[attr-defined]
+            finalizer=self._asyncgen_finalizer_hook,  # type: ignore[attr-defined]
+        )
+        asyncio._set_running_loop(self)
+        try:
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+        finally:
+            asyncio._set_running_loop(None)
+            sys.set_asyncgen_hooks(*hooks)
+        if ready:
+            self.ask_for_turn()
+
+    def _take_timers(self, ready: Any) -> None:
+        """Have the timers that are due run in this turn, and find out when the next one is."""
+        scheduled: Any = self._scheduled  # type: ignore[attr-defined]
+        machine = self.machine
+        now_s = machine.monotonic()
+        while scheduled and (scheduled[0]._cancelled or scheduled[0]._when <= now_s):
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            if timer._cancelled:
+                self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+            else:
+                ready.append(timer)
+        self.due_s = machine.world_time_of(scheduled[0]._when) if scheduled else float("inf")
 
     # ---- what asyncio asks of a loop ---------------------------------------------------------------------------
 
