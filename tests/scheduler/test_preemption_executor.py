@@ -124,8 +124,12 @@ async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
         await asyncio.sleep(0)
     assert ("patch", "two") in stage.sent
     assert stage.executor.is_running("uid-preemptor")
-    assert shut == set(), "from here on an event can let it through"
+    assert shut == {preemption().preemptor.key}, "no event can let it through yet"
+    stage.executor.victim_goes("d/one")
+    assert shut == {preemption().preemptor.key}
     del stage.pods["d/two"]
+    stage.executor.victim_goes("d/two")
+    assert shut == set(), "from here on one can"
     assert not stage.executor.is_running("uid-preemptor")
     await asyncio.gather(*stage.tasks)
     assert not stage.executor.is_running("uid-preemptor")

@@ -202,6 +202,7 @@ class Scheduler:
             self.cluster,
             queue,
             reject_waiting_pod=self.waiting_pods.reject_deleted,
+            on_leaving=self.preemptions.victim_goes,
             declared_features=options.features["NodeDeclaredFeatures"],
             gang_scheduling=bool(_GROUPS & self.resources),
             pods=self.pods,

@@ -64,13 +64,18 @@ def _nobody_waits(uid: str) -> bool:
     return False
 
 
+def _nobody_cares(key: str) -> None:
+    pass
+
+
 class EventHandlers:
     """Keeps a cluster and a queue up to date.
 
     ``pods`` is what the API server last said of every unfinished pod, by
     ``namespace/name``: what upstream asks its pod lister.
     ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
-    there was one. ``observer`` is told how long each event took, under the
+    there was one. ``on_leaving`` is told the key of a running pod that is
+    terminating or gone, before the queue is. ``observer`` is told how long each event took, under the
     names that upstream's metric has for it.
     """
 
@@ -80,6 +85,7 @@ class EventHandlers:
         queue: SchedulingQueue,
         *,
         reject_waiting_pod: RejectWaitingPod = _nobody_waits,
+        on_leaving: Callable[[str], None] = _nobody_cares,
         declared_features: bool = True,  # the gate NodeDeclaredFeatures
         gang_scheduling: bool = False,  # whether a new pod can complete another one's group
         pods: dict[str, Pod] | None = None,
@@ -90,6 +96,7 @@ class EventHandlers:
         self._cluster = cluster
         self._queue = queue
         self._reject_waiting_pod = reject_waiting_pod
+        self._on_leaving = on_leaving
         self._declared_features = declared_features
         self._gang_scheduling = gang_scheduling
         self._observer = observer
@@ -167,6 +174,8 @@ class EventHandlers:
         started = self._now()
         if old.spec.node_name:
             self._cluster.set_pod(new)
+            if new.is_terminating:
+                self._on_leaving(new.key)
             self._move(self._queue.pod_changes(old, new), old, new, started)
             self._took(ASSIGNED_POD_UPDATE, started)
         elif new.spec.node_name:
@@ -205,6 +214,7 @@ class EventHandlers:
         started = self._now()
         if pod.spec.node_name:
             self._cluster.remove_pod(pod.uid)
+            self._on_leaving(pod.key)
             if known is not None and not known.spec.node_name:  # bound and deleted before we heard of either
                 self._queue.delete(known)
                 self._cluster.forget_member(known)

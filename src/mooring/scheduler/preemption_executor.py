@@ -101,7 +101,8 @@ class PreemptionExecutor:
             str, str
         ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
         self.shut_gates: dict[str, set[str]] = defaultdict(set)
-        """By plugin, keys of pods for which several victims are left: whatever happens, it is of no use to try them."""
+        """By plugin, keys of pods whose last victim is not going yet: whatever happens, it is of no use to try them."""
+        self._last_victims: dict[str, list[tuple[str, str]]] = {}  # by key: whose gate opens when it goes
 
     def is_running(self, uid: str) -> bool:
         """Whether victims of the pod or group are still being evicted: it is of no use to try it before that."""
@@ -112,6 +113,11 @@ class PreemptionExecutor:
             return True
         victim = self._pods.get(last)
         return victim is not None and not victim.is_terminating
+
+    def victim_goes(self, key: str) -> None:
+        """The watch says that a pod is terminating or gone: the gate before those opens whose last victim it is."""
+        for plugin, preemptor in self._last_victims.pop(key, ()):
+            self.shut_gates[plugin].discard(preemptor)
 
     def start(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         """Evict the victims in the background; those that are going already are left alone."""
@@ -214,8 +220,13 @@ class PreemptionExecutor:
         if problem is not None:
             return _Evicted(problem)
         self._running[preemption.uid] = last.pod.key
-        self.shut_gates[preemption.plugin].discard(preemption.preemptor.key)
-        return await self._evict(preemption, last)
+        self._last_victims.setdefault(last.pod.key, []).append((preemption.plugin, preemption.preemptor.key))
+        if not self.is_running(preemption.uid):
+            self.victim_goes(last.pod.key)
+        try:
+            return await self._evict(preemption, last)
+        finally:
+            self._last_victims.pop(last.pod.key, None)
 
     async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         limit = asyncio.Semaphore(PARALLEL)
