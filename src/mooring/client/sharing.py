@@ -11,7 +11,17 @@ from typing import Any
 
 import msgspec
 
-from mooring.api.core import Pod, PodSpec, PodStatus
+from mooring.api.core import (
+    ContainerStatus,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    Volume,
+)
 from mooring.api.meta import Object, ObjectMeta, Struct
 from mooring.client.resource_kind import TypedEvent
 
@@ -21,6 +31,16 @@ SPECS, SPECS_BYTES = 2_000, 4 << 20
 """The same for whole specs: a pod's next version mostly comes soon."""
 LIMIT_BYTES = 16 << 20
 """The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
+
+# What most pods have none of, once for all of them.
+_NO_VOLUMES: list[Volume] = []
+_NO_GATES: list[PodSchedulingGate] = []
+_NO_CLAIMS: list[PodResourceClaim] = []
+_NO_ANNOTATIONS: dict[str, str] = {}
+_NO_FINALIZERS: list[str] = []
+_NO_STATUSES: list[ContainerStatus] = []
+_NO_RESOURCES: ResourceList = {}
+_NO_CLAIM_STATUSES: list[PodResourceClaimStatus] = []
 
 
 class PodSharing:
@@ -32,15 +52,34 @@ class PodSharing:
         self._bytes = 0
         self._encode = msgspec.msgpack.Encoder().encode
         self._parts: dict[bytes, tuple[Any, ...]] = {}
+        self._words: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def __call__(self, pod: Pod) -> None:
+        pod.kind, pod.api_version = self.word(pod.kind), self.word(pod.api_version)
         self.share_spec(pod.spec)
         self.share_metadata(pod.metadata)
+        self.share_status(pod.status)
+
+    def word(self, word: str) -> str:
+        """The same word as it came before: names of nodes and conditions, times."""
+        if len(self._words) >= self._limit:
+            self._words.clear()
+        return self._words.setdefault(word, word)
 
     def share_spec(self, spec: PodSpec) -> None:
+        spec.node_name = self.word(spec.node_name)
+        spec.scheduler_name = self.word(spec.scheduler_name)
+        if spec.preemption_policy is not None:
+            spec.preemption_policy = self.word(spec.preemption_policy)
+        if not spec.volumes:
+            spec.volumes = _NO_VOLUMES
+        if not spec.scheduling_gates:
+            spec.scheduling_gates = _NO_GATES
+        if not spec.resource_claims:
+            spec.resource_claims = _NO_CLAIMS
         (
             spec.containers,
             spec.init_containers,
@@ -63,7 +102,32 @@ class PodSharing:
 
     def share_metadata(self, meta: ObjectMeta) -> None:
         """Apart from the spec, because a StatefulSet gives each pod a label with its name."""
+        meta.namespace = self.word(meta.namespace)
+        if meta.creation_timestamp is not None:
+            meta.creation_timestamp = self.word(meta.creation_timestamp)
+        if not meta.annotations:
+            meta.annotations = _NO_ANNOTATIONS
+        if not meta.finalizers:
+            meta.finalizers = _NO_FINALIZERS
         meta.labels, meta.owner_references = self._shared((meta.labels, meta.owner_references))
+
+    def share_status(self, status: PodStatus) -> None:
+        word = self.word
+        status.phase = word(status.phase)
+        if status.start_time is not None:
+            status.start_time = word(status.start_time)
+        for condition in status.conditions:
+            condition.type, condition.status = word(condition.type), word(condition.status)
+            if condition.last_transition_time is not None:
+                condition.last_transition_time = word(condition.last_transition_time)
+        if not status.container_statuses:
+            status.container_statuses = _NO_STATUSES
+        if not status.init_container_statuses:
+            status.init_container_statuses = _NO_STATUSES
+        if not status.allocated_resources:
+            status.allocated_resources = _NO_RESOURCES
+        if not status.resource_claim_statuses:
+            status.resource_claim_statuses = _NO_CLAIM_STATUSES
 
     def _shared(self, parts: tuple[Any, ...]) -> tuple[Any, ...]:
         key = self._encode(parts)
@@ -111,10 +175,15 @@ class PodEvents:
     def __call__(self, line: bytes) -> TypedEvent[Pod]:
         event = _split(line)
         found = event.object
-        self._share.share_metadata(found.metadata)
-        spec = self._spec(bytes(found.spec))
+        share = self._share
+        share.share_metadata(found.metadata)
+        share.share_status(found.status)
         pod = Pod(
-            api_version=found.api_version, kind=found.kind, metadata=found.metadata, spec=spec, status=found.status
+            api_version=share.word(found.api_version),
+            kind=share.word(found.kind),
+            metadata=found.metadata,
+            spec=self._spec(bytes(found.spec)),
+            status=found.status,
         )
         return TypedEvent(event.type, pod)
 
@@ -133,7 +202,7 @@ class PodEvents:
             self._remember(data, spec)
         if node:
             spec = copy(spec)
-            spec.node_name = node
+            spec.node_name = self._share.word(node)
         return spec
 
     def _decode(self, data: bytes) -> PodSpec:
