@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
+from mooring.client.kinds import PODS
 from mooring.client.resource_kind import TypedEvent
 from mooring.client.sharing import PodEvents, PodSharing
+from mooring.client.watch_events import EventReader
 
 
 def make(name: str, *, cpu: str = "1", app: str = "web", node: str = "") -> Pod:
@@ -98,6 +100,13 @@ def test_a_spec_that_came_before_is_not_decoded_again():
     assert (three.type, three.object.spec.node_name, one.spec.node_name) == ("MODIFIED", "n1", "")
     assert three.object.spec.containers is one.spec.containers
     assert three.object.spec.volumes is one.spec.volumes
+
+
+def test_the_scheduler_reads_pods_so():
+    spec = {"containers": CONTAINERS, "schedulerName": "shared"}
+    one, two = (EventReader(PODS).read(line(document(name, spec)))[1] for name in ("one", "two"))
+    assert one is not None and two is not None and one.spec is two.spec
+    assert one.status.container_statuses is two.status.container_statuses
 
 
 def test_remembered_specs_are_bounded():

@@ -96,7 +96,7 @@ def typed_kind(
         namespace,
         field_selector,
         label_selector,
-        decode_event or msgspec.json.Decoder(event_type).decode,
+        msgspec.json.Decoder(event_type).decode if decode_event is None else decode_event,
         share,
         older,
     )
