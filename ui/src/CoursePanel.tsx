@@ -61,8 +61,8 @@ function inline(text: string): ComponentChildren[] {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\*[^*\s][^*]*\*|\[[^\]]+\]\([^)]+\))/).map((part, i) => {
     if (i % 2 === 0) return part;
     if (part[0] === "`") return <code>{part.slice(1, -1)}</code>;
-    if (part.startsWith("**")) return <strong>{part.slice(2, -2)}</strong>;
-    if (part[0] === "*") return <em>{part.slice(1, -1)}</em>;
+    if (part.startsWith("**")) return <strong>{inline(part.slice(2, -2))}</strong>;
+    if (part[0] === "*") return <em>{inline(part.slice(1, -1))}</em>;
     const [, name, to] = part.match(/^\[(.*)\]\((.*)\)$/)!, other = Number.parseInt(to);
     if (course.value[other]) return <ChapterLink number={other}>{name}</ChapterLink>;
     return to.startsWith("https:") ? <a href={to} target="_blank" rel="noreferrer">{name}</a> : name;

@@ -23,14 +23,14 @@ export const steps = computed<Step[]>(() => {
   if (answer.best.length > 0) {
     const best = answer.best.reduce((a, b) => (b.total > a.total ? b : a));
     found.push({ title: "Score", learn: 3, step: scores, text: say("Each score plugin gives points to the {n} nodes that are left. {node} has the most: {m}.", { n: count(answer.nodes.feasible), node: name(best.node), m: count(best.total) }) });
-    if (answer.ties > 1) found.push({ title: "Score", learn: 3, step: scores, text: say("{n} nodes have the same total. One of them is drawn at random.", { n: count(answer.ties) }) });
+    if (answer.ties > 1) found.push({ title: "Tie", learn: 3, step: scores + 1, text: say("{n} nodes have the same total. One of them is drawn at random.", { n: count(answer.ties) }) });
   }
   if (answer.node !== null && answer.outcome === "scheduled")
-    found.push({ title: "Bind", learn: 5, step: scores + 1, text: say("{pod} is bound to {node}.", { pod: answer.pod, node: name(answer.node) }) });
+    found.push({ title: "Bind", learn: 5, step: scores + 2, text: say("{pod} is bound to {node}.", { pod: answer.pod, node: name(answer.node) }) });
   else if (answer.nominated)
-    found.push({ title: "Preempt", learn: 11, step: scores + 1, text: say("No node is left. {victims} must go from {node}, and {pod} waits for that.", { victims: answer.victims.map((each) => each.pod).join(", "), node: answer.nominated, pod: answer.pod }) });
+    found.push({ title: "Preempt", learn: 11, step: scores + 2, text: say("No node is left. {victims} must go from {node}, and {pod} waits for that.", { victims: answer.victims.map((each) => each.pod).join(", "), node: answer.nominated, pod: answer.pod }) });
   else
-    found.push({ title: "Wait", learn: 7, step: scores + 1, text: say("No node is left. {pod} waits until something changes for {plugins}.", { pod: answer.pod, plugins: [...new Set(answer.funnel.map((each) => each.plugin))].join(", ") || "—" }) });
+    found.push({ title: "Wait", learn: 7, step: scores + 2, text: say("No node is left. {pod} waits until something changes for {plugins}.", { pod: answer.pod, plugins: [...new Set(answer.funnel.map((each) => each.plugin))].join(", ") || "—" }) });
   return found;
 });
 

@@ -143,7 +143,7 @@ export function clock(time: number): string {
   if (!now) return "";
   if (now.meta.epoch) {
     const date = new Date((now.meta.epoch + time) * 1000);
-    return `${date.toISOString().slice(0, 10)} ${date.toISOString().slice(11, 21)}`;
+    return `${date.toISOString().slice(0, 10)} ${date.toISOString().slice(11, 21)}Z`;
   }
   const from = time - now.columns.begin, days = Math.floor(from / 86400), rest = from - days * 86400;
   const two = (value: number) => String(Math.floor(value)).padStart(2, "0");

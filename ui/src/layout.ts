@@ -44,7 +44,8 @@ export function laidOut(groups: Content[], width: number, height: number, most =
       if (arranged(groups, across, middle, width).height <= height) low = middle;
       else high = middle;
     }
-    const cell = low > 6 ? Math.floor(low) : low;
+    const whole = Math.ceil(low), fits = whole <= most && arranged(groups, across, whole, width).height <= height;
+    const cell = fits ? whole : low > 6 ? Math.floor(low) : low; // whole pixels, where they are many
     const found = arranged(groups, across, cell, width);
     if (!best || cell > best.cell || (cell === best.cell && found.height < best.height)) best = found;
   }

@@ -121,8 +121,6 @@ async function readAnew(record: Shown): Promise<void> {
   void keepReading(fresh);
 }
 
-let measured = 0;
-
 async function keepReading(record: Shown): Promise<void> {
   if (!record.columns.isLive) return;
   while (record.columns.isLive || !record.columns.isWhole) {
@@ -130,10 +128,7 @@ async function keepReading(record: Shown): Promise<void> {
       const isNew = await fetchMore(record);
       problem.value = "";
       if (!isNew) continue;
-      if (performance.now() - measured > (record.columns.length > 50_000 ? 3000 : 300) || !record.columns.isLive) {
-        record.measure();
-        measured = performance.now();
-      }
+      record.measureSoon();
       batch(() => {
         growth.value++;
         if (record === shown.value && follows.value) cursor.value = record.columns.length;

@@ -51,8 +51,9 @@ export function verdicts(why: Why | null, step: number, nodes: number): Verdicts
     highest = Math.max(highest, total);
     lowest = Math.min(lowest, total);
   }
-  rows.forEach((row, i) => (found.code[row] = highest > lowest ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest)) : LEVELS - 1));
-  if (why.node !== null && (step < 0 || step > why.funnel.length)) found.chosen = why.node;
+  const isTie = step === why.funnel.length + 1; // only those among which one is drawn
+  rows.forEach((row, i) => (found.code[row] = isTie && totals[i] < highest ? -1 : highest > lowest ? Math.round(((LEVELS - 1) * (totals[i] - lowest)) / (highest - lowest)) : LEVELS - 1));
+  if (why.node !== null && (step < 0 || step > why.funnel.length + 1)) found.chosen = why.node;
   return found;
 }
 

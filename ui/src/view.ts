@@ -25,8 +25,18 @@ export class Shown {
     this.scout = new State(columns, keyframes);
   }
   measure(): void {
+    clearTimeout(this.measuring);
+    this.measuring = 0;
     this.strips.value = strips(this.columns, this.scout);
+    this.measured = performance.now();
   }
+  /** Measure what has come, not too often: a large record takes a while. */
+  measureSoon(): void {
+    const rest = this.measured + (this.columns.length > 50_000 ? 3000 : 300) - performance.now();
+    this.measuring ||= window.setTimeout(() => this.measure(), Math.max(0, rest));
+  }
+  private measured = 0;
+  private measuring = 0;
 }
 
 export const records = signal<Shown[]>([]);
