@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import logging
 import random
 
@@ -14,6 +16,11 @@ from mooring.bench.virtual.shrink import shrink
 from mooring.bench.virtual.story import from_text, story_of, to_text
 from mooring.bench.virtual.world import Machine, MachineClock, World
 from mooring.errors import InputError
+from mooring.record.background import InBackground, running
+from mooring.record.files import RotatedFiles, WholeWrites
+from mooring.record.reader import Record
+from mooring.record.recorder import Recorder
+from mooring.scheduler.process import SchedulerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -157,11 +164,66 @@ def test_a_failure_is_told_with_the_time_of_the_write(monkeypatch):
 
 
 def test_bindings_do_not_wait_behind_paperwork():
-    """200 pods that fit nowhere want a condition and an event each; 20 small ones want a binding, at 5 requests/s."""
-    large = tuple(Step(5.0, "pod", f"large-{i}", 1000.0, 100_000) for i in range(200))
-    small = tuple(Step(8.0, "pod", f"small-{i}", 1000.0, 100) for i in range(20))
-    run = Run(Plan(1, 60.0, replicas=1, nodes=4, qps=5, steps=(*large, *small)))
+    """1,000 pods that fit nowhere want a condition and an event each; 300 small ones a binding, at 50 requests/s."""
+    large = tuple(Step(5.0, "pod", f"large-{i}", 1000.0, 100_000) for i in range(1000))
+    small = tuple(Step(8.0, "pod", f"small-{i}", 1000.0, 10) for i in range(300))
+    run = Run(Plan(1, 60.0, replicas=1, nodes=40, qps=50, steps=(*large, *small)))
     bound_s = run.watch_bindings()
-    run.world.run_until(20.0)
-    assert sorted(name for name, _ in bound_s) == sorted(step.name for step in small)
+    run.world.run_until(8.0 + 300 / 50 + 0.5)
     run.end()
+    assert sorted(name for name, _ in bound_s) == sorted(step.name for step in small)
+
+
+class FullDisk(io.FileIO):
+    """Takes so many bytes, all files together."""
+
+    room = 0
+
+    def write(self, data):
+        taken = bytes(data)[: FullDisk.room]
+        if not taken:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        FullDisk.room -= len(taken)
+        return super().write(taken)
+
+
+class AtOnce(InBackground):
+    """Does the thread's work at once: a world in virtual time has no threads."""
+
+    def _send(self, number, work):
+        try:
+            work()
+            self._flush()
+        except OSError as error:
+            self._fail(error)
+
+
+class Recorded(SchedulerProcess):
+    def __init__(self, recorder, *rest, **more):
+        super().__init__(*rest, observers=(recorder,), **more)
+        self._recorder = recorder
+
+    async def run(self, *, signals=True):
+        async with running(self._recorder):
+            return await super().run(signals=signals)
+
+
+def test_a_record_on_a_full_disk_is_whole_up_to_there_and_holds_nothing_up(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("mooring.record.background.RETRY_S", 1e9)
+    monkeypatch.setattr(FullDisk, "room", 8_000)
+    caplog.set_level(logging.ERROR, logger="mooring.record")
+    path = tmp_path / "run.mrec"
+    files = RotatedFiles(str(path), max_bytes=1 << 30, max_age_s=1e6)
+    files.begin = lambda: WholeWrites(FullDisk(path, "w"))
+    recorder = Recorder(AtOnce(files), batch=16)
+    pods = tuple(Step(5.0 + i / 4, "pod", f"pod-{i}", 4.0, 250) for i in range(80))
+    outcome = Run(
+        Plan(1, 30.0, replicas=1, steps=pods),
+        lambda settings, config, around: Recorded(recorder, settings, config, surroundings=around),
+    ).play()
+    assert outcome.problems == [] and outcome.pods_bound == len(pods)
+    told = [each.getMessage() for each in caplog.records if each.name == "mooring.record"]
+    assert told == ["The record cannot be written; entries are left out"]
+    with Record.open(path) as record:
+        numbers = [attempt.number for _, attempt in record.attempts()]
+    assert numbers == list(range(1, len(numbers) + 1)) and 10 < len(numbers) < len(pods)

@@ -40,17 +40,19 @@ BURST = 4  # changes that race with decisions: as many on a slow machine as on a
 WAIT_S = 120.0
 
 
-async def watch(path: Path, seed: int, scheduler: dict[str, Any] | None = None) -> Summary:
+async def watch(
+    path: Path, seed: int, scheduler: dict[str, Any] | None = None, faults: Faults | None = None
+) -> Summary:
     """Churn on four nodes, so that there are refusals and preemption, until enough decisions were seen."""
     scene = Scene()
     judge = Judge(scene, default_config(), DEFAULT_FEATURES, SystemClock())
     shadow = Shadow(scene, judge, None, ["default-scheduler"], time.time)
     loop = asyncio.get_running_loop()
-    async with ControlPlane(kubeconfig_path=path) as plane:
+    async with ControlPlane(kubeconfig_path=path, faults=faults) as plane:
         kubelets, controllers = Kubelets(plane.api, loop), ControllerManager(plane.api, loop)
         kubelets.start()
         controllers.start()
-        churn = Churn(plane, Faults(), random.Random(seed), 4, "none")
+        churn = Churn(plane, faults or Faults(), random.Random(seed), 4, "none")
         churn.set_up()
         config = load_kubeconfig([str(path)], environ={})
         async with (
@@ -95,6 +97,16 @@ async def test_every_decision_under_churn_is_explained(tmp_path: Path, seed: int
     found = summary.to_dict()
     assert found["explained"] == found["decisions"] >= DECISIONS
     assert found["bindings"]["same"] and found["refusals"]["sameWords"]
+
+
+async def test_every_decision_under_faults_is_explained(tmp_path: Path) -> None:
+    """Bindings fail and watches break and expire, the scheduler's and the shadow's."""
+    faults = Faults()
+    summary = await watch(tmp_path / "kubeconfig", 3, faults=faults)
+    unexplained = [verdict.to_dict() for verdict in summary.differences if not verdict.is_explained]
+    assert unexplained == []
+    assert summary.to_dict()["explained"] == summary.decisions >= DECISIONS
+    assert any(rule.times <= 0 for rule in faults.rules)
 
 
 async def test_a_scheduler_with_another_configuration_is_not_explained_away(tmp_path: Path) -> None:

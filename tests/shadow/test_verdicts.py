@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.storage import ObjectReference
-from mooring.shadow.beside import BROKEN, GROUP, LISTED, UNSEEN
+from mooring.shadow.beside import BROKEN, GROUP, LISTED, SETTLE_S, UNSEEN
 from mooring.shadow.summary import MAX_KEPT
 from mooring.shadow.verdict import Agreement, Moment
 from mooring.testing import bound, make_node, make_object, make_pod
@@ -367,6 +367,27 @@ def test_a_scheduler_of_another_name_is_answered_for_by_the_first_profile() -> N
     stage.put(pod)
     stage.bind(pod, "empty")
     assert stage.verdict().agreement is Agreement.SAME
+
+
+@pytest.mark.parametrize("lists_first", [True, False])
+def test_a_race_whose_moment_was_not_seen_is_not_a_difference(lists_first: bool) -> None:
+    """The scheduler decided when another pod was still there, and the watch broke: nobody knows what it saw."""
+    old, pod = make_pod("old", cpu="3"), make_pod("p", cpu="1")
+    other = make_pod("other", cpu="1")
+    stage = Stage(make_node("a", cpu="4"), make_node("b", cpu="4"), bound(old, "a"), bound(other, "b"))
+    stage.put(pod)
+    if lists_first:
+        stage.shadow.is_listing = lambda: True
+        stage.delete(old)
+        stage.shadow.is_listing = lambda: False
+    else:
+        stage.delete(old)
+    stage.bind(pod, "b")
+    stage.clock.advance(SETTLE_S)
+    stage.shadow.settle()
+    summary = stage.shadow.summary.to_dict()
+    assert summary["notCompared"] == ({LISTED: 1} if lists_first else {})
+    assert summary["decisions"] == summary["explained"] == (0 if lists_first else 1)
 
 
 def test_what_is_kept_does_not_grow() -> None:

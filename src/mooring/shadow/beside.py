@@ -7,6 +7,7 @@ moment is looked for at which the decision was made.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from mooring.shadow.own_writes import OwnWrites
 from mooring.shadow.scene import UNSCHEDULABLE, Change, Scene, change_of, refusal_of, version_of
 from mooring.shadow.summary import Summary
 from mooring.shadow.verdict import AGREE, CONFIGURATION, SAMPLING, Happened, Moment, Verdict, verdict_of
-from mooring.shadow.window import Window
+from mooring.shadow.window import LATE_S, Window
 
 MAX_LOG = 4_000  # changes
 SETTLE_CHANGES = 1_000  # so many later ones are seen before the moment of a decision is looked for
@@ -70,6 +71,7 @@ class Shadow:
         self._own = OwnWrites()
         self._log: deque[Change] = deque(maxlen=MAX_LOG)
         self._end = 0  # the number of the next change
+        self._listed_at = -math.inf  # what was listed has no order, so the log begins after it
         self._waiting: dict[str, float] = {}  # uid -> since when the pod waits as it is now
         self._open: deque[_Open] = deque()
         self.is_synced = False
@@ -96,8 +98,11 @@ class Shadow:
             self._waiting.pop(old.uid, None)
         self._own.note(old, new)
         self._scene.do(change)
-        if self.is_listing() or not self.is_synced:
+        if not self.is_synced:
             self._log.clear()
+        elif self.is_listing():
+            self._log.clear()
+            self._listed_at = now
         else:
             self._log.append(change)
         self._end += 1
@@ -186,6 +191,9 @@ class Shadow:
                 if found is not None:
                     self._give_at(found.scene, happened, found.moment, found.assumed)
                     return
+            if not cause and self._listed_at >= happened.since - LATE_S:
+                self.summary.leave_out(LISTED)  # the moment may be one that was not seen
+                return
         self._give_at(scene, happened, Moment.EXACT, (), cause, is_clear=agreement in AGREE or cause == SAMPLING)
 
     def _give_at(

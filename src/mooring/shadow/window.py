@@ -7,7 +7,8 @@ possible, though:
   later it knew only what it had done itself: the pods that it had placed or nominated.
 - It places one pod after another, and bindings are seen nearly in this order. So of what it was seen to do after that
   moment it had done the first few: all that was seen before the outcome, or a few more or fewer.
-- A pod that it had placed, but that was deleted before it was bound, held room on a node that nobody can see.
+- A pod that it had placed, but that was deleted before it was bound or could not be bound, held room on a node that
+  nobody can see.
 - Nodes, volumes and the rest come by other watches. What we saw late, versions tell; what it saw late, nobody does.
 """
 
@@ -84,7 +85,7 @@ class Window:
             or next(filter(None, (self._walk_back(done) for done in FEWER)), None)
             or next(filter(None, (self._walk_back(ALL, more) for more in range(1, len(self._done_later) + 1))), None)
             or next(filter(None, (self._walk_back(ALL, 0, late) for late in range(1, len(self._heard_late) + 1))), None)
-            or self._with_unseen()
+            or next(filter(None, (self._with_unseen(more) for more in range(len(self._done_later) + 1))), None)
         )
 
     def _walk_back(self, done: int, more: int = 0, late: int = 0) -> Found | None:
@@ -160,22 +161,29 @@ class Window:
                 return Found(Moment.REORDERED, fork, (f"{change.text}: not yet",))
         return None
 
-    def _with_unseen(self) -> Found | None:
-        """With pods that never came to a node on the nodes that look better than the outcome."""
+    def _with_unseen(self, more: int) -> Found | None:
+        """With pods that never came to a node on the nodes that look better than the outcome, and ``more`` of what the
+        scheduler was seen to do after the outcome: a burst of pods, of which one could not be bound."""
+        if not self._never_placed or not self._tries:
+            return None
         fork = self._scene.fork()
         there = self._judge.on(fork)
+        for change in self._done_later[:more]:
+            fork.do(change)
+        known = [f"{change.text}: already" for change in self._done_later[:more]]
         held: list[str] = []
         for change in self._never_placed:
+            self._tries = max(0, self._tries - 1)
             decision, agreement = there.compare(self._happened)
             if held and agreement in AGREE:
-                return Found(Moment.REORDERED, fork, tuple(held))
+                return Found(Moment.REORDERED, fork, (*known, *held))
             pod = change.old
             assert isinstance(pod, Pod)
             if decision.node is None or len(held) >= MAX_UNSEEN or fork.state.pod(pod.uid) is not None:
                 continue
             fork.state.assume(fork.state.info(pod), decision.node)
             held.append(f"Pod {pod.key}, which was never bound, held room on {decision.node}")
-        return Found(Moment.REORDERED, fork, tuple(held)) if held and self._agrees(there) else None
+        return Found(Moment.REORDERED, fork, (*known, *held)) if held and self._agrees(there) else None
 
     def _agrees(self, judge: Judge) -> bool:
         self._tries = max(0, self._tries - 1)
