@@ -47,8 +47,8 @@ def test_a_table_for_people_has_means_and_deviations() -> None:
         for policy, seed, placed in (("spread", 0, 1), ("spread", 1, 3), ("pack", 0, 5))
     ]
     assert pivot(records, TableShape("trace", "policy", "placed")).text().splitlines() == [
-        "trace   spread      pack",
-        "a       2 ± 1.414   5",
+        "trace   spread    pack",
+        "a       2 ± 1.4   5",
     ]
     with pytest.raises(InputError, match="no result has a number 'plaecd'; there are seed, placed"):
         pivot(records, TableShape("trace", "policy", "plaecd"))
@@ -59,7 +59,7 @@ def test_the_numbers_of_somebody_else_stand_beside_ours(tmp_path: Path) -> None:
     beside.write_text("trace,a,b\nday,2.5,\nnight,9,9\n")
     records = [{"trace": "day", "policy": policy, "x": x} for policy, x in (("a", 1.0), ("a", 3.0), ("b", 5.0))]
     table = pivot(records, TableShape("trace", "policy", "x", str(beside)))
-    assert table.rows == [("day", "2 ± 1.414 (2.5)", "5")]
+    assert table.rows == [("day", "2 ± 1.4 (2.5)", "5")]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,7 @@ def test_a_page_has_the_table_and_says_how_it_was_made(tmp_path: Path) -> None:
     page = write_page(sweep, pivot(records, sweep.table), tmp_path).read_text()
     assert "<td>95 ± 0 (95.39)</td>" in page and "openb_pod_list_default.csv" in page
     assert "seeds 42, 43" in page and "160 runs" in page
+    assert "<p>The numbers in parentheses are the means" in page
 
 
 STUDY = Path(__file__).parents[2] / "examples" / "gpu-fragmentation" / "table.yaml"

@@ -13,7 +13,8 @@ from mooring.version import __version__
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse}th,td{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}pre{overflow-x:auto}"
+    "th:first-child,td:first-child{text-align:left}td{white-space:nowrap;font-variant-numeric:tabular-nums}"
+    "main{overflow-x:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
 )
 
@@ -34,10 +35,12 @@ def write_page(sweep: Sweep, table: Table, folder: Path) -> Path:
     if seeds:
         made += f", seeds {', '.join(map(str, seeds))}"
     command = escape("mooring " + " ".join(sweep.rows[0].template))
+    note = "".join(f"<p>{escape(each)}</p>\n" for each in sweep.table.note.strip().split("\n\n") if each)
     path.write_text(
-        f"<!doctype html>\n<html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>\n"
-        f"<h1>{title}</h1>\n<p>{escape(described(sweep.table))}</p>\n{table.html(limit=len(table.rows))}\n"
-        f"<p>{escape(made)}. Each number is from runs of</p>\n<pre>{command}</pre>\n",
+        "<!doctype html>\n<html lang=en><meta charset=utf-8><meta name=viewport content=width=device-width>"
+        f"<title>{title}</title><style>{STYLE}</style>\n"
+        f"<h1>{title}</h1>\n<p>{escape(described(sweep.table))}</p>\n<main>{table.html(limit=len(table.rows))}</main>\n"
+        f"<p>{escape(made)}. Each number is from runs of</p>\n<pre>{command}</pre>\n{note}",
         encoding="utf-8",
     )
     return path

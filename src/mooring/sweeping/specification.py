@@ -35,7 +35,7 @@ from mooring.version import __version__
 
 _FIELDS = ("title", "parameters", "command", "over", "seeds", "table")
 _TABLE_FIELDS = ("rows", "columns", "value")
-_MORE_TABLE_FIELDS = ("beside", "page")
+_MORE_TABLE_FIELDS = ("beside", "page", "note")
 SEED, HERE = "seed", "here"
 MAX_ROWS = 1_000_000
 
@@ -70,7 +70,7 @@ class TableShape:
     """How the results are shown to people: one value, by two parameters, as the mean over the rest.
 
     ``beside`` is a CSV file with the numbers of somebody else, which are shown beside ours. ``page`` is the name of a
-    page in the folder of the results.
+    page in the folder of the results, and ``note`` a text on it: what the numbers of somebody else are, for example.
     """
 
     rows: str
@@ -78,6 +78,7 @@ class TableShape:
     value: str
     beside: str = ""
     page: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,8 @@ def _table(given: Any, axes: Mapping[str, Any]) -> TableShape:
     page = str(given.get("page", ""))
     if page and (os.path.basename(page) != page or not page.endswith(".html")):
         raise InputError(f"table.page: found {page!r}, expected the name of a page, such as table.html")
-    return TableShape(
-        str(given["rows"]), str(given["columns"]), str(given["value"]), str(given.get("beside", "")), page
-    )
+    beside, note = str(given.get("beside", "")), str(given.get("note", ""))
+    return TableShape(str(given["rows"]), str(given["columns"]), str(given["value"]), beside, page, note)
 
 
 def _digest(path: str) -> str | None:

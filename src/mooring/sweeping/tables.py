@@ -119,7 +119,7 @@ def pivot(records: Sequence[Record], shape: TableShape) -> Table:
 def _cell(values: list[float], other: str | None) -> str:
     if not values:
         return "-"
-    spread = f" ± {stdev(values):.4g}" if len(values) > 1 else ""
+    spread = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
     return f"{mean(values):.4g}{spread}" + (f" ({other})" if other else "")
 
 
