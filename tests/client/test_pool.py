@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import itertools
 import socket
 import ssl
 from collections.abc import Callable
 
 import pytest
+from aiohttp import web
 
 from mooring.client import pool as pool_module
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
@@ -277,6 +280,32 @@ async def test_a_request_that_no_handshake_came_before_was_not_sent(server, scri
     with pytest.raises(ConnectionFailed, match=text) as caught:
         await send(pool, timeout_s=60)
     assert (type(caught.value), caught.value.was_sent) == (error, False)
+
+
+async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connected(
+    serve, authority, server_certificate
+):
+    """At whatever moment of the handshake. asyncio alone waits for a farewell of the server."""
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response()
+
+    url = await serve(handler, tls=authority.server_context(server_certificate))
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+
+    async def closes_after(turns: int) -> bool:
+        pool = ConnectionPool("127.0.0.1", int(url.rpartition(":")[2]), tls=lambda: trusting, server_name="localhost")
+        sending = asyncio.create_task(send(pool))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await pool.close()
+        return not isinstance((await asyncio.gather(sending, return_exceptions=True))[0], ConnectionFailed)
+
+    for _ in range(20):  # which turn meets which moment differs
+        for turns in itertools.count():
+            if await asyncio.to_thread(lambda turns=turns: asyncio.run(closes_after(turns))):
+                break
+    gc.collect()  # a socket that nobody closed warns, which is an error
 
 
 async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):

@@ -24,7 +24,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.http1 import BadMessage, Message, MessageReader
@@ -387,15 +387,14 @@ class ConnectionPool:
             self._fail_all(error)
 
     async def _opened(self, loop: asyncio.AbstractEventLoop) -> _Connection:
-        where = self._where
-        tls: dict[str, Any] = {}
-        if self._context is not None:
-            tls = {"ssl": self._context, "server_hostname": self._server_name}
+        where, context = self._where, self._context
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self._freed), self._host, self._port, **tls
+                transport, connection = await loop.create_connection(
+                    lambda: _Connection(self._freed), self._host, self._port
                 )
+                if context is not None:
+                    await self._secure(loop, transport, connection, context)
         except TimeoutError:
             raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
         except ssl.SSLCertVerificationError as error:
@@ -407,3 +406,20 @@ class ConnectionPool:
         except OSError as error:
             raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
         return connection
+
+    async def _secure(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        transport: asyncio.Transport,
+        connection: _Connection,
+        context: ssl.SSLContext,
+    ) -> None:
+        """Speak TLS from now on. A step of its own: asyncio forgets a socket that is given up between the two."""
+        try:
+            secured = await loop.start_tls(transport, connection, context, server_hostname=self._server_name)
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None:
+            raise ConnectionResetError("the server closed the connection")
+        connection.connection_made(secured)
