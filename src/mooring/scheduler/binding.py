@@ -70,13 +70,13 @@ class BindingCycle:
                 tell(placement.info)
             if placement.waiting is not None:
                 self._waiting_pods.remove(placement.pod.uid)
-        if not status.is_success:
+        if status is not SUCCESS and not status.is_success:
             self._on_failure(placement, status, on_node)
 
     async def _attempt(self, placement: Placement) -> tuple[Status, bool]:
         """The status, and whether a refusal is one of the chosen node."""
         status, groups = plugin_calls.pre_flights(placement)
-        if not status.is_success:
+        if status is not SUCCESS:
             return status, False
         if self._nominates_in_advance and (groups or placement.waiting is not None):
             await self._nominate(placement)
@@ -85,15 +85,17 @@ class BindingCycle:
             if not status.is_success:
                 return status, True
         self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
-        started = self._clock.monotonic()
-        status = await self._pre_bind(placement, groups) if groups else SUCCESS
-        plugin_calls.timed("PreBind", placement, status, started)
-        if not status.is_success:
+        started = plugin_calls.start(placement)
+        if groups:
+            status = await self._pre_bind(placement, groups)
+        if started is not None:
+            plugin_calls.timed("PreBind", placement, status, started)
+        if status is not SUCCESS and not status.is_success:
             return status, False
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         status = await plugin_calls.bind(placement)
-        if status.is_success:
+        if status is SUCCESS or status.is_success:
             self._finish(placement)
         return status, False
 

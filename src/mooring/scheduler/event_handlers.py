@@ -162,13 +162,15 @@ class EventHandlers:
         if pod.spec.node_name:
             self._cluster.set_pod(pod)
             self._queue.move_all(ASSIGNED_POD_ADD, None, pod)
-            self._took(ASSIGNED_POD_ADD, started)
+            if self._observer is not None:
+                self._took(ASSIGNED_POD_ADD, started)
         elif self._queue.handles(pod.spec.scheduler_name):
             self._cluster.note_member(pod)
             self._queue.add(self._cluster.info(pod))
             if self._gang_scheduling:
                 self._queue.move_all(UNSCHEDULED_POD_ADD, None, pod)
-            self._took(UNSCHEDULED_POD_ADD, started)
+            if self._observer is not None:
+                self._took(UNSCHEDULED_POD_ADD, started)
 
     def _update_pod(self, old: Pod, new: Pod) -> None:
         started = self._now()

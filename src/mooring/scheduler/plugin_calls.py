@@ -13,7 +13,7 @@ from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
-from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
+from mooring.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
 from mooring.observe.logs import get_logger
 from mooring.scheduler.attempt import Placement
 from mooring.state.pod_info import PodInfo
@@ -21,35 +21,40 @@ from mooring.state.pod_info import PodInfo
 log = get_logger("mooring.scheduler")
 T = TypeVar("T")
 
+READY = PreFlight(SUCCESS)
+
 
 def reserve(placement: Placement) -> Status:
     """Run Reserve; the caller undoes a failure."""
-    started = placement.clock.monotonic()
+    started = start(placement)
     try:
         status = placement.profile.run_reserve(placement.state, placement.pod, placement.node_name)
     except CycleError as error:
         status = error.status
-    timed("Reserve", placement, status, started)
+    if started is not None:
+        timed("Reserve", placement, status, started)
     return status
 
 
 def unreserve(placement: Placement) -> None:
     """Run Unreserve of all Reserve plugins in reverse order, whichever of them fails."""
-    started = placement.clock.monotonic()
+    started = start(placement)
     for plugin in reversed(placement.profile.reserve):
         try:
             _call(plugin.name, plugin.unreserve, placement)
         except Exception as error:
             problem = problem_of(error, plugin.unreserve)
             log.error(problem, "Unreserve failed", plugin=plugin.name, pod=placement.info.key)
-    timed("Unreserve", placement, SUCCESS, started)
+    if started is not None:
+        timed("Unreserve", placement, SUCCESS, started)
 
 
 def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
-    started = placement.clock.monotonic()
+    started = start(placement)
     status, waits = _permit(placement)
-    timed("Permit", placement, Status(Code.WAIT) if waits else status, started)
+    if started is not None:
+        timed("Permit", placement, Status(Code.WAIT) if waits else status, started)
     return status, waits
 
 
@@ -85,9 +90,10 @@ def pods_to_activate(placement: Placement) -> list[Pod]:
 
 def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
     """Ask which plugins have something to do before binding; those that may run side by side stand in one group."""
-    started = placement.clock.monotonic()
+    started = start(placement)
     status, groups = _pre_flights(placement)
-    timed("PreBindPreFlight", placement, status, started)
+    if started is not None:
+        timed("PreBindPreFlight", placement, status, started)
     return status, groups
 
 
@@ -95,13 +101,16 @@ def _pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin
     groups: list[list[ResolvedPlugin]] = []
     joinable = False
     for plugin in placement.profile.pre_bind:
+        ask = plugin.pre_bind_pre_flight
         try:
-            flight = _pre_flight(plugin, placement)
+            flight = READY if ask is None else _call(plugin.name, ask, placement)
         except Exception as error:
-            problem = problem_of(error, plugin.pre_bind_pre_flight or plugin.pre_bind)
+            problem = problem_of(error, ask or plugin.pre_bind)
             return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {problem}',), plugin.name), []
         status = flight.status
-        if status.is_success:
+        if status is SKIP:  # nearly always
+            joinable &= flight.allow_parallel
+        elif status.is_success:
             if flight.allow_parallel and joinable:
                 groups[-1].append(plugin)
             else:
@@ -121,12 +130,6 @@ def _pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin
     return SUCCESS, groups
 
 
-def _pre_flight(plugin: ResolvedPlugin, placement: Placement) -> PreFlight:
-    if plugin.pre_bind_pre_flight is None:
-        return PreFlight(SUCCESS)
-    return _call(plugin.name, plugin.pre_bind_pre_flight, placement)
-
-
 async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
     text = f'running PreBind plugin "{plugin.name}": '
     try:
@@ -140,9 +143,10 @@ async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
 
 async def bind(placement: Placement) -> Status:
     """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
-    started = placement.clock.monotonic()
-    status = await _bind(placement)
-    timed("Bind", placement, status, started)
+    started = start(placement)
+    status = await (_bind(placement) if placement.extenders else _bind_by_plugin(placement))
+    if started is not None:
+        timed("Bind", placement, status, started)
     return status
 
 
@@ -164,13 +168,14 @@ async def _bind(placement: Placement) -> Status:
 
 
 async def _bind_by_plugin(placement: Placement) -> Status:
-    status = Status(Code.SKIP)
     for plugin in placement.profile.bind:
         text = f'running Bind plugin "{plugin.name}": '
         try:
             status = await _wait_for(plugin.name, plugin.bind, placement)
         except Exception as error:
             return Status(Code.ERROR, (text + problem_of(error, plugin.bind),), plugin.name)
+        if status is SUCCESS:
+            return status
         if status.is_skip:
             continue
         if status.is_success or status.is_rejected:
@@ -183,14 +188,15 @@ async def _bind_by_plugin(placement: Placement) -> Status:
 
 def post_bind(placement: Placement) -> None:
     """Run PostBind, whichever plugin fails."""
-    started = placement.clock.monotonic()
+    started = start(placement)
     for plugin in placement.profile.post_bind:
         try:
             _call(plugin.name, plugin.post_bind, placement)
         except Exception as error:
             problem = problem_of(error, plugin.post_bind)
             log.error(problem, "PostBind failed", plugin=plugin.name, pod=placement.info.key)
-    timed("PostBind", placement, SUCCESS, started)
+    if started is not None:
+        timed("PostBind", placement, SUCCESS, started)
 
 
 def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tuple[str, Coroutine[Any, Any, None]]]:
@@ -207,6 +213,11 @@ def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tup
             if work is not None:
                 left.append((plugin.name, work))
     return left
+
+
+def start(placement: Placement) -> float | None:
+    """When an extension point begins; None if nobody wants to know."""
+    return None if placement.profile.observer is None else placement.clock.monotonic()
 
 
 def timed(point: str, placement: Placement, status: Status, started: float) -> None:
