@@ -16,11 +16,8 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode, urlsplit
-
-import aiohttp
-import yarl
 
 from mooring.client.errors import (
     ConnectionFailed,
@@ -36,6 +33,9 @@ from mooring.client.pool import Answer, ConnectionPool
 from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
 from mooring.version import __version__
+
+if TYPE_CHECKING:
+    import aiohttp
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -107,6 +107,8 @@ class Transport:
             raise ConnectionFailed(str(error), was_sent=False) from error
 
     def session(self) -> aiohttp.ClientSession:
+        import aiohttp  # where it is needed: a client in the same process never opens a socket
+
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30),
@@ -123,6 +125,9 @@ class Transport:
         self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request through aiohttp and give the answer before its body has come."""
+        import aiohttp
+        import yarl
+
         config = self.config
         # aiohttp takes the host from the URL for SNI and verification unless it is told otherwise.
         server_name = config.tls.server_name or None

@@ -25,9 +25,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
-
-import aiohttp
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from mooring.client.backoff import Backoff
 from mooring.client.errors import (
@@ -49,6 +47,9 @@ from mooring.client.rest import RestClient
 from mooring.client.watch_events import EventReader, LineSplitter
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = logging.getLogger("mooring.client.watch")
 

@@ -10,9 +10,7 @@ import random
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any
 
 from mooring.clock import Clock, SystemClock
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
@@ -22,13 +20,15 @@ from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.serving.access import Access, Authorizer, read_token_file, write_kubeconfig
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
-from mooring.controlplane.serving.http import MAX_BODY_BYTES, HttpServer
 from mooring.controlplane.storage.hub import Hub
 from mooring.controlplane.storage.persistence import Disk, SqliteJournal
 from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
 from mooring.stop_serving import stop_serving
 from mooring.tls import load_identity, self_signed
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 log = logging.getLogger(__name__)
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -93,7 +93,6 @@ class ControlPlane:
             durable=self._journal.durable if self._journal else None,
             watch_limit=watch_limit,
         )
-        self.server = HttpServer(self.handlers)
         self.garbage = GarbageCollector(self.api) if garbage_collection else None
         self._event_ttl_s = event_ttl_s
         self._runner: web.ServerRunner | None = None
@@ -125,6 +124,10 @@ class ControlPlane:
 
     async def start(self) -> None:
         """Listen; afterwards ``url`` is set and the kubeconfig file is written."""
+        from aiohttp import web  # here: a simulation does not listen, and need not wait for this import
+
+        from mooring.controlplane.serving.http import HttpServer, make_request
+
         context = None
         if self._use_tls:
             identity = self_signed("localhost", "kubernetes.default.svc", self._host, common_name="mooring")
@@ -133,8 +136,8 @@ class ControlPlane:
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             load_identity(context, *identity)
         handler = web.Server(
-            self.server.handle,
-            request_factory=_request,
+            HttpServer(self.handlers).handle,
+            request_factory=make_request,
             handler_cancellation=True,  # a watch ends when its client goes, not at the next event
             access_log=None,
             keepalive_timeout=90.0,
@@ -164,6 +167,8 @@ class ControlPlane:
             expire_events(self.api, self._event_ttl_s)
 
     async def _listen(self, runner: web.ServerRunner, host: str, port: int, context: ssl.SSLContext | None) -> str:
+        from aiohttp import web
+
         site = web.TCPSite(runner, host, port, ssl_context=context, backlog=512)
         try:
             await site.start()
@@ -203,9 +208,3 @@ class ControlPlane:
 
 def _named(api_version: str, kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
-
-
-def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-    return web.BaseRequest(
-        message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=MAX_BODY_BYTES
-    )

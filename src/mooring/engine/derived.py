@@ -20,6 +20,7 @@ from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.node_table import NodeTable
 
 V = TypeVar("V")
+MEMO_TRIAL = 32  # questions after which a memo has to have answered half of them
 MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
 
 
@@ -99,17 +100,27 @@ class Kept(Generic[V]):
 class Memo(Generic[V]):
     """Answers by how full a node is: equally full nodes share one. All are forgotten when there are too many."""
 
-    __slots__ = ("_answers", "most")
+    __slots__ = ("_answers", "_asked", "_found", "most")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._answers: dict[Hashable, V] = {}
+        self._asked = self._found = 0
 
     def __len__(self) -> int:
         return len(self._answers)
 
+    @property
+    def pays(self) -> bool:
+        """Whether answers are found often enough: on a mixed cluster hardly two nodes are ever equally full."""
+        return self._asked < MEMO_TRIAL or 2 * self._found >= self._asked
+
     def get(self, fullness: Hashable) -> V | None:
-        return self._answers.get(fullness)
+        answer = self._answers.get(fullness)
+        self._asked += 1
+        if answer is not None:
+            self._found += 1
+        return answer
 
     def put(self, fullness: Hashable, answer: V) -> None:
         if len(self._answers) >= self.most:
@@ -118,6 +129,7 @@ class Memo(Generic[V]):
 
     def clear(self) -> None:
         self._answers.clear()
+        self._asked = self._found = 0
 
 
 class Figures:

@@ -63,7 +63,8 @@ class FilterColumns(Derived):
 
     def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
         every = node_rows | pod_rows
-        if len(every) > MEMO_ROWS:
+        are_together = len(every) > MEMO_ROWS or not self.memo.pays
+        if are_together:
             together = NodeRows(attempt.nodes.table, np.fromiter(every, np.int64, len(every)))
             for i in self.by_figures:
                 self._judge(attempt, i, together)
@@ -75,7 +76,7 @@ class FilterColumns(Derived):
                 index = np.fromiter(rows, np.int64, len(rows))
                 self._judge(attempt, i, NodeRows(attempt.nodes.table, index))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
-        if len(every) > MEMO_ROWS:
+        if are_together:
             passes = np.ones(len(every), np.bool_)
             for verdict in verdicts:
                 passes &= verdict.ids[together.rows] == 0

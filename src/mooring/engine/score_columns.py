@@ -83,7 +83,7 @@ class ScoreColumns(Derived):
         """Score rows by how full they are. Those that are as full as another one was are looked up, if they are few."""
         table = attempt.nodes.table
         unknown: dict[int, bytes] = {}  # row -> how full it is
-        if len(rows) > MEMO_ROWS:
+        if len(rows) > MEMO_ROWS or not self.memo.pays:
             unknown = dict.fromkeys(rows, b"")
         else:
             for row in rows:

@@ -38,6 +38,10 @@ TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
+_Wanted = tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64]]
+"""Names, amounts as a column, and the bit that stands for each of them in a verdict's number."""
+
+
 class NodeResourcesFit:
     """Rejects nodes where something does not fit, naming everything that does not.
 
@@ -56,7 +60,7 @@ class NodeResourcesFit:
         self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
         self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
         self._phrases: dict[int, Status] = {}
-        self._wanted_by: WeakKeyDictionary[PodShape, tuple[tuple[str, ...], NDArray[np.int64]]] = WeakKeyDictionary()
+        self._wanted_by: WeakKeyDictionary[PodShape, _Wanted] = WeakKeyDictionary()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
@@ -86,7 +90,7 @@ class NodeResourcesFit:
         if self._lacks_pre_filter:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
         too_many = nodes.pod_count >= nodes.allowed_pods
-        names, amounts = self._wanted(pod)
+        names, amounts, bits = self._wanted(pod)
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
         if not short.any() and not too_many.any():
@@ -97,11 +101,10 @@ class NodeResourcesFit:
         unresolvable = (short & (amounts > allocatable)).any(axis=0)
         if len(names) > MAX_IN_BITS:
             return self._many(np.vstack((unresolvable, too_many, short)), names)
-        bits = too_many.astype(np.int64)
-        for i in range(len(names)):
-            bits[short[i]] |= 2 << i
-        bits[unresolvable] |= 2 << len(names)
-        return Verdict(bits, lambda number: _phrase(number, names), only_refuses=True) if bits.any() else None
+        ids = np.dot(bits, short)
+        ids += too_many
+        ids[unresolvable] |= 2 << len(names)
+        return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True) if ids.any() else None
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
         """More resources than a number has bits: every combination that occurs gets a number of its own."""
@@ -115,13 +118,14 @@ class NodeResourcesFit:
             self._phrases[number] = _status(column, names)
         return Verdict(ids, self._phrases.__getitem__, only_refuses=True)
 
-    def _wanted(self, pod: PodInfo) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-        """The names and amounts of :meth:`_checked`, the amounts as a column; worked out once per template."""
+    def _wanted(self, pod: PodInfo) -> _Wanted:
+        """What :meth:`_checked` finds, as columns; worked out once per template."""
         found = self._wanted_by.get(pod.shape)
         if found is None:
             wanted = self._checked(pod)
             amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
-            found = self._wanted_by[pod.shape] = tuple(wanted), amounts
+            bits = np.int64(2) << np.arange(min(len(wanted), MAX_IN_BITS))
+            found = self._wanted_by[pod.shape] = tuple(wanted), amounts, bits
         return found
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:

@@ -7,6 +7,7 @@ status patch should cost as little as possible.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from aiohttp import web
 
@@ -85,3 +86,10 @@ async def _send(request: web.BaseRequest, stream: WatchStream) -> web.StreamResp
     finally:
         stream.close()
     return response
+
+
+def make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    """What aiohttp's server makes of a message."""
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, asyncio.get_running_loop(), client_max_size=MAX_BODY_BYTES
+    )
