@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mooring.engine.derived import Derived, Figures, Kept, Memo, are_many
+from mooring.engine.derived import MEMO_TRIAL, Derived, Figures, Kept, Memo, are_many
 from mooring.state.change_log import ChangeLog
 from mooring.testing import make_cluster, make_node, make_pod
 
@@ -92,3 +92,17 @@ def test_equally_full_rows_have_equal_figures_until_a_pod_comes() -> None:
     assert figures.of(table, 0) == figures.of(table, 1) != figures.of(table, 2)
     cluster.set_pod(make_pod("p", node="a", cpu="1"))
     assert figures.of(table, 0) != figures.of(table, 1)
+
+
+def test_a_memo_that_knows_few_answers_does_not_pay_until_it_is_cleared() -> None:
+    memo: Memo[int] = Memo(100)
+    for i in range(MEMO_TRIAL):
+        assert memo.pays, "it has not been tried for long enough"
+        memo.get(i)
+    assert not memo.pays
+    memo.clear()
+    assert memo.pays
+    memo.put("full", 1)
+    for i in range(2 * MEMO_TRIAL):
+        memo.get("full" if i % 2 else i)
+    assert memo.pays, "it answers every other question"
