@@ -16,9 +16,12 @@ async def stop_serving(runner: web.BaseRunner) -> None:
     for longer than the loop lives.
     """
     server = runner.server
-    connections = [] if server is None else server.connections
-    transports = [transport for connection in connections if (transport := connection.transport) is not None]
+    before = [] if server is None else server.connections
+    transports = [transport for connection in before if (transport := connection.transport) is not None]
     await runner.cleanup()
+    await asyncio.sleep(0)  # one that was being accepted is there by now
+    after = [] if server is None else server.connections
+    transports += [transport for connection in after if (transport := connection.transport) is not None]
     for transport in transports:
         transport.abort()
     await asyncio.sleep(0)  # sockets are closed in the loop's next turn
