@@ -59,7 +59,7 @@ def test_the_numbers_of_somebody_else_stand_beside_ours(tmp_path: Path) -> None:
     beside.write_text("trace,a,b\nday,2.5,\nnight,9,9\n")
     records = [{"trace": "day", "policy": policy, "x": x} for policy, x in (("a", 1.0), ("a", 3.0), ("b", 5.0))]
     table = pivot(records, TableShape("trace", "policy", "x", str(beside)))
-    assert table.rows == [("day", "2 ± 1.4 (2.5)", "5")]
+    assert table.rows == [("day", "2.0 ± 1.4 (2.5)", "5")]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,11 @@ def test_a_page_has_the_table_and_says_how_it_was_made(tmp_path: Path) -> None:
     records = [
         {"pods": row.values["pods"], "policy": row.values["policy"], sweep.table.value: 95.0} for row in sweep.rows
     ]
-    page = write_page(sweep, pivot(records, sweep.table), tmp_path).read_text()
-    assert "<td>95 ± 0 (95.39)</td>" in page and "openb_pod_list_default.csv" in page
+    page = write_page(sweep, pivot(records, sweep.table), len(records), tmp_path).read_text()
+    assert "<td>95.00 ± 0 (95.39)</td>" in page and "openb_pod_list_default.csv" in page
     assert "seeds 42, 43" in page and "160 runs" in page
+    part = write_page(sweep, pivot(records[:100], sweep.table), 100, tmp_path).read_text()
+    assert "100 of 160 runs" in part
     assert "<p>The numbers in parentheses are the means" in page
 
 

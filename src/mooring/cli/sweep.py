@@ -144,7 +144,7 @@ def _write_page(found: Sweep, store: Store) -> None:
     if found.table is not None and found.table.page:
         records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
         if records:
-            write_page(found, pivot(records, found.table), store.folder)
+            write_page(found, pivot(records, found.table), len(records), store.folder)
 
 
 def _draw(found: Sweep, store: Store, done: Done) -> None:

@@ -11,9 +11,9 @@ from mooring.sweeping.specification import SEED, Sweep, TableShape
 from mooring.version import __version__
 
 STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:80em;margin:2em auto;padding:0 1em}"
-    "table{border-collapse:collapse}th,td{padding:.3em .8em;border-bottom:1px solid #8884;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}td{white-space:nowrap;font-variant-numeric:tabular-nums}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:90em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}th,td{padding:.3em .6em;border-bottom:1px solid #8884;text-align:right}"
+    "th:first-child,td:first-child{text-align:left}td{font-variant-numeric:tabular-nums}"
     "main{overflow-x:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
 )
@@ -25,13 +25,14 @@ def described(shape: TableShape) -> str:
     return f"{shape.value}, mean ± standard deviation{beside}"
 
 
-def write_page(sweep: Sweep, table: Table, folder: Path) -> Path:
-    """Write the page into the folder of the results."""
+def write_page(sweep: Sweep, table: Table, num_results: int, folder: Path) -> Path:
+    """Write the page into the folder of the results, of which there may be fewer than the sweep has rows."""
     assert sweep.table is not None
     path = folder / sweep.table.page
     title = escape(sweep.title or Path(sweep.source).stem)
     seeds = sorted({row.values[SEED] for row in sweep.rows if SEED in row.values})
-    made = f"mooring {__version__}, Python {platform.python_version()}, {len(sweep.rows)} runs"
+    runs = num_results if num_results == len(sweep.rows) else f"{num_results} of {len(sweep.rows)}"
+    made = f"mooring {__version__}, Python {platform.python_version()}, {runs} runs"
     if seeds:
         made += f", seeds {', '.join(map(str, seeds))}"
     command = escape("mooring " + " ".join(sweep.rows[0].template))

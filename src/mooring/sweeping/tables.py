@@ -117,10 +117,13 @@ def pivot(records: Sequence[Record], shape: TableShape) -> Table:
 
 
 def _cell(values: list[float], other: str | None) -> str:
+    """The mean has as many digits after the point as the number beside it."""
     if not values:
         return "-"
     spread = f" ± {stdev(values):.2g}" if len(values) > 1 else ""
-    return f"{mean(values):.4g}{spread}" + (f" ({other})" if other else "")
+    if not other:
+        return f"{mean(values):.4g}{spread}"
+    return f"{mean(values):.{len(other.partition('.')[2])}f}{spread} ({other})"
 
 
 def _read_beside(shape: TableShape) -> dict[tuple[str, str], str]:
