@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import itertools
 import socket
 
 import pytest
@@ -421,6 +423,32 @@ class Tunnel:
             pass
         finally:
             writer.close()
+
+
+async def test_a_client_that_is_closed_leaves_no_socket_open_that_was_being_connected(
+    serve, authority, server_certificate
+):
+    """At whatever moment of the handshake: aiohttp forgets a connection whose request is given up meanwhile."""
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({})
+
+    url = await serve(handler, tls=authority.server_context(server_certificate))
+
+    async def closes_after(turns: int) -> bool:
+        async with client_for(url, config=ClientConfig(server=url, tls=TlsSettings(ca_data=authority.pem))) as client:
+            reading = asyncio.create_task(client.get("/version"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            was_answered = not reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+        return was_answered
+
+    for _ in range(20):  # which turn meets which moment differs
+        for turns in itertools.count():
+            if await asyncio.to_thread(lambda turns=turns: asyncio.run(closes_after(turns))):
+                break
+    gc.collect()  # a socket that nobody closed warns, which is an error
 
 
 async def test_tls_goes_through_a_tunnel(serve, authority, server_certificate):

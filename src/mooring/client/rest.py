@@ -14,9 +14,10 @@ import platform
 import socket
 import ssl
 import sys
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 from mooring.client.errors import (
@@ -47,6 +48,9 @@ DEFAULT_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 30.0
 PAPERWORK_CONNECTIONS, PAPERWORK_BATCH = 4, 16
 """Events wait behind each other on a few connections: several in one write, and their answers in one read."""
+
+MOST_TURNS = 100
+"""Turns of the loop that a connection gets to end after its socket was shut down; it needs about three."""
 
 _READS = frozenset(("GET", "HEAD"))
 
@@ -85,6 +89,7 @@ class Transport:
         self.prefix = parts.path.rstrip("/")
         self._server = f"{parts.scheme}://{parts.netloc}"
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
         self.pool: ConnectionPool | None = None
         self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
         if config.proxy_url is None:
@@ -111,7 +116,7 @@ class Transport:
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30),
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=30, socket_factory=self._socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
                 skip_auto_headers=("Accept-Encoding", "Accept", "User-Agent"),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -174,6 +179,22 @@ class Transport:
             session, self._session = self._session, None
             await session.close()
             await asyncio.sleep(0)  # sockets are closed in the loop's next turn
+            await self._close_forgotten()
+
+    def _socket(self, address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(*address[:3])
+        self._sockets.add(made)
+        return made
+
+    async def _close_forgotten(self) -> None:
+        """End connections that aiohttp does not know: given up in their handshake, they wait for a farewell."""
+        for forgotten in [each for each in self._sockets if each.fileno() >= 0]:
+            with contextlib.suppress(OSError):
+                forgotten.shutdown(socket.SHUT_RDWR)
+            for _ in range(MOST_TURNS):
+                if forgotten.fileno() < 0:
+                    break
+                await asyncio.sleep(0)
 
 
 def _drop_unread(response: aiohttp.ClientResponse) -> None:
