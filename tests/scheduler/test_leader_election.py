@@ -335,6 +335,14 @@ async def test_who_gives_the_lease_back_has_not_lost_it(leases, time):
     assert told == []
 
 
+async def test_a_lease_that_another_has_taken_is_not_given_back(leases, time):
+    elector = candidate(leases, time, "me")
+    await elector.acquire()
+    steal(leases)
+    assert await elector.release()
+    assert leases.holder == "thief"
+
+
 async def test_a_lease_that_was_not_renewed_in_time_is_expired(leases, time):
     elector = candidate(leases, time, "me")
     assert elector.is_expired, "we never had it"

@@ -234,8 +234,8 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self.settings.renew_deadline_s):
                 old = await self._get()
-                if not self.is_leader:
-                    return True
+                if not self.is_leader or old.holder != self.identity:
+                    return True  # another one has taken it meanwhile, which client-go would not notice
                 now = format_micro_time(self._clock.now())
                 released = Record("", 1, now, now, old.transitions)
                 await self._put(released)
