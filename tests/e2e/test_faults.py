@@ -71,7 +71,8 @@ async def test_a_binding_without_an_answer_that_was_carried_out_is_a_success(wor
     if plane is None:
         pytest.skip("the embedded server is needed")
     await world.node("a", cpu="1")
-    handle = plane.server.handle
+    server = plane._runner.server
+    handle = server.request_handler
 
     async def deaf(request):
         answer = await handle(request)
@@ -80,8 +81,7 @@ async def test_a_binding_without_an_answer_that_was_carried_out_is_a_success(wor
         return answer
 
     async with world.scheduler() as live:
-        runner = plane._runner
-        monkeypatch.setattr(runner.server, "request_handler", deaf)
+        monkeypatch.setattr(server, "request_handler", deaf)
         await world.pod("heard")
         assert await world.bound("heard") == "a"
         await world.events("heard", "Scheduled")
