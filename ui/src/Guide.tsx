@@ -1,5 +1,5 @@
 // Step by step: one decision told from the queue to the binding, each step a sentence, shown on the map.
-import { computed } from "@preact/signals";
+import { computed, effect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Kind } from "./columns";
 import { ChapterLink } from "./CoursePanel";
@@ -105,10 +105,13 @@ export const pointOn = (direction: 1 | -1) => onceWhole(() => {
   }
 });
 
+let asked: 1 | -1 | 0 = 0; // for a step, before the decision was here to take it in
+
 /** Go on by one extension point; at the end of a decision to the next one. */
-export function guideOn(direction: 1 | -1): void {
+export const guideOn = (direction: 1 | -1) => onceWhole(() => {
   if (isTold()) return tellOn(direction);
   const all = steps.value;
+  if (attempt.value >= 0 && !why.value) { asked = direction; return; }
   let to = place() + direction;
   while (all[to] && all[to].step === step.value) to += direction;
   if (all[to]) step.value = all[to].step;
@@ -116,7 +119,14 @@ export function guideOn(direction: 1 | -1): void {
     stepDecision(direction);
     step.value = direction > 0 ? -2 : -1;
   }
-}
+});
+
+effect(() => {
+  if (!steps.value.length || !asked) return;
+  const direction = asked;
+  asked = 0;
+  guideOn(direction);
+});
 
 export function Guide() {
   useEffect(() => { if (isGuided.value && !isTold()) step.value = -2; }, [isGuided.value]);
