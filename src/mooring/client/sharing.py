@@ -7,7 +7,7 @@ are replaced by those seen before. Objects from an informer are never changed, s
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from mooring.api.core import (
 )
 from mooring.api.meta import Object, ObjectMeta, Struct
 from mooring.client.resource_kind import TypedEvent
+
+T = TypeVar("T")
 
 LIMIT = 50_000
 """At most this many distinct parts are remembered. Then all are forgotten, and pods that come later share anew."""
@@ -43,15 +45,29 @@ _NO_RESOURCES: ResourceList = {}
 _NO_CLAIM_STATUSES: list[PodResourceClaimStatus] = []
 
 
+class _Remembered(dict[bytes, T]):
+    """What was decoded, by its bytes. All is forgotten when it is too much."""
+
+    def __init__(self, limit: int, limit_bytes: int) -> None:
+        self._limit = limit
+        self._limit_bytes = limit_bytes
+        self._bytes = 0
+
+    def remember(self, key: bytes, value: T) -> None:
+        if len(self) >= self._limit or self._bytes >= self._limit_bytes:
+            self.clear()
+            self._bytes = 0
+        self[key] = value
+        self._bytes += len(key)
+
+
 class PodSharing:
     """Replaces equal parts of pods by one and the same object."""
 
     def __init__(self, limit: int = LIMIT, limit_bytes: int = LIMIT_BYTES) -> None:
         self._limit = limit
-        self._limit_bytes = limit_bytes
-        self._bytes = 0
         self._encode = msgspec.msgpack.Encoder().encode
-        self._parts: dict[bytes, tuple[Any, ...]] = {}
+        self._parts: _Remembered[tuple[Any, ...]] = _Remembered(limit, limit_bytes)
         self._words: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -134,11 +150,7 @@ class PodSharing:
         known = self._parts.get(key)
         if known is not None:
             return known
-        if len(self._parts) >= self._limit or self._bytes >= self._limit_bytes:
-            self._parts.clear()
-            self._bytes = 0
-        self._parts[key] = parts
-        self._bytes += len(key)
+        self._parts.remember(key, parts)
         return parts
 
 
@@ -164,10 +176,7 @@ class PodEvents:
 
     def __init__(self, share: PodSharing, limit: int = SPECS, limit_bytes: int = SPECS_BYTES) -> None:
         self._share = share
-        self._limit = limit
-        self._limit_bytes = limit_bytes
-        self._bytes = 0
-        self._specs: dict[bytes, PodSpec] = {}
+        self._specs: _Remembered[PodSpec] = _Remembered(limit, limit_bytes)
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -199,7 +208,7 @@ class PodEvents:
         spec = self._specs.get(data)
         if spec is None:
             spec = self._decode(data)
-            self._remember(data, spec)
+            self._specs.remember(data, spec)
         if node:
             spec = copy(spec)
             spec.node_name = self._share.word(node)
@@ -209,10 +218,3 @@ class PodEvents:
         spec = _spec_of(data)
         self._share.share_spec(spec)
         return spec
-
-    def _remember(self, data: bytes, spec: PodSpec) -> None:
-        if len(self._specs) >= self._limit or self._bytes >= self._limit_bytes:
-            self._specs.clear()
-            self._bytes = 0
-        self._specs[data] = spec
-        self._bytes += len(data)

@@ -156,14 +156,19 @@ class SchedulingLoop:
             else:
                 self._rest()
         except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the loop with an error, unless it has ended already."""
+        if self._over is not None and not self._over.done():
             self._over.set_exception(error)
 
     def _go_on(self, awaited: asyncio.Future[None]) -> None:
         """Take the next turn when what was waited for has come."""
         if awaited is self._asking:
             self._asking = None
-            if not awaited.cancelled() and (error := awaited.exception()) is not None and self._over is not None:
-                self._over.set_exception(error)
+            if not awaited.cancelled() and (error := awaited.exception()) is not None:
+                self._fail(error)
         self._turn()
 
     def _decide_for_a_while(self) -> asyncio.Future[None] | None:

@@ -95,7 +95,7 @@ class SchedulerProcess:
             limits=around.make_limits(),
             clock=around.clock,
             rng=around.make_rng(),
-            stand_still=time.sleep if signals else None,
+            stand_still=time.sleep if signals else None,  # who hears signals has the thread to itself
         )
         live = self.live = LiveScheduler(client, settings.config, options, tune_gc=around.tunes_gc, surroundings=around)
         self._lifeline = lifeline = around.make_lifeline()
