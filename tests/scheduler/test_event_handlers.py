@@ -160,6 +160,26 @@ def test_a_binding_confirms_an_assumed_pod(handlers, queue, cluster):
     assert not cluster.is_assumed("u-a") and cluster.pod("u-a").pod.node_name == "n1"
 
 
+def test_a_pod_whose_binding_the_server_has_lost_waits_again(handlers, queue, cluster):
+    """The API server was restored from an older state: kube-scheduler forgets such a pod."""
+    handlers.put(make_pod())
+    queue.done(queue.pop().uid)
+    handlers.put(make_pod(node="n1", version="2"))
+    queue.told.clear()
+    handlers.put(make_pod())
+    assert queue.told == [("AssignedPodDelete", "a", None, (), ()), ("add", "a")]
+    assert cluster.pod("u-a") is None
+    assert queue.pop().uid == "u-a"
+
+
+def test_a_pod_that_is_on_another_node_since_the_server_was_restored_leaves_its_node(handlers, queue, cluster):
+    handlers.put(make_pod(node="n1"))
+    queue.told.clear()
+    handlers.put(make_pod(node="n2", version="3"))
+    assert queue.labels == ["AssignedPodDelete", "AssignedPodAdd"]
+    assert cluster.pod("u-a").pod.node_name == "n2"
+
+
 def test_a_pending_pods_update_reaches_the_queue(handlers, queue):
     handlers.put(make_pod())
     queue.told.clear()

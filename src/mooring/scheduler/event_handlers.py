@@ -143,7 +143,7 @@ class EventHandlers:
     def _put_pod(self, pod: Pod) -> None:
         key = pod.key
         old = self.pods.get(key)
-        if old is not None and old.uid != pod.uid:  # deleted and made anew, without an event in between
+        if old is not None and _is_another(old, pod):
             self._delete_pod(old)
             old = None
         if pod.is_finished:  # the live scheduler does not even watch those
@@ -314,6 +314,12 @@ def _timeless() -> float:
 def _is_same_version(old: Object, new: Object) -> bool:
     version = new.metadata.resource_version
     return bool(version) and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid
+
+
+def _is_another(old: Pod, new: Pod) -> bool:
+    """Whether the pod was deleted and made anew without an event in between, or has left its node: no API server allows
+    that, but one that is restored from an older state has never heard of the binding."""
+    return old.uid != new.uid or old.spec.node_name not in ("", new.spec.node_name)
 
 
 def _at_most(priority: int) -> PreCheck:
