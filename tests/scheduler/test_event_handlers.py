@@ -228,6 +228,30 @@ def test_a_pod_that_is_gone_is_not_counted_when_the_queue_hears(handlers, queue)
     assert handlers.pods == {}
 
 
+@pytest.mark.parametrize(
+    ("grace_s", "finalizers", "told"),
+    [
+        pytest.param(30, [], 1, id="it has time left"),
+        pytest.param(0, ["example.com/held"], 1, id="something holds it"),
+        pytest.param(0, [], 0, id="its end is what comes next"),
+    ],
+)
+def test_who_waits_for_a_pod_to_go_hears_when_that_is_of_use(cluster, queue, grace_s, finalizers, told):
+    left = []
+    handlers = EventHandlers(cluster, queue, on_leaving=left.append)
+    running = make_pod(node="n")
+    handlers.put(running)
+    going = deepcopy(running)
+    going.metadata.resource_version = "2"
+    going.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    going.metadata.deletion_grace_period_seconds = grace_s
+    going.metadata.finalizers = finalizers
+    handlers.put(going)
+    assert left == [running.key] * told
+    handlers.delete(going)
+    assert left == [running.key] * (told + 1)
+
+
 def test_a_pending_pod_that_is_gone_leaves_the_queue(handlers, queue):
     handlers.put(make_pod())
     handlers.delete(make_pod())

@@ -12,6 +12,7 @@ from mooring.api.meta import ObjectMeta
 from mooring.client.errors import NotFound, ServerError
 from mooring.clock import VirtualClock
 from mooring.observe.observer import Observers
+from mooring.scheduler import preemption_executor
 from mooring.scheduler.preemption_executor import Preemption, PreemptionExecutor
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.state.cluster import Cluster
@@ -133,6 +134,28 @@ async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
     assert not stage.executor.is_running("uid-preemptor")
     await asyncio.gather(*stage.tasks)
     assert not stage.executor.is_running("uid-preemptor")
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["until the watch shows it", "not for ever"])
+async def test_the_preemptor_waits_for_a_watch_that_is_behind_the_answer(monkeypatch, is_seen):
+    stage = Stage(make("one"))
+    monkeypatch.setattr(preemption_executor, "BEHIND_S", 600.0 if is_seen else 0.0)
+    await stage.run()
+    (shut,) = stage.executor.shut_gates.values()
+    assert not stage.executor.is_running("uid-preemptor")
+    if is_seen:
+        assert shut == {preemption().preemptor.key}, "tried now, it would choose other victims"
+        stage.executor.victim_goes("d/one")
+    else:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+    assert shut == set()
+
+
+async def test_a_failure_makes_nobody_wait_for_the_watch():
+    stage = Stage(make("one"), failures={("delete", "one"): ServerError("x", code=500)})
+    await stage.run()
+    assert [*stage.executor.shut_gates.values()] == [set()]
 
 
 @pytest.mark.parametrize(

@@ -336,6 +336,12 @@ class Pod(Object, kw_only=True):
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def goes_at_once(self) -> bool:
+        """Report whether the next that is heard of this pod is its end: nothing holds it, and it has no time left."""
+        meta = self.metadata
+        return meta.deletion_grace_period_seconds == 0 and not meta.finalizers
+
+    @property
     def is_finished(self) -> bool:
         """Report whether kube-scheduler does not see this pod at all: it has succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")

@@ -75,7 +75,8 @@ class EventHandlers:
     ``namespace/name``: what upstream asks its pod lister.
     ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
     there was one. ``on_leaving`` is told the key of a running pod that is
-    terminating or gone, before the queue is. ``observer`` is told how long each event took, under the
+    terminating or gone, before the queue is; one that goes at once is gone
+    only when it is. ``observer`` is told how long each event took, under the
     names that upstream's metric has for it.
     """
 
@@ -176,7 +177,7 @@ class EventHandlers:
         started = self._now()
         if old.spec.node_name:
             self._cluster.set_pod(new)
-            if new.is_terminating:
+            if new.is_terminating and not new.goes_at_once:
                 self._on_leaving(new.key)
             self._move(self._queue.pod_changes(old, new), old, new, started)
             self._took(ASSIGNED_POD_UPDATE, started)

@@ -23,6 +23,9 @@ from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler.preemption")
 PARALLEL = 16
+BEHIND_S = 2.0
+"""How long the watch may be behind the answer to an eviction. The preemptor waits so long for it: tried before, it
+would be refused, or choose other victims."""
 
 
 class PodWriter(StatusWriter, Protocol):
@@ -65,8 +68,9 @@ class _Evicted(NamedTuple):
 class PreemptionExecutor:
     """Carries out what a PostFilter plugin decided. ``pods`` is what the watch last said, by ``namespace/name``.
 
-    Of several victims the last is evicted after all others. From then on the preemptor may be tried again as soon as
-    the watch shows that victim gone or terminating, so that no event that should wake it comes too early.
+    Of several victims the last is evicted after all others. The preemptor may be tried again as soon as the watch shows
+    that victim gone or terminating, so that no event that should wake it comes too early. A victim that goes at once is
+    waited for until it is gone.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class PreemptionExecutor:
         ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
         self.shut_gates: dict[str, set[str]] = defaultdict(set)
         """By plugin, keys of pods whose last victim is not going yet: whatever happens, it is of no use to try them."""
-        self._last_victims: dict[str, list[tuple[str, str]]] = {}  # by key: whose gate opens when it goes
+        self._last_victims: dict[str, set[tuple[str, str]]] = {}  # by key: whose gate opens when it goes
 
     def is_running(self, uid: str) -> bool:
         """Whether victims of the pod or group are still being evicted: it is of no use to try it before that."""
@@ -118,6 +122,14 @@ class PreemptionExecutor:
         """The watch says that a pod is terminating or gone: the gate before those opens whose last victim it is."""
         for plugin, preemptor in self._last_victims.pop(key, ()):
             self.shut_gates[plugin].discard(preemptor)
+
+    def _open_gate(self, gate: tuple[str, str], victim: str) -> None:
+        """Let events wake a preemptor, whatever the watch says of its last victim."""
+        waiting = self._last_victims.get(victim, set())
+        waiting.discard(gate)
+        if not waiting:
+            self._last_victims.pop(victim, None)
+        self.shut_gates[gate[0]].discard(gate[1])
 
     def start(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         """Evict the victims in the background; those that are going already are left alone."""
@@ -176,7 +188,11 @@ class PreemptionExecutor:
             is_done = last.problem is None and cleared
         finally:
             self._running.pop(preemption.uid, None)
-            self.shut_gates[preemption.plugin].discard(preemption.preemptor.key)
+            gate, victim = (preemption.plugin, preemption.preemptor.key), victims[-1].pod.key
+            if is_done and not last.was_waiting and gate in self._last_victims.get(victim, ()):
+                asyncio.get_running_loop().call_later(BEHIND_S, self._open_gate, gate, victim)
+            else:
+                self._open_gate(gate, victim)
             self._end(room, started, is_done)
             no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
             if not is_done or no_event or self._came_too_late(preemption, victims):
@@ -220,13 +236,10 @@ class PreemptionExecutor:
         if problem is not None:
             return _Evicted(problem)
         self._running[preemption.uid] = last.pod.key
-        self._last_victims.setdefault(last.pod.key, []).append((preemption.plugin, preemption.preemptor.key))
+        self._last_victims.setdefault(last.pod.key, set()).add((preemption.plugin, preemption.preemptor.key))
         if not self.is_running(preemption.uid):
             self.victim_goes(last.pod.key)
-        try:
-            return await self._evict(preemption, last)
-        finally:
-            self._last_victims.pop(last.pod.key, None)
+        return await self._evict(preemption, last)
 
     async def _evict_together(self, preemption: Preemption, victims: Sequence[PodInfo]) -> ApiError | None:
         limit = asyncio.Semaphore(PARALLEL)
