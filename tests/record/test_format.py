@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import random
+from collections import Counter
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -174,13 +175,15 @@ def _is_pod(entry: Any) -> bool:
 def test_a_change_of_an_annotation_that_is_left_out_makes_no_entry() -> None:
     packer = Packer(keeping(["mine"]))
     node = make_node("a")
-    packer.pack(node)
+    found: list[entries.Entry] = []
+    packer.pack(node, found)
     other, mine = deepcopy(node), deepcopy(node)
     other.metadata.annotations = {"other": "1"}
     mine.metadata.annotations = {"other": "2", "mine": "3"}
-    assert packer.pack(other) is None
-    packed = packer.pack(mine)
-    assert packed is not None
+    packer.pack(other, found)
+    packer.pack(mine, found)
+    _, packed = found
+    assert isinstance(packed, PackedPut)
     assert Unpacker().unpack(packed).metadata.annotations == {"mine": "3"}
 
 
@@ -217,12 +220,22 @@ def test_an_empty_file_is_no_record(tmp_path: Path) -> None:
 
 def test_a_newer_format_is_refused_in_one_line() -> None:
     data = bytearray(written(*NODES))
-    data[8] = 2
+    data[8] = 3
     with pytest.raises(InputError) as caught:
         read(bytes(data))
     assert str(caught.value) == (
-        "test: a record of format 2, from a newer mooring; this one reads format 1: update mooring"
+        "test: a record of format 3, from a newer mooring; this one reads format 2: update mooring"
     )
+
+
+def test_a_record_of_format_1_is_read_as_before() -> None:
+    with Record.open(Path(__file__).parent / "data" / "format-1.mrec") as record:
+        kinds = Counter(type(entry).__name__ for _, entry in record.entries())
+        assert (kinds["Put"], kinds["Deleted"], kinds["Attempt"], kinds["Moved"]) == (97, 8, 81, 137)
+        for number in (1, 25, 60, 81):
+            moment = record.attempt(number)
+            assert moment.difference(moment.decide()) == ""
+        assert len(record.moment(record.last_time).pods) == 22
 
 
 def test_a_flipped_bit_is_found() -> None:

@@ -294,13 +294,13 @@ class PodGroupQueue(SchedulingQueue):
     def _holds(self, key: str) -> bool:
         return self.get(key) is not None
 
-    def _places(self) -> list[tuple[QueuedPodInfo, str]]:
+    def places(self) -> list[tuple[QueuedPodInfo, str]]:
         apart = ((self._pending, PENDING), (self._incomplete, INCOMPLETE))
-        return [*super()._places(), *((info, place) for part, place in apart for info in _all(part))]
+        return [*super().places(), *((info, place) for part, place in apart for info in _all(part))]
 
     def counts(self) -> dict[str, int]:
         counts = dict.fromkeys((ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, PENDING, INCOMPLETE), 0)
-        for _, place in self._places():
+        for _, place in self.places():
             if place in counts:
                 counts[place] += 1
         return counts

@@ -594,9 +594,9 @@ class SchedulingQueue:
     def pending_pods(self) -> list[PendingPod]:
         """Everyone who waits, since when, why, and what would wake them: in the order of the queues."""
         now, wall = self._clock.monotonic(), self._clock.now()
-        return [describe(info, place, self._hints, now, wall) for info, place in self._places()]
+        return [describe(info, place, self._hints, now, wall) for info, place in self.places()]
 
-    def _places(self) -> list[tuple[QueuedPodInfo, str]]:
+    def places(self) -> list[tuple[QueuedPodInfo, str]]:
         """Every pod, and the part of the queue that it is in."""
         waiting: list[tuple[QueuedEntity, str]] = [(info, ACTIVE) for info in self._active.pods()]
         waiting += [(info, BACKOFF) for info in self._backoff.pods()]

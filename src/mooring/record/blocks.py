@@ -22,7 +22,7 @@ import zstandard
 
 from mooring.errors import InputError
 
-FORMAT = 1
+FORMAT = 2  # 1: entries with their times one by one, pods whole; it is read, too
 MAGIC = b"\x89MREC\r\n\x1a"
 HEADER, KEYFRAME, ENTRIES, END = b"H", b"K", b"E", b"Z"
 LEVEL = 1  # smaller and quicker than 3 on what schedulers do
@@ -64,16 +64,17 @@ def pack_block(kind: bytes, payload: bytes, entries: int, first_us: int, last_us
     return about + _CHECK.pack(zlib.crc32(about)) + stored
 
 
-def check_head(file: BinaryIO, name: str) -> None:
-    """Refuse a file that is no record, or one of a newer format."""
+def check_head(file: BinaryIO, name: str) -> int:
+    """The format of a record; refuse a file that is none, or one of a newer format."""
     found = file.read(_HEAD.size)
     if len(found) < _HEAD.size or not found.startswith(MAGIC):
         raise InputError(f"{name}: not a mooring record; `mooring run --record FILE` and others write one")
-    _, number = _HEAD.unpack(found)
+    number: int = _HEAD.unpack(found)[1]
     if number > FORMAT:
         raise InputError(
             f"{name}: a record of format {number}, from a newer mooring; this one reads format {FORMAT}: update mooring"
         )
+    return number
 
 
 def scan(file: BinaryIO, size: int, offset: int = 0) -> Iterator[Block]:

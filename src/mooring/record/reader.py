@@ -22,12 +22,14 @@ from mooring.record import entries
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, Block, check_head, payload_of, scan
 from mooring.record.entries import Attempt, Deleted, Gap, Happened, Header, Put
 from mooring.record.moment import Moment
-from mooring.record.packing import RECORDED, PackedPut, Unpacker
+from mooring.record.packing import RECORDED, PackedPod, PackedPut, PackedSpec, Unpacker
 from mooring.record.reservations import ALL
 from mooring.surface.scheduler import PluginReference, registry_with
 
 Stored = (
     PackedPut
+    | PackedSpec
+    | PackedPod
     | entries.Deleted
     | entries.Configured
     | entries.Attempt
@@ -45,7 +47,8 @@ Stored = (
     | entries.Queued
     | entries.Assumed
 )
-_decoder = msgspec.msgpack.Decoder(list[tuple[int, Stored]])
+_decoder = msgspec.msgpack.Decoder(tuple[list[int], list[Stored]])
+_decoder_1 = msgspec.msgpack.Decoder(list[tuple[int, Stored]])  # of format 1
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Record:
         self._plugins = tuple(plugins)
         size = os.fstat(file.fileno()).st_size if isinstance(file, io.BufferedReader) else file.seek(0, os.SEEK_END)
         file.seek(0)
-        check_head(file, name)
+        self._format = check_head(file, name)
         self._blocks = list(scan(file, size))
         self.header = self._read_header()
         self._followed = _Place(1, yields_state=True)
@@ -250,13 +253,18 @@ class Record:
                 found = i
         return found
 
-    def _decoded(self, block: Block) -> list[tuple[int, Stored]]:
+    def _decoded(self, block: Block) -> Iterable[tuple[int, Stored]]:
         """The entries of a block, each with the microseconds since the one before."""
         payload = payload_of(self._file, block, self.name)
         try:
-            return _decoder.decode(payload)
+            if self._format == 1:
+                return _decoder_1.decode(payload)
+            passed, found = _decoder.decode(payload)
         except msgspec.DecodeError as error:
             raise InputError(f"{self.name}: damaged at byte {block.offset}: {error}") from None
+        if len(passed) != len(found):
+            raise InputError(f"{self.name}: damaged at byte {block.offset}: {len(passed)} times, {len(found)} entries")
+        return zip(passed, found, strict=True)
 
     def _stored(self, block: Block) -> Iterator[tuple[float, Stored]]:
         now = block.first_us
@@ -275,11 +283,12 @@ class Record:
             is_first, place.is_first = place.is_first, False
             place.block += 1
             if block.kind == KEYFRAME and not is_first:
-                before, place.unpacker = place.unpacker, Unpacker()
-                state = list(self._unpacked(block, place.unpacker))
                 if place.has_gap:
-                    yield from _hidden_by_gap(before.known, state)
-                place.has_gap = False
+                    before, place.unpacker = place.unpacker.known, Unpacker()
+                    yield from _hidden_by_gap(before, list(self._unpacked(block, place.unpacker)))
+                    place.has_gap = False
+                else:
+                    self._learn_specs(block, place.unpacker)
                 continue
             if block.kind not in (KEYFRAME, ENTRIES):
                 continue
@@ -290,14 +299,17 @@ class Record:
                     yield time, entry
 
     def _unpacked(self, block: Block, unpacker: Unpacker) -> Iterator[tuple[float, Happened]]:
-        unpack, now = unpacker.unpack, block.first_us
+        now = block.first_us
         for passed, entry in self._decoded(block):
             now += passed
             try:
-                if isinstance(entry, PackedPut):
-                    obj = unpack(entry)
+                if isinstance(entry, (PackedPod, PackedPut)):
+                    obj = unpacker.unpack(entry)
                     if obj is not None:
                         yield now / 1e6, Put(obj)
+                    continue
+                if isinstance(entry, PackedSpec):
+                    unpacker.learn(entry)
                     continue
                 if isinstance(entry, Deleted):
                     if entry.kind not in RECORDED:
@@ -306,6 +318,13 @@ class Record:
             except InputError as error:
                 raise InputError(f"{self.name}: {error}") from None
             yield now / 1e6, entry
+
+    def _learn_specs(self, block: Block, unpacker: Unpacker) -> None:
+        """Of a keyframe whose objects are known, only the specs are of interest."""
+        unpacker.begin_keyframe()
+        for _, entry in self._decoded(block) if self._format > 1 else ():
+            if isinstance(entry, PackedSpec):
+                unpacker.learn(entry)
 
 
 def _hidden_by_gap(

@@ -24,6 +24,7 @@ from mooring.queue.events import RESTORED
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
+from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved
 from mooring.record.extenders import written
 from mooring.record.files import WholeWrites, create
 from mooring.record.redaction import Redaction
@@ -122,6 +123,7 @@ class Recorder(SchedulerObserver):
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0
+        self._is_state_due = False  # looked up when entries are handed over
         self._nominations_seen = 0
         self.attempts = 0
 
@@ -157,6 +159,9 @@ class Recorder(SchedulerObserver):
             self._missing += len(items)
         else:
             self._output.take(times, items)
+        self._is_state_due = (
+            self._since_keyframe >= self._next_keyframe or bool(self._missing) or self._output.wants_state
+        )
 
     # ---- what an observer hears ----------------------------------------------------------------------------------
 
@@ -188,36 +193,42 @@ class Recorder(SchedulerObserver):
         )
         self._keyframe()
 
+    # What every pod makes the scheduler tell is written without calls of helpers: they would be half of the cost.
+
     def put(self, obj: Object) -> None:
-        self._before_input()
+        if self._is_state_due or self._nominations.end != self._nominations_seen:
+            self._before_input()
         self._times.append(self._now())
         self._items.append(obj)
         if len(self._items) >= self._batch:
             self.hand_over()
 
     def delete(self, obj: Object) -> None:
-        self._before_input()
+        if self._is_state_due or self._nominations.end != self._nominations_seen:
+            self._before_input()
         self._add(entries.Deleted(type(obj).__name__, obj.key, obj.metadata.uid))
 
     def wants_detail(self) -> bool:
         """An attempt begins: what was drawn since the last decision was not for this one."""
-        self._picks()
-        self._heard.clear()
+        if self._drawn:
+            self._drawn.clear()
+        if self._heard:
+            self._heard.clear()
         return False
 
     def decided(self, info: QueuedPodInfo, profile: Profile, decision: Decision, seconds: float) -> None:
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
         self.attempts += 1
-        pod = info.pod_info.pod
         node, scores = decision.node or "", decision.scores
-        self._add(
-            entries.Attempt(
+        self._times.append(self._now())
+        self._items.append(
+            Attempt(
                 self.attempts,
-                pod.key,
-                pod.metadata.uid,
+                info.key,
+                info.pod_info.pod.metadata.uid,
                 profile.scheduler_name,
-                decision.outcome.value,
+                SCHEDULED if node else decision.outcome.value,
                 node,
                 "" if node else decision.message,
                 info.attempts,
@@ -230,11 +241,13 @@ class Recorder(SchedulerObserver):
                 () if node else tuple(sorted(decision.unschedulable_plugins | decision.pending_plugins)),
                 decision.start,
                 decision.hint,
-                self._picks(),
-                None if scores is None else int(scores.totals[scores.winner]),
-                self._answers(),
+                self._picks() if self._drawn else (),
+                None if scores is None else scores.totals.item(scores.winner),
+                self._answers() if self._heard else (),
             )
         )
+        if len(self._items) >= self._batch:
+            self.hand_over()
 
     def group_decided(
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float
@@ -258,7 +271,10 @@ class Recorder(SchedulerObserver):
         )
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
-        self._add(entries.Bound(info.key, info.uid, node_name, info.attempts, seconds))
+        self._times.append(self._now())
+        self._items.append(Bound(info.key, info.pod_info.pod.metadata.uid, node_name, info.attempts, seconds))
+        if len(self._items) >= self._batch:
+            self.hand_over()
 
     def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
         self._add(entries.BindingFailed(info.key, info.uid, message))
@@ -281,7 +297,10 @@ class Recorder(SchedulerObserver):
             self._restored(info, place)
             return
         named = "" if cause is None else f"{type(cause).__name__}/{cause.key}"
-        self._add(entries.Moved(info.key, info.uid, place, event, named))
+        self._times.append(self._now())
+        self._items.append(Moved(info.key, info.pod_info.pod.metadata.uid, place, event, named))
+        if len(self._items) >= self._batch:
+            self.hand_over()
 
     def _restored(self, info: QueuedPodInfo, place: str) -> None:
         """A pod has come with a history: what it has gone through is not in this record."""
@@ -305,21 +324,17 @@ class Recorder(SchedulerObserver):
         """Everything that was decided is carried out now: a good time to look at the whole."""
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
-        if self._since_keyframe >= self._next_keyframe or self._missing or self._output.wants_state:
+        if self._is_state_due:
             self._keyframe()
 
     def _picks(self) -> tuple[int, ...]:
         """The random numbers of this attempt."""
-        if not self._drawn:
-            return ()
         found = tuple(self._drawn)
         self._drawn.clear()
         return found
 
     def _answers(self) -> tuple[entries.Answered, ...] | None:
         """What extenders answered at this attempt."""
-        if not self._heard:
-            return ()
         found = written(self._heard)
         self._heard.clear()
         return found
@@ -348,6 +363,7 @@ class Recorder(SchedulerObserver):
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
+        self._is_state_due = False
         self._output.take_state(self._now(), state)
 
 

@@ -20,10 +20,11 @@ def state_of(scheduler: Observed) -> list[Item]:
         Nominated(node, tuple(info.uid for info in nominator.nominated_pods(node)))
         for node in nominator.nominated_nodes()
     ]
-    for each in scheduler.queue.pending_pods():
-        key = f"{each.namespace}/{each.name}" if each.namespace else each.name
-        plugins, message = each.plugins, each.message
-        items.append(Queued(key, each.uid, each.queue, each.attempts, each.since, each.added, "", "", message, plugins))
+    now, wall = scheduler.clock.monotonic(), scheduler.clock.now()
+    for info, place in scheduler.queue.places():
+        since, added = wall - (now - info.timestamp), wall - (now - info.added_timestamp)
+        plugins, uid = tuple(sorted(info.rejectors)), info.pod_info.pod.metadata.uid
+        items.append(Queued(info.key, uid, place, info.attempts, since, added, "", "", info.message, plugins))
     return items
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from operator import sub
 from typing import Protocol
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.meta import Object
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, head, pack_block
@@ -19,7 +20,8 @@ BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
 _encode = msgspec.msgpack.Encoder().encode
-_ARRAY = struct.Struct(">BI")  # how MessagePack begins an array of any length
+_PAIR = b"\x92"  # how MessagePack begins an array of two
+_ARRAY = struct.Struct(">BI")  # and one of any length
 
 
 class Sink(Protocol):
@@ -37,7 +39,7 @@ class Writer:
         self._packer = Packer(redact or (keeping(header.annotations) if header.is_redacted else dict))
         # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
-        self._count = 0
+        self._times: list[float] = []
         self._first_us = self._last_us = round(header.started * 1e6)
         self.attempts = attempts
         self._attempts_before = attempts  # the block that is being filled
@@ -47,25 +49,24 @@ class Writer:
 
     def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
         """Take what happened, in order. Few long lists cost less than many short ones."""
-        pack = self._packer.pack
-        when: list[float] = []
+        pack, forget = self._packer.pack, self._packer.forget
+        when = self._times
         found: list[Entry] = []
+        before = len(when)
         for time, item in zip(times, items, strict=True):
-            entry: Entry | None
-            if isinstance(item, Object):
-                entry = pack(item)
-                if entry is None:
-                    continue
+            if isinstance(item, Entry):
+                if type(item) is Attempt:
+                    self.attempts = item.number
+                elif type(item) is Deleted:
+                    forget(item.kind, item.key)
+                found.append(item)
+                when.append(time)
             else:
-                entry = item
-                if isinstance(entry, Attempt):
-                    self.attempts = entry.number
-                elif isinstance(entry, Deleted):
-                    self._packer.forget(entry.kind, entry.key)
-            when.append(time)
-            found.append(entry)
-        self._add(when, found)
-        if self._count >= BLOCK_ENTRIES:
+                pack(item, found)
+                while len(when) < before + len(found):
+                    when.append(time)
+        self._add(found)
+        if len(when) >= BLOCK_ENTRIES:
             self._write_block(ENTRIES)
 
     def write_state(
@@ -76,21 +77,25 @@ class Writer:
         ``pause`` is called after so many items, for a thread that lets others have a turn.
         """
         self.flush()
-        self._packer.forget_all()
-        pack = self._packer.pack
+        self._packer.begin_keyframe()
         for start in range(0, len(items), every):
-            packed = [pack(item) if isinstance(item, Object) else item for item in items[start : start + every]]
-            found = [entry for entry in packed if entry is not None]
-            self._add([time] * len(found), found)
+            found: list[Entry] = []
+            for item in items[start : start + every]:
+                if isinstance(item, Entry):
+                    found.append(item)
+                else:
+                    self._packer.pack(item, found)
+            self._times += [time] * len(found)
+            self._add(found)
             if pause is not None:
                 pause()
-        if not self._count:
-            self._first_us = self._last_us = round(time * 1e6)
+        self._packer.end_keyframe()
+        self._first_us = self._last_us = _microseconds([time]).item()
         self._write_block(KEYFRAME)
 
     def flush(self) -> None:
         """Write what has gathered as a block of its own."""
-        if self._count:
+        if self._times:
             self._write_block(ENTRIES)
 
     def close(self, time: float | None = None) -> None:
@@ -99,27 +104,29 @@ class Writer:
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
         self._put(pack_block(END, b"", 0, end, end, self.attempts))
 
-    def _add(self, times: Sequence[float], found: Sequence[Entry]) -> None:
-        """Put entries into the block, each with the time since the one before."""
-        if not found:
-            return
-        moments = [round(time * 1e6) for time in times]
-        if not self._count:
-            self._first_us = self._last_us = moments[0]
-        passed = map(sub, moments, [self._last_us, *moments])
-        encoded = _encode([*zip(passed, found, strict=False)])
-        # The block is one array: the beginning of this one goes.
-        self._block += memoryview(encoded)[1 if len(found) < 16 else 3 if len(found) < 1 << 16 else 5 :]
-        self._count += len(found)
-        self._last_us = moments[-1]
+    def _add(self, found: Sequence[Entry]) -> None:
+        """Put entries into the block; their times are there."""
+        if found:
+            encoded = _encode(found)
+            # The block is one array: the beginning of this one goes.
+            self._block += memoryview(encoded)[1 if len(found) < 16 else 3 if len(found) < 1 << 16 else 5 :]
 
     def _write_block(self, kind: bytes) -> None:
-        payload = _ARRAY.pack(0xDD, self._count) + self._block
-        self._put(pack_block(kind, payload, self._count, self._first_us, self._last_us, self._attempts_before))
+        count = len(self._times)
+        moments = _microseconds(self._times)
+        if count:
+            self._first_us, self._last_us = moments[0].item(), moments[-1].item()
+        passed = _encode(np.diff(moments, prepend=moments[:1]).tolist())
+        payload = b"".join((_PAIR, passed, _ARRAY.pack(0xDD, count), self._block))
+        self._put(pack_block(kind, payload, count, self._first_us, self._last_us, self._attempts_before))
         self._block.clear()
-        self._count = 0
+        self._times.clear()
         self._attempts_before = self.attempts
 
     def _put(self, data: bytes) -> None:
         self._sink.write(data)
         self.size += len(data)
+
+
+def _microseconds(times: Sequence[float]) -> NDArray[np.int64]:
+    return np.rint(np.array(times, np.float64) * 1e6).astype(np.int64)
