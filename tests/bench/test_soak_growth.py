@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.devices import cel, pools

@@ -13,8 +13,10 @@ import pytest
 from aiohttp import web
 
 from mooring.client import pool as pool_module
+from mooring.client import wire
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.client.pool import ConnectionPool
+from mooring.client.wire import Fields
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
 TLS = ssl.create_default_context()
@@ -66,12 +68,11 @@ async def pool(server):
     await made.close()
 
 
-def head(method: str = "POST", length: int = 0) -> bytes:
-    return f"{method} /x HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode()
+FIELDS = Fields("h", [])
 
 
 async def send(pool: ConnectionPool, method: str = "POST", body: bytes = b"", timeout_s: float = 60.0):
-    return await pool.send(method, head(method, len(body)), body, timeout_s)
+    return await pool.send(method, b"/x", FIELDS, body, timeout_s)
 
 
 async def test_a_connection_is_used_again(server, pool):
@@ -213,7 +214,7 @@ async def test_nonsense_is_a_broken_connection(server, pool):
 
 
 async def test_an_answer_without_end_is_cut(server, pool, monkeypatch):
-    monkeypatch.setattr(pool_module, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(wire, "MAX_ANSWER_BYTES", 10)
     server.script.append(
         lambda transport: transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n" + b"x" * 11)
     )
@@ -311,10 +312,10 @@ async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connec
 async def test_a_request_whose_connections_all_break_before_they_are_used_was_not_sent(server, pool, monkeypatch):
     def closed(connection, requests):
         for request in requests:
-            request.fail(pool_module._Broken("closed while idle", written=False))
+            request.fail(wire.Broken("closed while idle", written=False))
         connection.close()
 
-    monkeypatch.setattr(pool_module._Connection, "send", closed)
+    monkeypatch.setattr(pool_module.Http1Connection, "send", closed)
     with pytest.raises(ConnectionFailed, match="before they can be used") as caught:
         await send(pool)
     assert caught.value.was_sent is False
@@ -326,7 +327,7 @@ async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(serve
     first = [asyncio.create_task(send(pool)) for _ in range(2)]
     await eventually(lambda: len(held) == 2)
     is_fenced = False
-    late = asyncio.create_task(pool.send("POST", head(), b"", 60.0, lambda: is_fenced))
+    late = asyncio.create_task(pool.send("POST", b"/x", FIELDS, b"", 60.0, lambda: is_fenced))
     await eventually(lambda: pool.waiting == 1)
     is_fenced = True
     for transport in held:
@@ -422,7 +423,7 @@ async def test_who_is_fenced_is_left_out_of_a_batch(server, batches):
     await send(batches)
     server.script = [answering(b"first", b"third")]
     fences = [False, True, False]
-    sent = [batches.send("POST", head(), b"", 60.0, lambda fence=fence: fence) for fence in fences]
+    sent = [batches.send("POST", b"/x", FIELDS, b"", 60.0, lambda fence=fence: fence) for fence in fences]
     first, second, third = await asyncio.gather(*sent, return_exceptions=True)
     assert (first.body, type(second), third.body) == (b"first", Fenced, b"third")
 

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.client.errors import Forbidden, NotFound
 from mooring.client.kinds import NODES, POD_GROUPS, PODS, SCHEDULER_KINDS
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.errors import ApiError
 from mooring.extender.objects import RawObjects
 from mooring.framework.cluster_event import EventResource

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mooring.client.errors import Conflict, ConnectionFailed, NotFound
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.clock import VirtualClock
 from mooring.errors import ApiError, UsageError
 from mooring.observe.events import EventRecorder

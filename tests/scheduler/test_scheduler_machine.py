@@ -22,7 +22,7 @@ from mooring.api.core import Node, Pod
 from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError
 from mooring.client.informer import Informer
 from mooring.client.kinds import NODES, PODS
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.clock import VirtualClock
 from mooring.config.load import config_from_dict
 from mooring.scheduler.assembly import Options, Scheduler

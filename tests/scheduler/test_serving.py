@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from mooring.api.core import Pod
 from mooring.client.errors import ConnectionFailed
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.clock import VirtualClock
 from mooring.errors import UsageError
 from mooring.observe.metrics import SchedulerMetrics

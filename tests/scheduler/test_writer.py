@@ -20,7 +20,7 @@ from mooring.client.errors import (
     TooManyRequests,
     Unreachable,
 )
-from mooring.client.pool import Answer
+from mooring.client.wire import Answer
 from mooring.scheduler.writer import ApiWriter
 from mooring.state.cluster import Cluster
 

@@ -1,21 +1,22 @@
 """Connections for the hot writes: bind, status patch, events. Small bodies, many of them, one answer each.
 
 A general HTTP client spends more on a small POST than the scheduler spends on deciding where the pod goes. This pool
-does only what those writes need: HTTP/1.1 with keep-alive, a bounded number of connections, and a deadline for each
-request.
+does only what those writes need: connections that are kept, a bounded number of them, and a deadline for each request.
 
 ```
-send ──▶ the queue, first come first served ──▶ a connection that has nothing under way: one write for a few requests
+send ──▶ the queue, first come first served ──▶ HTTP/2: one connection, which takes all of them in one write
+                                            ──▶ HTTP/1.1: a connection that has nothing under way, a few in one write
 ```
 
-When more requests wait than connections can be had, they share connections and writes, ``batch`` of them at most:
-writing and reading cost more per call than per request. The server answers those of one connection one after the other,
-so a slow answer delays only requests that would have waited anyway. A connection is given no more before all its
-answers are there.
+Over TLS the server is asked for HTTP/2, and the first connection shows whether it speaks it. With HTTP/1.1, when more
+requests wait than connections can be had, they share connections and writes, ``batch`` of them at most: writing and
+reading cost more per call than per request. The server answers those of one connection one after the other, so a slow
+answer delays only requests that would have waited anyway. A connection is given no more before all its answers are
+there.
 
-A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it would
-close the connection before its turn came, or when it is a read. A POST whose connection died after it was written may
-have been carried out. Its caller is told so: ``ConnectionFailed.was_sent``.
+A request is sent a second time only if that is safe: when nothing of it was written, when the server said that it has
+not looked at it and will not, or when it is a read. A POST whose connection died after it was written may have been
+carried out. Its caller is told so: ``ConnectionFailed.was_sent``.
 """
 
 from __future__ import annotations
@@ -24,141 +25,18 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, cast
 
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
-from mooring.http1 import BadMessage, Message, MessageReader
+from mooring.client.http1_connection import Http1Connection
+from mooring.client.http2_connection import Http2Connection
+from mooring.client.wire import Answer, Broken, Fields, Request
 
-MAX_ANSWER_BYTES = 64 << 20
+Connection = Http1Connection | Http2Connection
+
 IDLE_S = 60.0
 """A connection that was idle for longer is not used again: API servers close idle connections after a few minutes."""
 BATCH = 4
 """How many requests a connection is given at once: those behind the first wait for its answer."""
-
-
-class Answer(NamedTuple):
-    """An HTTP answer: headers have lower-case names."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-class _Broken(Exception):
-    """The connection died; ``written`` says whether the server may have seen the request."""
-
-    def __init__(self, why: str, *, written: bool) -> None:
-        super().__init__(why)
-        self.written = written
-
-
-class _Request:
-    """What is to be sent, until when, and the future of its answer."""
-
-    __slots__ = ("answer", "data", "deadline", "is_fenced", "on_reused")
-
-    def __init__(
-        self, data: bytes, deadline: float, is_fenced: Callable[[], bool], answer: asyncio.Future[Answer]
-    ) -> None:
-        self.data = data
-        self.deadline = deadline
-        self.is_fenced = is_fenced
-        self.answer = answer
-        self.on_reused = False  # whether its connection had carried others before
-
-    def fail(self, error: BaseException) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-class _Connection(asyncio.Protocol):
-    __slots__ = (
-        "_failure",
-        "_on_free",
-        "_reader",
-        "idle_since",
-        "is_open",
-        "is_used",
-        "keep_alive",
-        "transport",
-        "under_way",
-    )
-
-    def __init__(self, on_free: Callable[[_Connection], None]) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.is_open = False
-        self.is_used = False
-        self.keep_alive = True
-        self.idle_since = 0.0
-        self.under_way: deque[_Request] = deque()
-        self._on_free = on_free
-        self._reader = MessageReader(reads_answers=True, max_body_bytes=MAX_ANSWER_BYTES)
-        self._failure = ""
-
-    # What asyncio calls
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclass of asyncio's.
-        self.transport = cast(asyncio.Transport, transport)
-        self.is_open = True
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._reader.feed(data)
-        except BadMessage as error:
-            self._failure = f"not an HTTP answer: {error}"
-            self.close()
-        complete = self._reader.complete
-        if complete:
-            while complete:
-                self._take(complete.popleft())
-            if not self.under_way:
-                self._on_free(self)
-
-    def _take(self, message: Message) -> None:
-        if not message.keeps_alive:
-            self.keep_alive = False
-        if not self.under_way:
-            # An answer without a request: the next answer might be taken for that of another request.
-            self.close()
-            return
-        answer = self.under_way.popleft().answer
-        if not answer.done():
-            answer.set_result(Answer(message.status, message.headers, bytes(message.body)))
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_open = False
-        self._reader.close()
-        why = self._failure or str(exc or "the server closed the connection")
-        for request in self.under_way:
-            # A server that announced that it closes carries out nothing that comes after that answer.
-            request.fail(_Broken(why, written=self.keep_alive))
-        self.under_way.clear()
-        self._on_free(self)
-
-    # What the pool calls
-
-    @property
-    def is_usable(self) -> bool:
-        return self.is_open and self.transport is not None and not self.transport.is_closing()
-
-    def send(self, requests: list[_Request]) -> None:
-        """Write requests, all at once."""
-        assert self.transport is not None
-        for request in requests:
-            request.on_reused = self.is_used
-        self.is_used = True
-        self.under_way.extend(requests)
-        self.transport.write(requests[0].data if len(requests) == 1 else b"".join([each.data for each in requests]))
-
-    def close(self) -> None:
-        self.is_open = False
-        if self.transport is not None:
-            # A connection given up has nothing worth flushing.
-            self.transport.abort()
 
 
 class ConnectionPool:
@@ -183,10 +61,12 @@ class ConnectionPool:
         self._max_connections = max_connections
         self._batch = batch
         self._connect_timeout_s = connect_timeout_s
-        self._idle: list[_Connection] = []
-        self._open: set[_Connection] = set()
-        self._opening: set[asyncio.Task[_Connection]] = set()
-        self._queue: deque[_Request] = deque()
+        self._idle: list[Http1Connection] = []
+        self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
+        self._may_share = tls is not None  # as far as is known
+        self._open: set[Connection] = set()
+        self._opening: set[asyncio.Task[Connection]] = set()
+        self._queue: deque[Request] = deque()
         self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = float("inf")
@@ -196,7 +76,7 @@ class ConnectionPool:
     @property
     def in_flight(self) -> int:
         """How many requests are on the wire."""
-        return sum(len(connection.under_way) for connection in self._open)
+        return sum(connection.load for connection in self._open)
 
     @property
     def waiting(self) -> int:
@@ -206,26 +86,26 @@ class ConnectionPool:
     async def send(
         self,
         method: str,
-        head: bytes,
+        target: bytes,
+        fields: Fields,
         body: bytes,
         timeout_s: float,
         is_fenced: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        """Send one request and wait for its answer; ``head`` ends with the empty line.
+        """Send one request and wait for its answer.
 
         ``is_fenced`` is asked when a connection is there, right before the request is written.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        data = head + body
         for _ in range(3):
             if self._is_closed:
                 raise ConnectionFailed(f"{method} to {self._where}: the client is closed", was_sent=False)
-            request = _Request(data, deadline, is_fenced, loop.create_future())
+            request = Request(method, target, fields, body, deadline, is_fenced, loop.create_future())
             self._enqueue(loop, request)
             try:
                 return await request.answer
-            except _Broken as broken:
+            except Broken as broken:
                 is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
                 if not is_safe:
                     raise ConnectionFailed(f"{method} to {self._where}: {broken}", was_sent=broken.written) from None
@@ -245,8 +125,9 @@ class ConnectionPool:
             connection.close()
         self._open.clear()
         self._idle.clear()
+        self._shared = None
         for request in self._queue:
-            request.fail(_Broken("the client is closed", written=False))
+            request.fail(Broken("the client is closed", written=False))
         self._queue.clear()
         for task in self._opening:
             task.cancel()
@@ -256,7 +137,7 @@ class ConnectionPool:
 
     # The queue
 
-    def _enqueue(self, loop: asyncio.AbstractEventLoop, request: _Request) -> None:
+    def _enqueue(self, loop: asyncio.AbstractEventLoop, request: Request) -> None:
         self._queue.append(request)
         if not self._is_dispatching:
             self._is_dispatching = True
@@ -268,18 +149,27 @@ class ConnectionPool:
         """Give what waits to connections that have nothing under way, and open more where there are too few."""
         self._is_dispatching = False
         queue = self._queue
-        lanes = len(self._idle) + self._max_connections - len(self._open)
+        try:
+            self._look_at_identity()
+        except ConnectionFailed as error:  # no certificate can be read
+            self._fail_all(error)
+            return
+        now = loop.time()
+        shared = self._shared
+        if shared is not None and self._is_good(shared, now):
+            requests = self._next(queue, shared.room)
+            if requests:
+                shared.send(requests)
+            return
+        # One is enough if it can be shared; those that are about to end take nothing.
+        places = 1 if self._may_share else self._max_connections - len(self._open)
+        lanes = len(self._idle) + places
         size = min(self._batch, -(-len(queue) // max(1, lanes)))
         while queue:
-            try:
-                connection = self._take_idle(loop.time())
-            except ConnectionFailed as error:  # no certificate can be read
-                self._fail_all(error)
-                return
+            connection = self._take_idle(now)
             if connection is None:
                 wanted = -(-len(queue) // size) - len(self._opening)
-                room = self._max_connections - len(self._open) - len(self._opening)
-                for _ in range(min(wanted, room)):
+                for _ in range(min(wanted, places - len(self._opening))):
                     self._open_one(loop)
                 return
             requests = self._next(queue, size)
@@ -288,9 +178,9 @@ class ConnectionPool:
             else:
                 self._idle.append(connection)
 
-    def _next(self, queue: deque[_Request], size: int) -> list[_Request]:
+    def _next(self, queue: deque[Request], size: int) -> list[Request]:
         """Take the next few requests that somebody still waits for."""
-        requests: list[_Request] = []
+        requests: list[Request] = []
         while queue and len(requests) < size:
             request = queue.popleft()
             if request.answer.done():
@@ -317,11 +207,11 @@ class ConnectionPool:
         self._alarm, self._alarm_at = None, float("inf")
         now = loop.time()
         for connection in list(self._open):
-            if any(request.deadline <= now for request in connection.under_way):
-                for request in connection.under_way:
-                    if request.deadline <= now:
-                        request.fail(RequestTimeout(f"no answer from {self._where} in time", was_sent=True))
-                connection.close()  # the answer may still come, so nobody else may use this connection
+            late = [request for request in connection.under_way if request.deadline <= now]
+            for request in late:
+                request.fail(RequestTimeout(f"no answer from {self._where} in time", was_sent=True))
+            if late:
+                connection.give_up(late)
         for request in self._queue:
             if request.deadline <= now:
                 text = f"no connection to {self._where} became free in time"
@@ -332,41 +222,59 @@ class ConnectionPool:
             self._set_alarm(loop, min(ahead))
 
     def _close_forsaken(self) -> None:
-        """Close connections whose answers nobody waits for any more."""
+        """Leave answers that nobody waits for any more."""
         for connection in list(self._open):
-            if connection.under_way and all(request.answer.done() for request in connection.under_way):
-                connection.close()
+            connection.leave_forsaken()
 
     # Connections
 
-    def _freed(self, connection: _Connection) -> None:
-        """A connection has nothing under way any more, or is no more."""
+    def _freed(self, connection: Connection) -> None:
+        """A connection can take more, or is no more."""
         loop = asyncio.get_running_loop()
         if connection.keep_alive and connection.is_open and not self._is_closed:
             connection.idle_since = loop.time()
-            self._idle.append(connection)
+            if isinstance(connection, Http1Connection):
+                self._idle.append(connection)
+            elif connection is not self._shared:
+                if self._shared is not None:
+                    self._retire(self._shared)
+                self._shared = connection
         else:
-            self._open.discard(connection)
-            connection.close()
+            self._retire(connection)
         if self._queue and not self._is_dispatching:
             self._is_dispatching = True
             loop.call_soon(self._dispatch, loop)
 
-    def _take_idle(self, now: float) -> _Connection | None:
+    def _retire(self, connection: Connection) -> None:
+        """Give a connection no more. It ends when its answers have come."""
+        connection.keep_alive = False
+        if connection is self._shared:
+            self._shared = None
+        if not connection.load or not connection.is_open:
+            self._open.discard(connection)
+            connection.close()
+
+    def _look_at_identity(self) -> None:
+        """Notice that the identity has changed: what was opened with the old one is not used again."""
         context = self._tls() if self._tls is not None else None
         if context is not self._context:
-            # The identity changed: what was opened with the old one is not used again.
             self._context = context
-            for connection in self._idle:
-                self._open.discard(connection)
-                connection.close()
+            for connection in (*self._idle, *((self._shared,) if self._shared is not None else ())):
+                self._retire(connection)
             self._idle.clear()
+
+    def _is_good(self, shared: Http2Connection, now: float) -> bool:
+        if shared.is_usable and (shared.load or now - shared.idle_since < IDLE_S):
+            return True
+        self._retire(shared)
+        return False
+
+    def _take_idle(self, now: float) -> Http1Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable and now - connection.idle_since < IDLE_S:
                 return connection
-            self._open.discard(connection)
-            connection.close()
+            self._retire(connection)
         return None
 
     def _open_one(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -374,7 +282,7 @@ class ConnectionPool:
         self._opening.add(task)
         task.add_done_callback(self._connected)
 
-    def _connected(self, task: asyncio.Task[_Connection]) -> None:
+    def _connected(self, task: asyncio.Task[Connection]) -> None:
         """Use a new connection for what waits. If there is none at all, what waits is told why."""
         self._opening.discard(task)
         if task.cancelled():
@@ -386,15 +294,16 @@ class ConnectionPool:
         elif not self._open:
             self._fail_all(error)
 
-    async def _opened(self, loop: asyncio.AbstractEventLoop) -> _Connection:
+    async def _opened(self, loop: asyncio.AbstractEventLoop) -> Connection:
         where, context = self._where, self._context
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                transport, connection = await loop.create_connection(
-                    lambda: _Connection(self._freed), self._host, self._port
-                )
                 if context is not None:
-                    await self._secure(loop, transport, connection, context)
+                    return await self._open_secured(loop, context)
+                _, connection = await loop.create_connection(
+                    lambda: Http1Connection(self._freed), self._host, self._port
+                )
+                return connection
         except TimeoutError:
             raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
         except ssl.SSLCertVerificationError as error:
@@ -405,21 +314,35 @@ class ConnectionPool:
             raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
         except OSError as error:
             raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
-        return connection
 
-    async def _secure(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        transport: asyncio.Transport,
-        connection: _Connection,
-        context: ssl.SSLContext,
-    ) -> None:
-        """Speak TLS from now on. A step of its own: asyncio forgets a socket that is given up between the two."""
+    async def _open_secured(self, loop: asyncio.AbstractEventLoop, context: ssl.SSLContext) -> Connection:
+        """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
+        transport, opening = await loop.create_connection(_Opening, self._host, self._port)
         try:
-            secured = await loop.start_tls(transport, connection, context, server_hostname=self._server_name)
+            secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
         except BaseException:
             transport.abort()
             raise
-        if secured is None:
+        if secured is None or opening.is_lost:
             raise ConnectionResetError("the server closed the connection")
+        self._may_share = secured.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+        connection = Http2Connection(self._freed) if self._may_share else Http1Connection(self._freed)
+        secured.set_protocol(connection)
         connection.connection_made(secured)
+        if opening.heard:
+            connection.data_received(bytes(opening.heard))
+        return connection
+
+
+class _Opening(asyncio.Protocol):
+    """A connection in its handshake; what comes before it is known which protocol is spoken is kept for that one."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True

@@ -30,7 +30,9 @@ from mooring.client.errors import (
 )
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
-from mooring.client.pool import Answer, ConnectionPool
+from mooring.client.pool import ConnectionPool
+from mooring.client.tls_settings import TlsSettings
+from mooring.client.wire import Answer, Fields
 from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
 from mooring.version import __version__
@@ -88,6 +90,7 @@ class Transport:
         self.host = parts.netloc
         self.prefix = parts.path.rstrip("/")
         self._server = f"{parts.scheme}://{parts.netloc}"
+        self._write_tls = config.tls.for_protocols("h2", "http/1.1")
         self._session: aiohttp.ClientSession | None = None
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
         self.pool: ConnectionPool | None = None
@@ -97,17 +100,17 @@ class Transport:
                 ConnectionPool,
                 parts.hostname or "",
                 parts.port or (443 if config.is_tls else 80),
-                tls=self.tls_context if config.is_tls else None,
+                tls=partial(self.tls_context, self._write_tls) if config.is_tls else None,
                 server_name=config.tls.server_name,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )
             self.pool = pool(max_connections=max_connections)
             self.paperwork = pool(max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
 
-    def tls_context(self) -> ssl.SSLContext:
+    def tls_context(self, settings: TlsSettings) -> ssl.SSLContext:
         """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
         try:
-            return self.config.tls.context(self.config.credentials.certificate)
+            return settings.context(self.config.credentials.certificate)
         except InputError as error:
             raise ConnectionFailed(str(error), was_sent=False) from error
 
@@ -142,7 +145,7 @@ class Transport:
                 yarl.URL(self._server + target, encoded=True),
                 headers=headers,
                 data=body,
-                ssl=self.tls_context() if config.is_tls else True,
+                ssl=self.tls_context(config.tls) if config.is_tls else True,
                 server_hostname=server_name if config.is_tls else None,
                 proxy=config.proxy_url,
                 allow_redirects=False,
@@ -244,8 +247,8 @@ class RestClient:
         self._sleep = sleep
         self._is_fenced = is_fenced
         self._is_paperwork = is_paperwork
-        self._heads: dict[str, bytes] = {}
-        self._head_authorization: str | None = None
+        self._known_fields: dict[str, Fields] = {}  # by content type
+        self._fields_authorization: str | None = None
 
     def sibling(
         self,
@@ -370,8 +373,8 @@ class RestClient:
         try:
             pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
             if pool is not None and method not in _READS:
-                head = self._head(method, path, len(body), content_type)
-                answer = await pool.send(method, head, body, timeout_s, self._is_fenced)
+                target = (self.transport.prefix + path).encode()
+                answer = await pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
             else:
                 if method not in _READS and self._is_fenced():
                     raise Fenced
@@ -390,23 +393,15 @@ class RestClient:
             # A plugin that fails now may work later: for a watch or a writer this is like a server that is away.
             raise ConnectionFailed(str(error), was_sent=False) from error
 
-    def _head(self, method: str, path: str, length: int, content_type: str) -> bytes:
+    def _fields(self, content_type: str) -> Fields:
         authorization = self.config.credentials.authorization
-        if authorization != self._head_authorization:
-            self._heads.clear()
-            self._head_authorization = authorization
-        fixed = self._heads.get(content_type)
-        if fixed is None:
-            lines = [f"{name}: {value}" for name, value in self._headers(content_type)]
-            fixed = ("\r\n".join([f"Host: {self.transport.host}", *lines]) + "\r\nContent-Length: ").encode()
-            self._heads[content_type] = fixed
-        return b"%b %b%b HTTP/1.1\r\n%b%d\r\n\r\n" % (
-            method.encode(),
-            self.transport.prefix.encode(),
-            path.encode(),
-            fixed,
-            length,
-        )
+        if authorization != self._fields_authorization:
+            self._known_fields.clear()
+            self._fields_authorization = authorization
+        known = self._known_fields.get(content_type)
+        if known is None:
+            known = self._known_fields[content_type] = Fields(self.transport.host, self._headers(content_type))
+        return known
 
     def _headers(self, content_type: str) -> list[tuple[str, str]]:
         headers = [("User-Agent", self.agent), ("Accept", JSON)]

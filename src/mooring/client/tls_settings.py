@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mooring.client.credentials import ClientCertificate
@@ -26,11 +26,16 @@ class TlsSettings:
     certificate: ClientCertificate | None = None
     certificate_file: str = ""
     key_file: str = ""
+    protocols: tuple[str, ...] = ("http/1.1",)  # what the server may choose from
     _context: ssl.SSLContext | None = field(default=None, repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False)
     _made_from: object = field(default=None, repr=False)
     _override: ClientCertificate | None = field(default=None, repr=False)
     _looked_at: float = field(default=float("-inf"), repr=False)
+
+    def for_protocols(self, *protocols: str) -> TlsSettings:
+        """The same for connections of which the server may choose another protocol, the best first."""
+        return replace(self, protocols=protocols, _context=None, _looked_at=float("-inf"))
 
     def context(self, override: ClientCertificate | None = None) -> ssl.SSLContext:
         """Give the context for a new connection; it is made again when a file or the plugin's certificate changed.
@@ -49,7 +54,7 @@ class TlsSettings:
     def _make(self, override: ClientCertificate | None) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.set_alpn_protocols(["http/1.1"])
+        context.set_alpn_protocols(list(self.protocols))
         if self.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -14,8 +14,8 @@ from typing import Any
 from mooring.client.credentials import StaticCredentials
 from mooring.client.errors import Fenced, error_of_answer
 from mooring.client.kubeconfig import ClientConfig
-from mooring.client.pool import Answer
 from mooring.client.rest import JSON, RestClient, with_query
+from mooring.client.wire import Answer
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.requests import Reply, Request
 from mooring.controlplane.serving.watching import WatchStream

@@ -1,0 +1,373 @@
+"""One connection that carries many requests side by side (HTTP/2): each has a stream, none waits for another.
+
+What is sent together is one write, and several answers are often one read. The server says how many requests it takes
+at once, and how many bytes; what it has no room for yet waits here (a body) or in the pool's queue (a request).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from mooring import http2
+from mooring.client import wire
+from mooring.client.wire import Answer, Broken, Request
+from mooring.http2 import BadFrame
+
+_STREAMS = 100
+"""How many requests a server is given at once before it has said how many it takes."""
+_MOST_STREAMS = 1000
+_LAST_STREAM = 1 << 30
+"""After so many the connection is replaced: the numbers of streams have an end."""
+_METHODS = {
+    method: http2.encode_field(":method", method) for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+}
+_SCHEME = http2.encode_field(":scheme", "https")
+_OPENING = (
+    http2.PREFACE
+    + http2.settings(
+        (
+            (http2.HEADER_TABLE_SIZE, 0),
+            (http2.ENABLE_PUSH, 0),
+            (http2.INITIAL_WINDOW_SIZE, http2.MOST_WINDOW),
+        )
+    )
+    + http2.window_update(0, http2.MOST_WINDOW - http2.WINDOW)
+)
+_pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
+
+
+class _Stream:
+    """A request under way, and what has come of its answer."""
+
+    __slots__ = ("block", "body", "request", "status", "unsent", "window")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.status = 0
+        self.block = b""  # the answer's fields, as they came
+        self.body: bytes | bytearray = b""
+        self.unsent = b""  # what the server has no room for yet
+        self.window = 0
+
+
+class Http2Connection(asyncio.Protocol):
+    """``on_free`` is told when answers have come, and when the connection is no more."""
+
+    def __init__(self, on_free: Callable[[Http2Connection], None]) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.is_open = False
+        self.keep_alive = True  # whether it may be given more
+        self.idle_since = 0.0
+        self.heard = 0  # how often something has come
+        self._on_free = on_free
+        self._streams: dict[int, _Stream] = {}
+        self._next_stream = 1
+        self._rest = b""  # of a frame that has not come whole
+        self._fields_of: tuple[int, int, bytes] | None = None  # stream, flags, fields that go on in the next frame
+        self._failure = ""
+        self._most_streams = _STREAMS
+        self._frame_bytes = http2.FRAME_BYTES
+        self._window = http2.WINDOW
+        self._stream_window = http2.WINDOW
+        self._taken = 0  # bytes of answers since the server was last told to go on
+        self._statuses: dict[bytes, int] = {}  # by the bytes that say so
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.is_open = True
+        self.transport.write(_OPENING)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += 1
+        under_way = len(self._streams)
+        try:
+            self._read(self._rest + data if self._rest else data)
+        except BadFrame as error:
+            self._failure = f"not an HTTP/2 answer: {error}"
+            self.close()
+            return
+        if len(self._streams) != under_way:
+            self._on_free(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        why = self._failure or str(exc or "the server closed the connection")
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.request.fail(Broken(why, written=True))
+        self._on_free(self)
+
+    # What the pool calls
+
+    @property
+    def under_way(self) -> list[Request]:
+        return [stream.request for stream in self._streams.values()]
+
+    @property
+    def load(self) -> int:
+        return len(self._streams)
+
+    @property
+    def is_usable(self) -> bool:
+        transport = self.transport
+        return self.is_open and self.keep_alive and transport is not None and not transport.is_closing()
+
+    @property
+    def room(self) -> int:
+        """How many more requests the server takes now."""
+        return 0 if self._window <= 0 else self._most_streams - len(self._streams)
+
+    def send(self, requests: list[Request]) -> None:
+        """Write requests, all at once."""
+        assert self.transport is not None
+        out: list[bytes] = []
+        for request in requests:
+            request.on_reused = self._next_stream > 1
+            request.mark = self.heard
+            self._encode(request, out)
+        if self._next_stream > _LAST_STREAM:
+            self.keep_alive = False
+        self.transport.write(b"".join(out))
+
+    def _encode(self, request: Request, out: list[bytes]) -> None:
+        number = self._next_stream
+        self._next_stream = number + 2
+        stream = self._streams[number] = _Stream(request)
+        body = request.body
+        size = b"%d" % len(body)
+        opening = _METHODS[request.method] + _SCHEME + b"\x04" + http2.string(request.target)
+        block = b"%b%b\x0f\x0d%c%b" % (opening, request.fields.http2, len(size), size)
+        length, flags = len(block), 0 if body else http2.END_STREAM
+        if length <= self._frame_bytes:
+            out.append(_pack_head(length >> 8, length & 0xFF, http2.HEADERS, flags | http2.END_HEADERS, number))
+            out.append(block)
+        else:
+            self._encode_in_parts(block, flags, number, out)
+        length = len(body)
+        if not length:
+            return
+        if length <= self._window and length <= self._stream_window and length <= self._frame_bytes:
+            self._window -= length
+            out.append(_pack_head(length >> 8, length & 0xFF, http2.DATA, http2.END_STREAM, number))
+            out.append(body)
+        else:
+            stream.unsent, stream.window = body, self._stream_window
+            self._send_rest(number, stream, out)
+
+    def _encode_in_parts(self, block: bytes, flags: int, number: int, out: list[bytes]) -> None:
+        kind, size = http2.HEADERS, self._frame_bytes
+        for start in range(0, len(block), size):
+            if start + size >= len(block):
+                flags |= http2.END_HEADERS
+            out.append(http2.frame(kind, flags, number, block[start : start + size]))
+            kind, flags = http2.CONTINUATION, 0
+
+    def _send_rest(self, number: int, stream: _Stream, out: list[bytes]) -> None:
+        """Write as much of a body as the server has room for."""
+        while stream.unsent:
+            size = min(len(stream.unsent), self._window, stream.window, self._frame_bytes)
+            if size <= 0:
+                return
+            part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
+            self._window -= size
+            stream.window -= size
+            out.append(http2.frame(http2.DATA, 0 if stream.unsent else http2.END_STREAM, number, part))
+
+    def give_up(self, late: list[Request]) -> None:
+        """Stop waiting for some answers. A server that has said nothing since they were sent is not asked again."""
+        if any(request.mark == self.heard for request in late):
+            self.close()
+        else:
+            self.leave_forsaken()
+
+    def leave_forsaken(self) -> None:
+        """Tell the server of answers that nobody waits for any more."""
+        forsaken = [number for number, stream in self._streams.items() if stream.request.answer.done()]
+        for number in forsaken:
+            del self._streams[number]
+        self._write(b"".join([http2.reset(number, http2.CANCEL) for number in forsaken]))
+        if forsaken:
+            self._on_free(self)
+
+    def close(self) -> None:
+        self.is_open = False
+        if self.transport is not None:
+            self.transport.abort()
+
+    # Frames
+
+    def _read(self, data: bytes) -> None:
+        """Take every frame in that has come whole."""
+        at, end = 0, len(data)
+        while end - at >= 9:
+            high, low, kind, flags, number = _read_head(data, at)
+            start = at + 9
+            at = start + (high << 8 | low)
+            if at > end:
+                if at - start > http2.FRAME_BYTES:
+                    raise BadFrame("a frame is longer than we take")
+                at = start - 9
+                break
+            if self._fields_of is not None and kind != http2.CONTINUATION:
+                raise BadFrame("the fields of an answer are interrupted")
+            payload = data[start:at]
+            if kind == http2.HEADERS:
+                self._take_fields(number, flags, http2.without_padding(payload, flags) if flags & 0x28 else payload)
+            elif kind == http2.DATA:
+                self._take_data(number, flags, payload)
+            else:
+                self._take_other(kind, flags, number, payload)
+        self._rest = data[at:]
+
+    def _take_fields(self, number: int, flags: int, block: bytes) -> None:
+        if not flags & http2.END_HEADERS:
+            self._fields_of = number, flags, block
+            return
+        stream = self._streams.get(number)
+        if stream is None:
+            return  # given up
+        if not stream.status:
+            status = self._status(block)
+            if status < 200:
+                return  # an interim answer
+            stream.status, stream.block = status, block
+        if flags & http2.END_STREAM:
+            self._answered(number, stream)
+
+    def _status(self, block: bytes) -> int:
+        """Read the status, which is the first field, and ends where all answers that say the same end."""
+        says = block[:1] if block[:1] >= b"\x80" else block[: 2 + (block[1] & 0x7F)] if len(block) > 1 else block
+        status = self._statuses.get(says)
+        if status is None:
+            name, value = next(http2.decode_fields(block), ("", ""))
+            if name != ":status" or not value.isdecimal():
+                raise BadFrame("an answer has no status")
+            status = int(value)
+            if block[0] & 0xE0 != 0x20 and len(self._statuses) < 100:  # not behind the size of a table
+                self._statuses[says] = status
+        return status
+
+    def _take_data(self, number: int, flags: int, payload: bytes) -> None:
+        self._taken += len(payload)
+        if self._taken > http2.MOST_WINDOW // 2:
+            self._write(http2.window_update(0, self._taken))
+            self._taken = 0
+        stream = self._streams.get(number)
+        if stream is None:
+            return  # given up
+        part = http2.without_padding(payload, flags & http2.PADDED) if flags & http2.PADDED else payload
+        if not stream.body:
+            stream.body = part
+        else:
+            if isinstance(stream.body, bytes):
+                stream.body = bytearray(stream.body)
+            stream.body += part
+        if len(stream.body) > wire.MAX_ANSWER_BYTES:
+            del self._streams[number]
+            stream.request.fail(Broken(f"the answer is larger than {wire.MAX_ANSWER_BYTES:,} bytes", written=True))
+            self._write(http2.reset(number, http2.CANCEL))
+        elif flags & http2.END_STREAM:
+            self._answered(number, stream)
+
+    def _answered(self, number: int, stream: _Stream) -> None:
+        del self._streams[number]
+        if stream.unsent:  # it was answered before it was sent whole
+            self._write(http2.reset(number, http2.CANCEL))
+        status = stream.status
+        if not status:
+            raise BadFrame("an answer has no status")
+        answer = stream.request.answer
+        if not answer.done():
+            fields = {} if 200 <= status < 300 else dict(http2.decode_fields(stream.block))
+            answer.set_result(Answer(status, fields, bytes(stream.body)))
+
+    def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if kind == http2.CONTINUATION:
+            self._go_on(number, flags, payload)
+        elif kind == http2.WINDOW_UPDATE:
+            self._widen(number, payload)
+        elif kind == http2.SETTINGS:
+            self._heed(flags, payload)
+        elif kind == http2.PING:
+            if not flags & http2.ACK:
+                self._write(http2.frame(http2.PING, http2.ACK, 0, payload))
+        elif kind == http2.RST_STREAM:
+            self._refused(number, payload)
+        elif kind == http2.GOAWAY:
+            self._end(payload)
+        elif kind == http2.PUSH_PROMISE:
+            raise BadFrame("a server pushes what nobody asked for")
+
+    def _go_on(self, number: int, flags: int, payload: bytes) -> None:
+        if self._fields_of is None or self._fields_of[0] != number:
+            raise BadFrame("fields go on that have not begun")
+        _, begun, block = self._fields_of
+        if len(block) + len(payload) > wire.MAX_ANSWER_BYTES >> 6:
+            raise BadFrame("the fields of an answer are too many")
+        self._fields_of = None
+        self._take_fields(number, begun | flags & http2.END_HEADERS, block + payload)
+
+    def _widen(self, number: int, payload: bytes) -> None:
+        more = _number(payload)
+        if not number:
+            self._window += more
+            out: list[bytes] = []
+            for each, stream in list(self._streams.items()):
+                if stream.unsent:
+                    self._send_rest(each, stream, out)
+            self._write(b"".join(out))
+            self._on_free(self)
+        elif (widened := self._streams.get(number)) is not None and widened.unsent:
+            out = []
+            widened.window += more
+            self._send_rest(number, widened, out)
+            self._write(b"".join(out))
+
+    def _heed(self, flags: int, payload: bytes) -> None:
+        if flags & http2.ACK:
+            return
+        out: list[bytes] = []
+        for what, value in http2.read_settings(payload):
+            if what == http2.MAX_CONCURRENT_STREAMS:
+                self._most_streams = min(value, _MOST_STREAMS)
+            elif what == http2.MAX_FRAME_SIZE:
+                self._frame_bytes = max(http2.FRAME_BYTES, min(value, 1 << 24))
+            elif what == http2.INITIAL_WINDOW_SIZE:
+                more, self._stream_window = value - self._stream_window, value
+                for number, stream in self._streams.items():
+                    stream.window += more
+                    self._send_rest(number, stream, out)
+        out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
+        self._write(b"".join(out))
+        self._on_free(self)
+
+    def _refused(self, number: int, payload: bytes) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            why = _number(payload)
+            # A refused stream was not looked at; of any other the server may have carried out what it asks for.
+            stream.request.fail(
+                Broken(f"the server ended the request (HTTP/2 error {why})", written=why != http2.REFUSED_STREAM)
+            )
+
+    def _end(self, payload: bytes) -> None:
+        """The server takes no more; what came after the last request that it names was not looked at."""
+        last = _number(payload) & 0x7FFFFFFF
+        self.keep_alive = False
+        for number in [each for each in self._streams if each > last]:
+            self._streams.pop(number).request.fail(Broken("the server closes the connection", written=False))
+        self._on_free(self)
+
+    def _write(self, data: bytes) -> None:
+        if data and self.transport is not None and self.is_open:
+            self.transport.write(data)
+
+
+def _number(payload: bytes) -> int:
+    if len(payload) < 4:
+        raise BadFrame("a frame is too short")
+    return int(http2.number_of(payload)[0])

@@ -1,0 +1,71 @@
+"""What the pool and its connections exchange: a request, its fields as bytes, its answer, or why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from mooring import http2
+
+MAX_ANSWER_BYTES = 64 << 20
+
+
+class Answer(NamedTuple):
+    """An HTTP answer: headers have lower-case names. Those of a success may be left out."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Broken(Exception):
+    """The connection died; ``written`` says whether the server may have seen the request."""
+
+    def __init__(self, why: str, *, written: bool) -> None:
+        super().__init__(why)
+        self.written = written
+
+
+class Fields:
+    """The header fields that requests have in common, encoded once for each protocol."""
+
+    __slots__ = ("http1", "http2")
+
+    def __init__(self, host: str, fields: Iterable[tuple[str, str]]) -> None:
+        fields = list(fields)
+        lines = [f"{name}: {value}" for name, value in (("Host", host), *fields)]
+        self.http1 = ("\r\n".join(lines) + "\r\nContent-Length: ").encode()
+        self.http2 = b"".join(
+            http2.encode_field(name.lower(), value) for name, value in ((":authority", host), *fields)
+        )
+
+
+class Request:
+    """What is to be sent, until when, and the future of its answer."""
+
+    __slots__ = ("answer", "body", "deadline", "fields", "is_fenced", "mark", "method", "on_reused", "target")
+
+    def __init__(
+        self,
+        method: str,
+        target: bytes,
+        fields: Fields,
+        body: bytes,
+        deadline: float,
+        is_fenced: Callable[[], bool],
+        answer: asyncio.Future[Answer],
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.fields = fields
+        self.body = body
+        self.deadline = deadline
+        self.is_fenced = is_fenced
+        self.answer = answer
+        self.on_reused = False  # whether its connection had carried others before
+        self.mark = 0  # how often its connection had heard from the server by then
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
