@@ -9,6 +9,9 @@ from contextlib import contextmanager
 
 M_TRIM_THRESHOLD = -1  # glibc's malloc.h
 KEPT_BYTES = 64 << 20
+SELDOM = (10_000, 20, 50)
+"""How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
+by itself, and looking at it early and often is what costs."""
 
 
 def keep_freed_memory() -> bool:
@@ -23,6 +26,17 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError):
         return False
     return bool(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES))
+
+
+@contextmanager
+def seldom_collecting(every: int = SELDOM[0]) -> Iterator[None]:
+    """Let the garbage collector look only when so many objects have come to life since it last did."""
+    usual = gc.get_threshold()
+    gc.set_threshold(every, *SELDOM[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @contextmanager

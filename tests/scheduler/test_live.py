@@ -13,8 +13,9 @@ from mooring.client.rest import RestClient
 from mooring.config.load import default_config
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.memory import SELDOM
 from mooring.scheduler.assembly import Options
-from mooring.scheduler.live import GC_THRESHOLDS, LiveScheduler
+from mooring.scheduler.live import LiveScheduler
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -92,7 +93,7 @@ async def test_the_garbage_collector_is_tuned_only_while_it_runs(client):
     live = LiveScheduler(client, default_config(), Options(), hostname="h", tune_gc=True)
     await live.start()
     try:
-        assert gc.get_threshold() == GC_THRESHOLDS
+        assert gc.get_threshold() == SELDOM
         assert await live.synced(60.0)
     finally:
         assert await live.stop()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,10 @@ from mooring.state.pod_info import PodInfo
 class Attempt:
     """A pod, the profile that decides about it, all nodes as they are now, and what plugins remember meanwhile."""
 
-    __slots__ = ("detail", "laps", "makes_room", "nodes", "plan", "pod", "profile", "state", "uses_kept", "within")
+    __slots__ = (
+        "_some", "_some_rows", "detail", "laps", "makes_room", "nodes", "plan", "pod", "profile", "state", "uses_kept",
+        "within",
+    )  # fmt: skip
 
     plan: FilterPlan  # the filters that this attempt runs; set once the pre-filters have spoken
 
@@ -40,6 +45,14 @@ class Attempt:
         self.detail = detail  # whether the decision keeps scores by plugin
         self.within: NDArray[np.int64] | None = None  # the rows that may be chosen; None: all
         self.makes_room = True  # whether PostFilter is asked where no node fits
+        self._some_rows: Set[int] = frozenset()
+        self._some = nodes
+
+    def some(self, rows: Set[int]) -> NodeRows:
+        """These rows. Verdicts and scores mostly have the same ones to repair, and share what is gathered of them."""
+        if self._some_rows != rows:
+            self._some_rows, self._some = rows, NodeRows(self.nodes.table, np.array([*rows], np.int64))
+        return self._some
 
     def with_state(self, state: CycleState) -> Attempt:
         """The same attempt under a hypothesis: plugins remember something else."""

@@ -13,13 +13,14 @@ docs/architecture/kept.md lists everything that is kept.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sized, ValuesView
+from collections.abc import Hashable, Set, Sized, ValuesView
 from typing import Generic, TypeVar
 
 from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.node_table import NodeTable
 
 V = TypeVar("V")
+NOTHING: Set[int] = frozenset()
 MEMO_TRIAL = 32  # questions after which a memo has to have answered half of them
 MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
 
@@ -33,19 +34,19 @@ class Derived:
         self._cursors = tuple(log.cursor() for log in logs)
         self._token: Hashable = None
 
-    def changes(self, token: Hashable) -> list[set[int]] | None:
+    def changes(self, token: Hashable) -> list[Set[int]] | None:
         """For each log the rows to compute again; None: all rows. ``settle`` must follow once that is done.
 
         If a plugin fails in between, the columns are not settled, and the next call returns None.
         """
         is_known, self._token = token == self._token, None
-        rows: list[set[int]] = []
+        rows: list[Set[int]] = []
         for cursor in self._cursors:
             changes = cursor.take()
             if changes is EVERYTHING:
                 is_known = False
             else:
-                rows.append(set(changes))
+                rows.append(set(changes) if changes else NOTHING)
         return rows if is_known else None
 
     def settle(self, token: Hashable) -> None:
@@ -53,7 +54,7 @@ class Derived:
         self._token = token
 
 
-def are_many(changes: list[set[int]], column: Sized) -> bool:
+def are_many(changes: list[Set[int]], column: Sized) -> bool:
     """Report whether computing a whole column at once is cheaper than these rows one by one."""
     return 4 * (len(changes[0]) + len(changes[1])) > len(column)
 

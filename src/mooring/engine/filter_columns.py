@@ -7,6 +7,8 @@ only the rows that changed since are judged again.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,12 +25,14 @@ from mooring.state.node_table import NodeTable
 class FilterColumns(Derived):
     """The kept filters' verdicts for one template."""
 
-    __slots__ = ("by_figures", "feasible", "memo", "plan", "verdicts")
+    __slots__ = ("by_figures", "by_more", "feasible", "memo", "plan", "verdicts")
 
     def __init__(self, plan: FilterPlan, table: NodeTable, max_memo: int) -> None:
         super().__init__(table.node_log, table.pod_log)
         self.plan = plan
-        self.by_figures = [i for i, plugin in enumerate(plan.cached) if plugin.traits.filter_reads is Reads.RESOURCES]
+        reads = [(i, plugin.traits.filter_reads) for i, plugin in enumerate(plan.cached)]
+        self.by_figures = [i for i, what in reads if what is Reads.RESOURCES]
+        self.by_more = [(i, what) for i, what in reads if what is not Reads.RESOURCES]
         self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
@@ -61,31 +65,29 @@ class FilterColumns(Derived):
             if verdict is not None:
                 self.feasible &= verdict.ids == 0
 
-    def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
-        every = node_rows | pod_rows
+    def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
+        every = node_rows | pod_rows if node_rows else pod_rows
         are_together = len(every) > MEMO_ROWS or not self.memo.pays
         if are_together:
-            together = NodeRows(attempt.nodes.table, np.fromiter(every, np.int64, len(every)))
             for i in self.by_figures:
-                self._judge(attempt, i, together)
+                self._judge(attempt, i, attempt.some(every))
         elif self.by_figures:
             self._judge_figures(attempt, figures, every)
-        for i, plugin in enumerate(self.plan.cached):
-            rows = node_rows if plugin.traits.filter_reads is Reads.NODE else every
-            if rows and plugin.traits.filter_reads is not Reads.RESOURCES:
-                index = np.fromiter(rows, np.int64, len(rows))
-                self._judge(attempt, i, NodeRows(attempt.nodes.table, index))
+        for i, reads in self.by_more:
+            rows = node_rows if reads is Reads.NODE else every
+            if rows:
+                self._judge(attempt, i, attempt.some(rows))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
         if are_together:
-            passes = np.ones(len(every), np.bool_)
+            index = attempt.some(every).index
+            self.feasible[index] = True
             for verdict in verdicts:
-                passes &= verdict.ids[together.rows] == 0
-            self.feasible[together.rows] = passes
+                self.feasible[index] &= verdict.ids[index] == 0
             return
         for row in every:
             self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
 
-    def _judge_figures(self, attempt: Attempt, figures: Figures, rows: set[int]) -> None:
+    def _judge_figures(self, attempt: Attempt, figures: Figures, rows: Set[int]) -> None:
         table = attempt.nodes.table
         unknown: dict[bytes, list[int]] = {}
         for row in rows:

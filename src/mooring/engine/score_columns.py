@@ -8,6 +8,8 @@ normalised to.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,12 +28,13 @@ from mooring.state.node_table import NodeTable
 class ScoreColumns(Derived):
     """The kept scores for one template."""
 
-    __slots__ = ("_even", "_weighted", "by_figures", "memo", "open", "plan", "raw", "summed", "total")
+    __slots__ = ("_even", "_weighted", "by_figures", "by_more", "memo", "open", "plan", "raw", "summed", "total")
 
     def __init__(self, plan: ScorePlan, table: NodeTable, max_memo: int) -> None:
         super().__init__(table.node_log, table.pod_log)
         self.plan = plan
         self.by_figures = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is Reads.RESOURCES]
+        self.by_more = [plugin for plugin, _ in plan.cached if plugin.traits.score_reads is not Reads.RESOURCES]
         self.raw: dict[str, NDArray[np.int64]] = {}  # by plugin
         self.summed: set[str] = set()  # plugins whose part is in ``total``
         self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
@@ -52,48 +55,47 @@ class ScoreColumns(Derived):
             self._score_rows(attempt, figures, *changes)
         self.settle(token)
 
-    def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: set[int], pod_rows: set[int]) -> None:
-        every = node_rows | pod_rows
-        table = attempt.nodes.table
-        if self.by_figures:
+    def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
+        every = node_rows | pod_rows if node_rows else pod_rows
+        are_together = len(every) > MEMO_ROWS or not self.memo.pays
+        if are_together:
+            nodes = attempt.some(every)
+            for plugin in self.by_figures:
+                self.raw[plugin.name][nodes.index] = _score(plugin, attempt, nodes)
+        elif self.by_figures:
             self._score_figures(attempt, figures, every)
         is_even_no_more = False
-        for plugin, _ in self.plan.cached:
+        for plugin in self.by_more:
             rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
-            if rows and plugin.traits.score_reads is not Reads.RESOURCES:
-                index = np.fromiter(rows, np.int64, len(rows))
-                fresh = _score(plugin, attempt, NodeRows(table, index))
-                self.raw[plugin.name][index] = fresh
+            if rows:
+                nodes = attempt.some(rows)
+                fresh = _score(plugin, attempt, nodes)
+                self.raw[plugin.name][nodes.index] = fresh
                 is_summed = plugin.name in self.summed
                 is_even_no_more |= is_summed and plugin.normalize is not None and bool(fresh.any())
         if is_even_no_more:
             self._add_up(attempt)
-            return
-        if len(every) > MEMO_ROWS:
-            together = np.fromiter(every, np.int64, len(every))
-            total = np.full(len(every), self._even, np.int64)
+        elif are_together:
+            index = attempt.some(every).index
+            self.total[index] = self._even
             for raw, weight in self._weighted:
-                total += raw[together] * weight
-            self.total[together] = total
-            return
-        for row in every:
-            self._add_up_row(row)
+                self.total[index] += raw[index] * weight
+        else:
+            for row in every:
+                self._add_up_row(row)
 
-    def _score_figures(self, attempt: Attempt, figures: Figures, rows: set[int]) -> None:
-        """Score rows by how full they are. Those that are as full as another one was are looked up, if they are few."""
+    def _score_figures(self, attempt: Attempt, figures: Figures, rows: Set[int]) -> None:
+        """Score a few rows by how full they are. Those that are as full as another one was are looked up."""
         table = attempt.nodes.table
         unknown: dict[int, bytes] = {}  # row -> how full it is
-        if len(rows) > MEMO_ROWS or not self.memo.pays:
-            unknown = dict.fromkeys(rows, b"")
-        else:
-            for row in rows:
-                fullness = figures.of(table, row)
-                answers = self.memo.get(fullness)
-                if answers is None:
-                    unknown[row] = fullness
-                    continue
-                for plugin, score in zip(self.by_figures, answers, strict=True):
-                    self.raw[plugin.name][row] = score
+        for row in rows:
+            fullness = figures.of(table, row)
+            answers = self.memo.get(fullness)
+            if answers is None:
+                unknown[row] = fullness
+                continue
+            for plugin, score in zip(self.by_figures, answers, strict=True):
+                self.raw[plugin.name][row] = score
         if not unknown:
             return
         together = NodeRows(table, np.fromiter(unknown, np.int64, len(unknown)))
@@ -101,8 +103,7 @@ class ScoreColumns(Derived):
         for plugin, column in zip(self.by_figures, scores, strict=True):
             self.raw[plugin.name][together.index] = column
         for i, fullness in enumerate(unknown.values()):
-            if fullness:
-                self.memo.put(fullness, tuple(int(column[i]) for column in scores))
+            self.memo.put(fullness, tuple(int(column[i]) for column in scores))
 
     def _add_up(self, attempt: Attempt) -> None:
         self.summed.clear()

@@ -27,12 +27,8 @@ class NodeResourcesBalancedAllocation:
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         self._handle = handle
-        self._resources = args.resources
         self._columns = ResourceColumns(args.resources, handle, use_non_zero=False)
         self.traits = Traits(score_reads=self._columns.reads, uses_volumes=False, in_range=True)
-
-    def _requests(self, pod: PodInfo) -> list[int]:
-        return [pod.shape.requests.get(resource.name, 0) for resource in self._resources]
 
     def sign(self, pod: PodInfo) -> Hashable:
         """A pod whose resources stand for devices is like no other."""
@@ -42,9 +38,10 @@ class NodeResourcesBalancedAllocation:
         return tuple(sorted(requests.items()))
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS if any(self._requests(pod)) else SKIP
+        return SUCCESS if any(self._columns.asked_by(pod.shape).amounts) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        usage = self._columns.read(nodes, self._requests(pod))
+        balances = balance(self._columns.of(nodes, pod.shape))
         half = MAX_NODE_SCORE // 2
-        return half + (half + balance(usage, usage.after) - balance(usage, usage.used)) // 2
+        scores: Scores = half + (half + balances[1] - balances[0]) // 2
+        return scores

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
 from mooring.resources.usage import ResourceColumns, Usage, least_allocated, most_allocated, requested_to_capacity
 from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo, PodShape
+from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
 
 LOST = Status.error('error reading "PreFilterNodeResourcesFit" from cycleState: not found')
@@ -60,7 +59,7 @@ class NodeResourcesFit:
         self._lacks_pre_filter = not handle.is_enabled_at("preFilter", self.name)
         self._combinations: dict[tuple[tuple[str, ...], tuple[bool, ...]], int] = {}
         self._phrases: dict[int, Status] = {}
-        self._wanted_by: WeakKeyDictionary[PodShape, _Wanted] = WeakKeyDictionary()
+        self._kept_as = object()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
@@ -93,7 +92,7 @@ class NodeResourcesFit:
         names, amounts, bits = self._wanted(pod)
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
-        if not short.any() and not too_many.any():
+        if not np.count_nonzero(short) and not np.count_nonzero(too_many):
             return None
         for i, name in enumerate(names):
             if name not in BASIC and self._handle.devices.backs(name):
@@ -104,7 +103,7 @@ class NodeResourcesFit:
         ids = np.dot(bits, short)
         ids += too_many
         ids[unresolvable] |= 2 << len(names)
-        return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True) if ids.any() else None
+        return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True) if np.count_nonzero(ids) else None
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
         """More resources than a number has bits: every combination that occurs gets a number of its own."""
@@ -120,12 +119,12 @@ class NodeResourcesFit:
 
     def _wanted(self, pod: PodInfo) -> _Wanted:
         """What :meth:`_checked` finds, as columns; worked out once per template."""
-        found = self._wanted_by.get(pod.shape)
+        found: _Wanted | None = pod.shape.kept.get(self._kept_as)
         if found is None:
             wanted = self._checked(pod)
             amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
             bits = np.int64(2) << np.arange(min(len(wanted), MAX_IN_BITS))
-            found = self._wanted_by[pod.shape] = tuple(wanted), amounts, bits
+            found = pod.shape.kept[self._kept_as] = tuple(wanted), amounts, bits
         return found
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:
@@ -147,7 +146,7 @@ class NodeResourcesFit:
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        usage = self._columns.read(nodes, [pod.shape.scored_request(r.name) for r in self._strategy.resources])
+        usage = self._columns.of(nodes, pod.shape)
         match self._strategy.type:
             case "MostAllocated":
                 return most_allocated(usage)
@@ -160,7 +159,7 @@ class NodeResourcesFit:
         """How full all nodes of a placement together would be with the group: the fuller the better."""
         names = [resource.name for resource in self._strategy.resources]
         wanted = [sum(each.pod.shape.scored_request(name) for each in placement.assignments) for name in names]
-        usage = self._columns.read(placement.placement.nodes, wanted)
+        usage = self._columns.read(placement.placement.nodes, self._columns.asked(wanted))
         extra = usage.after[:, :1] - usage.used[:, :1]  # the same on every node
         used = usage.used.sum(axis=1, keepdims=True)
         together = Usage(usage.allocatable.sum(axis=1, keepdims=True), used, used + extra, usage.weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.traits import Reads
 from mooring.state.node_rows import NodeRows
+from mooring.state.pod_info import PodShape
 from mooring.state.requests import is_scalar_name
 
 Ints = NDArray[np.int64]
@@ -32,16 +34,16 @@ class Usage:
     divisor: Ints = field(init=False)  # ``allocatable`` without zeros
 
     def __post_init__(self) -> None:
-        self.is_complete = bool(self.allocatable.all())
+        self.is_complete = np.count_nonzero(self.allocatable) == self.allocatable.size
         self.divisor = self.allocatable if self.is_complete else np.maximum(self.allocatable, 1)
 
     def average(self, scores: Ints) -> Scores:
         """Σ score·weight // Σ weight over the resources that each node has."""
-        total = np.zeros(scores.shape[1], np.int64)
         if self.is_complete and self.weights:
-            for score, weight in zip(scores, self.weights, strict=True):
-                total += score if weight == 1 else score * weight
-            return total // sum(self.weights)
+            first, *others = [s if weight == 1 else s * weight for s, weight in zip(scores, self.weights, strict=True)]
+            total: Ints = sum(others, first) // sum(self.weights)
+            return total
+        total = np.zeros(scores.shape[1], np.int64)
         weights = np.zeros(scores.shape[1], np.int64)
         for score, weight, present in zip(scores, self.weights, self.allocatable != 0, strict=True):
             total += score * present * weight
@@ -55,15 +57,25 @@ def floor_divide(amounts: Ints, by: Ints) -> Ints:
     Floating point is several times faster and exact below 2**52: a quotient just under a whole number k is away
     from it by at least 1/by, far more than half a unit in the last place of k.
     """
-    if amounts.size and int(amounts.max()) < EXACT_IN_FLOAT:
+    if amounts.size and amounts.item(amounts.argmax()) < EXACT_IN_FLOAT:  # quicker than max()
         return (amounts / by).astype(np.int64)
     return amounts // by
+
+
+class Asked(NamedTuple):
+    """What a pod asks for of the resources that count."""
+
+    names: tuple[str, ...]
+    weights: list[int]
+    amounts: list[int]
+    column: Ints  # the amounts once more
 
 
 class ResourceColumns:
     """Reads the configured resources, with or without defaults for containers that name no cpu or memory."""
 
     def __init__(self, resources: list[ResourceSpec], handle: Handle, *, use_non_zero: bool) -> None:
+        self._kept_as = object()
         self._names = tuple(resource.name for resource in resources)
         self._weights = [resource.weight or 1 for resource in resources]
         self._scalars = frozenset(name for name in self._names if is_scalar_name(name))
@@ -72,13 +84,27 @@ class ResourceColumns:
         # A resource that devices may back depends on claims, which the row does not know.
         self.reads = Reads.CLUSTER if self._scalars else Reads.RESOURCES
 
-    def read(self, nodes: NodeRows, requests: list[int]) -> Usage:
-        """The resources that count; a scalar that the pod does not ask for does not."""
-        names, weights, wanted = self._names, self._weights, requests
-        if self._scalars:
-            kept = [i for i, name in enumerate(names) if requests[i] or name not in self._scalars]
-            names, weights = tuple(names[i] for i in kept), [weights[i] for i in kept]
-            wanted = [requests[i] for i in kept]
+    def asked(self, amounts: list[int]) -> Asked:
+        """What counts for a pod that asks for these amounts; a scalar that it does not ask for does not."""
+        kept = [i for i, name in enumerate(self._names) if amounts[i] or name not in self._scalars]
+        wanted = [amounts[i] for i in kept]
+        column = np.array(wanted, np.int64).reshape(-1, 1)
+        return Asked(tuple(self._names[i] for i in kept), [self._weights[i] for i in kept], wanted, column)
+
+    def asked_by(self, shape: PodShape) -> Asked:
+        """The same for a pod of this shape, worked out once."""
+        found: Asked | None = shape.kept.get(self._kept_as)
+        if found is None:
+            request = shape.scored_request if self._use_non_zero else lambda name: shape.requests.get(name, 0)
+            found = shape.kept[self._kept_as] = self.asked([request(name) for name in self._names])
+        return found
+
+    def of(self, nodes: NodeRows, shape: PodShape) -> Usage:
+        """How full these nodes would be with a pod of this shape."""
+        return self.read(nodes, self.asked_by(shape))
+
+    def read(self, nodes: NodeRows, asked: Asked) -> Usage:
+        names = asked.names
         allocatable = nodes.allocatable_of(names)
         used = nodes.non_zero_requested_of(names) if self._use_non_zero else nodes.requested_of(names)
         for i, name in enumerate(names) if self._scalars else ():
@@ -88,7 +114,7 @@ class ResourceColumns:
                 allocatable, used = allocatable.copy(), used.copy()
                 allocatable[i] = np.where(by_devices, devices, allocatable[i])
                 used[i] = np.where(by_devices, taken, used[i])
-        return Usage(allocatable, used, used + np.array(wanted, np.int64).reshape(-1, 1), weights)
+        return Usage(allocatable, used, used + asked.column, asked.weights)
 
 
 def least_allocated(usage: Usage) -> Scores:
@@ -132,13 +158,15 @@ def piecewise_linear(utilization: Ints, shape: list[tuple[int, int]]) -> Ints:
     return result
 
 
-def balance(usage: Usage, amounts: Ints) -> Ints:
-    """100 where all resources are used in the same proportion, less the more they differ."""
-    fractions: Floats = np.minimum(amounts / usage.divisor, 1.0)  # [resource, node]
-    if len(fractions) == 2 and usage.is_complete:
-        deviation: Floats = np.abs((fractions[0] - fractions[1]) / 2)
+def balance(usage: Usage) -> Ints:
+    """[before the pod and with it, node]: 100 where all resources are used in the same proportion, less if not."""
+    fractions: Floats = np.array((usage.used, usage.after)) / usage.divisor  # [before and with, resource, node]
+    np.minimum(fractions, 1.0, out=fractions)
+    if fractions.shape[1] == 2 and usage.is_complete:
+        deviation: Floats = np.abs(fractions[:, 0] - fractions[:, 1])
+        deviation /= 2
     else:
-        deviation = _deviation(fractions, usage.allocatable != 0)
+        deviation = np.array([_deviation(each, usage.allocatable != 0) for each in fractions])
     return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
 
 

@@ -10,7 +10,7 @@ from mooring.client.kinds import RESOURCE_CLAIMS
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.objects import RawObjects
-from mooring.memory import keep_freed_memory
+from mooring.memory import SELDOM, keep_freed_memory
 from mooring.observe.events import EventRecorder
 from mooring.observe.logs import get_logger
 from mooring.scheduler.assembly import Options, Scheduler
@@ -24,9 +24,6 @@ from mooring.scheduler.writer import ApiWriter
 log = get_logger("mooring.scheduler")
 
 COMPONENT = "mooring"
-GC_THRESHOLDS = (10_000, 20, 50)
-"""How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
-by itself, and looking at it early and often is what costs."""
 
 
 class LiveScheduler:
@@ -73,7 +70,7 @@ class LiveScheduler:
     async def start(self) -> None:
         """Begin to watch and to write events."""
         if self._tune_gc:
-            gc.set_threshold(*GC_THRESHOLDS)
+            gc.set_threshold(*SELDOM)
             keep_freed_memory()
         self.informers.start()
         await self.recorder.start()

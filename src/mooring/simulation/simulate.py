@@ -13,6 +13,7 @@ from mooring.api.meta import Object
 from mooring.config.features import DEFAULT_FEATURES, Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.config.wire import to_wire
+from mooring.memory import seldom_collecting
 from mooring.observe.observer import SchedulerObserver
 from mooring.sim.backend import kind_named
 from mooring.sim.narration import QUIET
@@ -118,7 +119,8 @@ def run_scenario(
         result.failure, result.expectations, result.is_mistake = told.failure, told.expectations, told.is_mistake
         return result
 
-    return run_virtual(main())
+    with seldom_collecting():
+        return run_virtual(main())
 
 
 def _to_the_end(play: Play, until_s: float | None, ended: Callable[[float], None]) -> Play:

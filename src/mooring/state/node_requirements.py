@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -42,12 +41,9 @@ class NodeRequirements:
         return self.required is None or self.required.matches(name, labels)
 
 
-_known: WeakKeyDictionary[PodShape, NodeRequirements] = WeakKeyDictionary()
-
-
 def node_requirements(shape: PodShape) -> NodeRequirements:
     """Compiled once per shape."""
-    found = _known.get(shape)
+    found: NodeRequirements | None = shape.kept.get(NodeRequirements)
     if found is None:
-        found = _known[shape] = NodeRequirements(shape.spec)
+        found = shape.kept[NodeRequirements] = NodeRequirements(shape.spec)
     return found

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -108,6 +108,7 @@ class PodShape:
         self.problem = ""
         self._pod = pod
         self._terms: dict[str, AffinityTerms] = {}
+        self.kept: dict[object, Any] = {}  # what others have worked out of it, each under a key of its own
         amounts: Amounts = {}
         non_zero = (0, 0)
         try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -24,6 +22,7 @@ from mooring.bench.virtual.world import World
 from mooring.config.load import config_from_dict
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
+from mooring.memory import seldom_collecting
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.settings import Settings, load_settings
 
@@ -79,16 +78,6 @@ def settings_for(story: Story, moods: Moods) -> Settings:
     return replace(settings, config=config)
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECT_EVERY, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
 class Run:
     """A world with a story. ``play`` plays it to its end."""
 
@@ -123,7 +112,7 @@ class Run:
 
     def play(self, progress: Callable[[Run], None] = lambda run: None, *, stops_early: bool = False) -> Outcome:
         """Play the story, then calm down and look whether anything is missing."""
-        with _few_collections():
+        with seldom_collecting(COLLECT_EVERY):
             return self._play(progress, stops_early)
 
     def _play(self, progress: Callable[[Run], None], stops_early: bool) -> Outcome:
