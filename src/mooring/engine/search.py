@@ -126,7 +126,7 @@ class Search:
             if plugin.name in verdicts:
                 verdict = verdicts[plugin.name]
             else:
-                if outcome.verdicts and not outcome.feasible.any() and not outcome.passed_so_far().any():
+                if outcome.verdicts and not np.count_nonzero(outcome.feasible) and not outcome.passed_so_far().any():
                     break  # no node is left that this plugin or a later one could say anything about
                 verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
                 if verdict is not None:

@@ -20,10 +20,10 @@ class FilterOutcome:
 
     def passed_so_far(self) -> NDArray[np.bool_]:
         """The nodes that none of the verdicts so far refuses."""
-        passed = np.ones(len(self.feasible), np.bool_)
+        refused = np.zeros(len(self.feasible), np.bool_)
         for _, verdict in self.verdicts:
-            passed &= verdict.ids == 0
-        return passed
+            refused |= verdict.ids != 0
+        return ~refused
 
     def status_at(self, i: int) -> Status:
         """The first refusal of the node at this position, signed by its plugin; SUCCESS if there is none."""

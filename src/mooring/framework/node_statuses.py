@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.framework.verdict import Ids, Verdict, counts_in
+from mooring.framework.verdict import MAX_COUNTED, Ids, Verdict, counts_in
 from mooring.state.node_table import NodeTable
 
 
@@ -82,8 +82,14 @@ class NodeStatuses:
                 codes[rows] = int(status.code)
             return codes
         for _, verdict, ids, counts in self.first_failures():
-            for number in counts:
-                code = int(verdict.status_of(number).code)
+            of_number = {number: int(verdict.status_of(number).code) for number in counts}
+            most = max(counts)
+            if min(counts) >= 0 and most < MAX_COUNTED:  # one look at the nodes for all numbers
+                table = np.zeros(most + 1, np.int8)
+                table[list(of_number)] = list(of_number.values())
+                codes += table[ids]
+                continue
+            for number, code in of_number.items():
                 codes[ids == number] = code
         return codes
 

@@ -8,7 +8,6 @@ that they are known again after a restart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from functools import lru_cache
 from typing import ClassVar
 
@@ -69,7 +68,7 @@ class GpuShare:
         if request.models:
             allowed = columns.allowed(request.models)
             fits &= allowed if nodes.index is None else allowed[nodes.index]
-        if fits.all():
+        if np.count_nonzero(fits) == len(fits):
             return None
         refusals = columns.kept((request.count, request.models), _refusals)
         ids = np.where(fits, FITS, refusals if nodes.index is None else refusals[nodes.index])
@@ -91,7 +90,7 @@ class GpuShare:
             indices = (choose(node_name, left, request),)
         annotations = {INDEX: index_text(indices)}
         state.write(BINDING_ANNOTATIONS, {**(state.read(BINDING_ANNOTATIONS) or {}), **annotations})
-        metadata = copy(pod.pod.metadata)
+        metadata = pod.pod.metadata.__copy__()
         metadata.annotations = {**metadata.annotations, **annotations}
         pod.pod.metadata = metadata
         return SUCCESS

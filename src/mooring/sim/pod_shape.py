@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import Any
 
 from mooring.api.checks import problems_in
@@ -52,7 +51,7 @@ class PodShape:
             self._kinds[key] = kind
         name, space = self._name(row), self._namespace(row) or "default"
         meta = kind.metadata
-        pod = copy(kind)
+        pod = kind.__copy__()
         pod.metadata = ObjectMeta(
             name=name, namespace=space, uid=f"pod:{space}/{name}", labels=meta.labels, annotations=meta.annotations
         )

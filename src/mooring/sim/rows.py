@@ -129,12 +129,13 @@ def _text_filler(text: str) -> Fill:
     if len(parts) == 3 and not parts[0] and not parts[2]:
         name = parts[1]
         return lambda row: row[name]
-    names, texts = parts[1::2], parts[0::2]
+    names = parts[1::2]
+    pattern = "{}".join(text.replace("{", "{{").replace("}", "}}") for text in parts[0::2])
 
     def fill(row: Mapping[str, str]) -> str:
         values = [row[name] for name in names]
         if not any(values):
             return ""  # a unit with no number before it
-        return "".join(each for pair in zip(texts, [*values, ""], strict=True) for each in pair)
+        return pattern.format(*values)
 
     return fill

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from copy import copy
 from typing import Any, Protocol
 
 from mooring.api.core import Pod, PodStatus
@@ -94,7 +93,7 @@ class StreamedPods:
             self._run_s[pod.uid] = run_s
         if lost is not None:
             self._recreated[pod.uid] = lost
-        self._store(pod, copy(pod.metadata))
+        self._store(pod, pod.metadata.__copy__())
         if pod.spec.node_name and pod.spec.node_name not in self._silent:
             self._go_on(self.pods[pod.key])
 
@@ -149,7 +148,7 @@ class StreamedPods:
 
     def _store(self, pod: Pod, metadata: Any) -> None:
         """Tell of a pod under a version of its own: an API server never hands out the same one twice."""
-        stored = copy(pod)
+        stored = pod.__copy__()
         stored.metadata = metadata
         self._tell(stored)
 
@@ -165,10 +164,10 @@ class StreamedPods:
     def _start(self, pod: Pod) -> None:
         """The kubelet runs a pod that is bound."""
         if pod.status.phase != "Running":
-            running = copy(pod)
-            running.status = copy(pod.status)
+            running = pod.__copy__()
+            running.status = pod.status.__copy__()
             running.status.phase, running.status.start_time = "Running", format_time(self._clock.now())
-            self._store(running, copy(pod.metadata))
+            self._store(running, pod.metadata.__copy__())
         run_s = self._run_s.get(pod.uid)
         if run_s is not None:
             self._later(run_s, pod, is_end=True)
@@ -199,14 +198,14 @@ class StreamedPods:
             raise ApiError(f'pods "{pod.pod.name}" not found', code=404)
         if known.spec.node_name:
             raise ApiError(f'pod {known.name} is already assigned to node "{known.spec.node_name}"', code=409)
-        bound = copy(known)
-        bound.spec, bound.status = copy(known.spec), copy(known.status)
+        bound = known.__copy__()
+        bound.spec, bound.status = known.spec.__copy__(), known.status.__copy__()
         bound.spec.node_name = node_name
         bound.status.nominated_node_name = ""
         is_heard = node_name not in self._silent
         if is_heard:
             bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
-        bound.metadata = copy(known.metadata)
+        bound.metadata = known.metadata.__copy__()
         if annotations:
             bound.metadata.annotations = {**bound.metadata.annotations, **annotations}
         self._tell(bound)
@@ -215,13 +214,13 @@ class StreamedPods:
 
     def patch_status(self, key: str, patch: Mapping[str, Any]) -> None:
         known = self.pods[key]
-        changed, status = copy(known), patch["status"]
-        changed.status = copy(known.status)
+        changed, status = known.__copy__(), patch["status"]
+        changed.status = known.status.__copy__()
         if "nominatedNodeName" in status:
             changed.status.nominated_node_name = status["nominatedNodeName"] or ""
         for condition in status.get("conditions", ()):
             changed.status.conditions = _with_condition(changed.status.conditions, condition)
-        self._store(changed, copy(known.metadata))
+        self._store(changed, known.metadata.__copy__())
 
     def delete(self, pod: Pod, grace_s: float | None = None) -> None:
         """Begin to delete a pod. Without a grace period it has its own."""
@@ -236,7 +235,7 @@ class StreamedPods:
         if not seconds or not known.spec.node_name:
             self.remove(known)
             return
-        metadata = copy(known.metadata)
+        metadata = known.metadata.__copy__()
         metadata.deletion_timestamp = format_time(self._clock.now() + seconds)
         self._store(known, metadata)
         if known.spec.node_name in self._silent:
@@ -247,8 +246,8 @@ class StreamedPods:
 
 def _anew(pod: Pod, number: int) -> Pod:
     """The pod as its controller would create it again: of the same name, and another one."""
-    made = copy(pod)
-    made.spec, made.status = copy(pod.spec), PodStatus()
+    made = pod.__copy__()
+    made.spec, made.status = pod.spec.__copy__(), PodStatus()
     made.spec.node_name = ""
     meta = pod.metadata
     uid = f"{meta.uid.partition('#')[0]}#{number}"
@@ -262,7 +261,7 @@ def _with_condition(known: list[Condition], changed: Mapping[str, Any]) -> list[
     """The conditions with one of them changed or added."""
     kept = [condition for condition in known if condition.type != changed["type"]]
     before = next((condition for condition in known if condition.type == changed["type"]), None)
-    fresh = Condition(type=changed["type"]) if before is None else copy(before)  # a patch names only what differs
+    fresh = Condition(type=changed["type"]) if before is None else before.__copy__()  # a patch names only what differs
     fresh.status = changed.get("status", fresh.status)
     fresh.reason = changed.get("reason", fresh.reason)
     fresh.message = changed.get("message", fresh.message)

@@ -8,7 +8,6 @@ none since 1.36.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Self
 
 from mooring.api.core import Namespace, Node, Pod
@@ -253,7 +252,7 @@ def _counts_alike(old: PodInfo, new: PodInfo) -> bool:
 
 def _with_node_name(pod: Pod, node_name: str) -> Pod:
     """A shallow copy that says where the pod is; the parts are shared."""
-    placed = copy(pod)
-    placed.spec = copy(pod.spec)
+    placed = pod.__copy__()
+    placed.spec = pod.spec.__copy__()
     placed.spec.node_name = node_name
     return placed
