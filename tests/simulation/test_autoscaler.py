@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import InputError
-from mooring.measures.of_record import measure_entries
+from mooring.measures.of_record import measure_record
 from mooring.record.reader import Record
 from mooring.record.recorder import Recorder
 from mooring.sim.runner import run_in_virtual_time
@@ -99,5 +99,5 @@ def test_the_record_of_a_run_knows_what_nodes_cost() -> None:
     result = run_scenario(story(group, "workload: {count: 1, run: 2h}"), observers=(recorder,))
     recorder.close()
     assert result.measures is not None and result.measures.row["cost"] == pytest.approx(2 * 2 * 0.35, rel=0.01)
-    told = measure_entries(Record(io.BytesIO(sink.getvalue()), "run").entries())
+    told = measure_record(Record(io.BytesIO(sink.getvalue()), "run"))
     assert told.row["cost"] == pytest.approx(result.measures.row["cost"], rel=0.01)

@@ -19,7 +19,7 @@ from mooring.compare.sides import goal, is_as_good
 from mooring.compare.sums import Sum, sum_of
 from mooring.engine.decision import Decision as EngineDecision
 from mooring.explanation.decision import Decision
-from mooring.measures.of_record import measure_entries
+from mooring.measures.of_record import measure_record
 from mooring.record.entries import Attempt, Configured, Evicted, Put
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
@@ -132,7 +132,7 @@ class _Run:
     def sum(self) -> Sum:
         cluster = self.record.moment(self.record.last_time).cluster
         found = sum_of(cluster, placed=self.placed, waiting=len(self.waits), evicted=self.evicted)
-        row = measure_entries(self.record.entries()).row
+        row = measure_record(self.record).row
         return Sum(found.placed, found.waiting, found.evicted, found.nodes_in_use, found.use, found.spread, dict(row))
 
 

@@ -1,4 +1,4 @@
-"""Measures of a record: its entries are told to a meter one after another."""
+"""Measures of a record: its entries are told to a meter one after another, up to the time at which it was closed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Iterable
 from mooring.measures.meter import Meter
 from mooring.measures.results import Measures
 from mooring.record.entries import ERROR, Attempt, BindingFailed, Deleted, Entry, Evicted, Failed, Put
+from mooring.record.reader import Record
 
 
-def measure_entries(entries: Iterable[tuple[float, Entry]]) -> Measures:
-    """The measures of entries with their times, in order of time."""
+def measure_record(record: Record) -> Measures:
+    """The measures of a whole record."""
+    return measure_entries(record.entries(), record.last_time)
+
+
+def measure_entries(entries: Iterable[tuple[float, Entry]], end: float) -> Measures:
+    """The measures of entries with their times, in order of time; nothing happened from the last of them to ``end``."""
     meter = Meter()
-    at: float | None = None
     for at, entry in entries:
         match entry:
             case Put():
@@ -36,4 +41,4 @@ def measure_entries(entries: Iterable[tuple[float, Entry]]) -> Measures:
                 meter.binding_failed(at)
             case Evicted():
                 meter.evicted(at, entry.uid, entry.preemptor)
-    return meter.finish(at)
+    return meter.finish(end)

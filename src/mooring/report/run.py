@@ -37,7 +37,7 @@ def run_of_record(path: str | Path, name: str = "", show: Show | None = None) ->
         entries = record.entries()
         if show is not None:
             entries = _shown(entries, partial(show, name), record.num_attempts)
-        measures = measure_entries(entries)
+        measures = measure_entries(entries, record.last_time)
         header = record.header
         facts = {
             "recorded by": f"{header.source}, mooring {header.mooring}",
