@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.config.features import Features
 from mooring.config.versions import V1_36, V1_37
-from mooring.metrics import Registry, exponential_buckets, go_float
-from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
+from mooring.metrics import HistogramChild, Registry, exponential_buckets, go_float
+from mooring.observe.metrics import FOLD, SchedulerMetrics, sli_attempts_label
 
 WIRE = Path(__file__).parent / "wire"
 RECORDED = (WIRE / "metrics.txt").read_text()
@@ -287,3 +287,24 @@ def test_a_scrape_in_another_thread_never_breaks():
         thread.join()
     assert scrapes and scrapes == sorted(scrapes)
     assert metrics.exposition().count(b"scheduler_schedule_attempts_total{") == 3000
+
+
+def test_what_is_noted_counts_as_what_is_observed():
+    noted, observed = HistogramChild((1.0, 2.0)), HistogramChild((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 3.0, 0.1):
+        noted.later(value)
+        observed.observe(value)
+    assert (noted.counts, noted.sum) == (observed.counts, observed.sum)
+    noted.later(5.0)
+    assert noted.counts == [3, 1, 2]
+
+
+def test_what_is_noted_does_not_become_much():
+    metrics = SchedulerMetrics()
+    child = metrics.rest_client_request_duration.labels("POST", "h")
+    most = 0
+    for _ in range(3 * FOLD):
+        metrics.requested("h", "POST", "201", 0.1, 10, 10)
+        most = max(most, len(child._noted))
+    assert most <= FOLD
+    assert sum(child.counts) == 3 * FOLD

@@ -6,7 +6,6 @@ are replaced by those seen before. Objects from an informer are never changed, s
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, TypeVar
 
 import msgspec
@@ -69,6 +68,7 @@ class PodSharing:
         self._encode = msgspec.msgpack.Encoder().encode
         self._parts: _Remembered[tuple[Any, ...]] = _Remembered(limit, limit_bytes)
         self._words: dict[str, str] = {}
+        self._known = self._words.setdefault  # called for many words of every pod
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -81,9 +81,7 @@ class PodSharing:
 
     def word(self, word: str) -> str:
         """The same word as it came before: names of nodes and conditions, times."""
-        if len(self._words) >= self._limit:
-            self._words.clear()
-        return self._words.setdefault(word, word)
+        return self._known(word, word)
 
     def share_spec(self, spec: PodSpec) -> None:
         spec.node_name = self.word(spec.node_name)
@@ -118,9 +116,12 @@ class PodSharing:
 
     def share_metadata(self, meta: ObjectMeta) -> None:
         """Apart from the spec, because a StatefulSet gives each pod a label with its name."""
-        meta.namespace = self.word(meta.namespace)
-        if meta.creation_timestamp is not None:
-            meta.creation_timestamp = self.word(meta.creation_timestamp)
+        if len(self._words) >= self._limit:
+            self._words.clear()
+        known = self._known
+        meta.namespace = known(meta.namespace, meta.namespace)
+        if (time := meta.creation_timestamp) is not None:
+            meta.creation_timestamp = known(time, time)
         if not meta.annotations:
             meta.annotations = _NO_ANNOTATIONS
         if not meta.finalizers:
@@ -128,14 +129,15 @@ class PodSharing:
         meta.labels, meta.owner_references = self._shared((meta.labels, meta.owner_references))
 
     def share_status(self, status: PodStatus) -> None:
-        word = self.word
-        status.phase = word(status.phase)
-        if status.start_time is not None:
-            status.start_time = word(status.start_time)
+        known = self._known
+        status.phase = known(status.phase, status.phase)
+        if (time := status.start_time) is not None:
+            status.start_time = known(time, time)
         for condition in status.conditions:
-            condition.type, condition.status = word(condition.type), word(condition.status)
-            if condition.last_transition_time is not None:
-                condition.last_transition_time = word(condition.last_transition_time)
+            condition.type = known(condition.type, condition.type)
+            condition.status = known(condition.status, condition.status)
+            if (time := condition.last_transition_time) is not None:
+                condition.last_transition_time = known(time, time)
         if not status.container_statuses:
             status.container_statuses = _NO_STATUSES
         if not status.init_container_statuses:
@@ -210,7 +212,7 @@ class PodEvents:
             spec = self._decode(data)
             self._specs.remember(data, spec)
         if node:
-            spec = copy(spec)
+            spec = spec.__copy__()
             spec.node_name = self._share.word(node)
         return spec
 

@@ -24,6 +24,8 @@ _HINT = exponential_buckets(0.00001, 2, 12)
 _SLI = exponential_buckets(0.01, 2, 20)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+FOLD = 500
+"""After so many attempts and requests what histograms have noted is counted: some thousand numbers."""
 
 
 class SchedulerMetrics:
@@ -306,6 +308,8 @@ class SchedulerMetrics:
     ) -> None:
         self.registry = Registry()
         self._before_render: list[Callable[[], None]] = []
+        self._requests: dict[tuple[str, str], tuple[Callable[[float], None], ...]] = {}
+        self._noted = 0
         fill(self, self.registry)
         self.versioned = VersionedMetrics(self.registry, features)
         for name, gate in features.version.gates.items():
@@ -329,15 +333,38 @@ class SchedulerMetrics:
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
         """Count a request to the API server, for ``RestClient``."""
-        self.rest_client_requests.labels(code, method, host).inc()
-        self.rest_client_request_duration.labels(method, host).observe(duration_s)
-        self.rest_client_request_size.labels(method, host).observe(sent)
+        self.rest_client_requests.labels(code, method, host).value += 1
+        duration, size, answer_size, _ = self._of_requests(method, host)
+        duration(duration_s)
+        size(sent)
         if received:
-            self.rest_client_response_size.labels(method, host).observe(received)
+            answer_size(received)
+        self.noted()
 
     def held_back(self, host: str, method: str, seconds: float) -> None:
         """Time how long the client's own rate limit held a request back, for ``RestClient``."""
-        self.rest_client_rate_limiter_duration.labels(method, host).observe(seconds)
+        self._of_requests(method, host)[3](seconds)
+
+    def _of_requests(self, method: str, host: str) -> tuple[Callable[[float], None], ...]:
+        known = self._requests.get((method, host))
+        if known is None:
+            known = self._requests[method, host] = tuple(
+                family.labels(method, host).later
+                for family in (
+                    self.rest_client_request_duration,
+                    self.rest_client_request_size,
+                    self.rest_client_response_size,
+                    self.rest_client_rate_limiter_duration,
+                )
+            )
+        return known
+
+    def noted(self) -> None:
+        """Something was noted in histograms; it is counted before it becomes much."""
+        self._noted += 1
+        if self._noted >= FOLD:
+            self._noted = 0
+            self.registry.fold()
 
     def observe_leadership(self, name: str, is_leader: bool) -> None:
         """Note whether this process leads; fits ``LeaderElector``'s observer."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from mooring.api.core import Pod
@@ -75,7 +75,7 @@ class SchedulingQueue:
         self.options = options or QueueOptions()
         self.on_ready: Callable[[], None] | None = None  # called when a pod has come that ``pop`` returns, now or soon
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
-        self.shut_gates: Mapping[str, Container[str]] = {}
+        self.shut_gates: Mapping[str, Set[str]] = {}
         """By plugin, keys of pods that it would still hold back if it were asked: no event is shown to them."""
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
@@ -344,8 +344,13 @@ class SchedulingQueue:
                 gated = self._unschedulable.gated_by(plugin)
                 shut = self.shut_gates.get(plugin) if gated else None
                 if shut:  # every victim's end concerns all preemptors, and most of them still wait for theirs
-                    gated = {key: info for key, info in gated.items() if key not in shut}
-                found |= gated
+                    open_ = gated.keys() - shut
+                    if len(open_) > 1:  # in the order in which they came
+                        found |= {key: info for key, info in gated.items() if key in open_}
+                    else:
+                        found |= {key: gated[key] for key in open_}
+                else:
+                    found |= gated
         return list(found.values())
 
     def _move(self, pods: Iterable[QueuedEntity], event: ClusterEvent, old: Object | None, new: Object | None) -> None:

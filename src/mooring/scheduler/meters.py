@@ -20,6 +20,8 @@ from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.attempt import UNSCHEDULABLE
 from mooring.state.cluster import Cluster
 
+Note = Callable[[float], None]  # takes an observation of a histogram down
+
 SAMPLED = 10
 """Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
 
@@ -66,8 +68,8 @@ class ProfileMeters:
         self._flushes: dict[str, CounterChild] = {}
         self._name = name
         self._attempts: dict[str, CounterChild] = {}
-        self._durations: dict[str, HistogramChild] = {}
-        self._points: dict[tuple[str, str], HistogramChild] = {}
+        self._durations: dict[str, Note] = {}
+        self._points: dict[tuple[str, str], Note] = {}
         self._evaluated: dict[int, _Evaluated] = {}  # by the identity of the list of plugins
 
     def attempt(self, result: str, seconds: float) -> None:
@@ -75,17 +77,18 @@ class ProfileMeters:
         counter = self._attempts.get(result)
         if counter is None:
             counter = self._attempts[result] = self._metrics.schedule_attempts.labels(result, self._name)
-            self._durations[result] = self._metrics.scheduling_attempt_duration.labels(result, self._name)
-        counter.inc()
-        self._durations[result].observe(seconds)
+            self._durations[result] = self._metrics.scheduling_attempt_duration.labels(result, self._name).later
+        counter.value += 1
+        self._durations[result](seconds)
+        self._metrics.noted()
 
     def extension_point(self, point: str, status: str, seconds: float) -> None:
         key = (point, status)
-        child = self._points.get(key)
-        if child is None:
-            child = self._metrics.framework_extension_point_duration.labels(point, status, self._name)
-            self._points[key] = child
-        child.observe(seconds)
+        note = self._points.get(key)
+        if note is None:
+            note = self._metrics.framework_extension_point_duration.labels(point, status, self._name).later
+            self._points[key] = note
+        note(seconds)
 
     def forget(self) -> None:
         self._node_hints.clear()
@@ -115,14 +118,14 @@ class ProfileMeters:
             point = METRIC_NAMES.get(method, method)
             child = self._metrics.plugin_execution_duration.labels(plugin, point, CODE_NAMES[code])
             self._plugins[key] = child
-        child.observe(seconds)
+        child.later(seconds)
 
     def node_hint(self, *, is_hinted: bool, flushed: str, seconds: float) -> None:
         child = self._node_hints.get(is_hinted)
         if child is None:
             hinted = "hint" if is_hinted else "no_hint"
             child = self._node_hints[is_hinted] = self._metrics.get_node_hint_duration.labels(hinted, self._name)
-        child.observe(seconds)
+        child.later(seconds)
         if not is_hinted:
             self._batch_attempt("no_hint")
         if flushed:
@@ -135,7 +138,7 @@ class ProfileMeters:
     def batch_stored(self, hint: bool | None, flushed: str, seconds: float) -> None:
         if self._stored is None:
             self._stored = self._metrics.store_schedule_results_duration.labels(self._name)
-        self._stored.observe(seconds)
+        self._stored.later(seconds)
         if hint is not None:
             self._batch_attempt("hint_used" if hint else "hint_not_used")
         if flushed:
@@ -235,7 +238,8 @@ class Meters(SchedulerObserver):
 
     def _bind_children(self) -> None:
         """Look up the children of metrics that every pod updates."""
-        self.algorithm: Callable[[float], None] = self.metrics.scheduling_algorithm_duration.observe
+        self.algorithm: Callable[[float], None] = self.metrics.scheduling_algorithm_duration.labels().later
+        self._attempts = self.metrics.pod_scheduling_attempts.labels().later
         self._bindings = self.metrics.goroutines.labels("binding")
 
     def profile(self, name: str) -> ProfileMeters:
@@ -261,13 +265,13 @@ class Meters(SchedulerObserver):
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
         self.profile(profile.scheduler_name).attempt("scheduled", seconds)
         metrics = self.metrics
-        metrics.pod_scheduling_attempts.observe(info.attempts)
+        self._attempts(info.attempts)
         if info.initial_attempt_timestamp is not None:
             number = min(info.attempts, 15)
             child = self._sli.get(number)
             if child is None:
                 child = self._sli[number] = metrics.pod_scheduling_sli_duration.labels(sli_attempts_label(number))
-            child.observe(self._clock.monotonic() - info.initial_attempt_timestamp)
+            child.later(self._clock.monotonic() - info.initial_attempt_timestamp)
         if info.was_flushed:
             metrics.pod_scheduled_after_flush.inc()
 
@@ -360,7 +364,7 @@ class Meters(SchedulerObserver):
             child = self._events[event] = self.metrics.event_handling_duration.labels(
                 self.metrics.versioned.event(event)
             )
-        child.observe(seconds)
+        child.later(seconds)
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
 
@@ -379,7 +383,7 @@ class Meters(SchedulerObserver):
                 self.metrics.versioned.queue_incoming_entities.labels(queue, label, "pod"),
             )
         for child in children:
-            child.inc()
+            child.value += 1
 
     def unschedulable_pods(self, plugin: str, profile: str, change: int) -> None:
         child = self._unschedulable.get((plugin, profile))
@@ -406,4 +410,4 @@ class Meters(SchedulerObserver):
             child = self._hints[key] = self.metrics.queueing_hint_execution_duration.labels(
                 plugin, self.metrics.versioned.event(event), hint
             )
-        child.observe(seconds)
+        child.later(seconds)
