@@ -72,7 +72,9 @@ def replay(
         if number is not None:
             return _open(record, number, top, output)
         if at is not None:
-            _show_moment(record, record.moment(record_time(at, record)), output)
+            moment = record.moment(record_time(at, record))
+            value = None if output == "table" else _moment(record, moment)
+            emit(value, output, lambda to: _draw_moment(to, moment))
             return 0
         span = _time(since, record), _time(until, record)
         _list(record, pod, span, limit, output)
@@ -185,10 +187,11 @@ def _bytes(size: int) -> str:
 # ---- a time ----------------------------------------------------------------------------------------------------------
 
 
-def _show_moment(record: Record, moment: Moment, output: str) -> None:
+def _moment(record: Record, moment: Moment) -> dict[str, Any]:
     rows = moment.state.nodes()
     amounts = {name: (rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")}
-    value = {
+    nominations = moment.nominations()
+    return {
         "record": _about(record),
         "time": format_micro_time(moment.time),
         "nodes": [
@@ -206,10 +209,9 @@ def _show_moment(record: Record, moment: Moment, output: str) -> None:
         "nominated": [
             {"pod": info.pod.key, "node": node}
             for node in moment.nominated
-            for info in moment.nominations().nominated_pods(node)
+            for info in nominations.nominated_pods(node)
         ],
     }
-    emit(value, output, lambda to: _draw_moment(to, moment))
 
 
 def _in_order(moment: Moment) -> list[WaitingPod]:
@@ -232,7 +234,9 @@ def _waiting(each: WaitingPod) -> dict[str, Any]:
 
 
 def _draw_moment(to: Console, moment: Moment) -> None:
-    table = moment.cluster.table()
+    from mooring.surface.cluster import nodes_table
+
+    table = nodes_table(moment.state)
     to.print(f"{format_micro_time(moment.time)}, {moment.time - moment.header.started:.3f}s after the beginning")
     to.print()
     print_table(to, [name.upper() for name in table.columns], [[str(cell) for cell in row] for row in table.rows])

@@ -221,19 +221,22 @@ class Cluster:
 
     def table(self) -> Table:
         """The nodes, how full they are, and whether pods may come."""
-        rows = self.state.nodes()
-        cells = []
-        for i, info in enumerate(rows.infos):
-            full = [
-                f"{written(name, int(rows.requested(name)[i]))} of {written(name, int(rows.allocatable(name)[i]))}"
-                for name in ("cpu", "memory")
-            ]
-            cordoned = "cordoned" if rows.unschedulable[i] else ""
-            cells.append((info.name, f"{rows.pod_count[i]} of {rows.allowed_pods[i]}", *full, cordoned))
-        return Table(("node", "pods", "cpu", "memory", ""), cells)
+        return nodes_table(self.state)
 
     def _repr_html_(self) -> str:
         return f"<p>{repr(self)[1:-1]}</p>{self.table().html()}"
+
+
+def nodes_table(state: columns.Cluster) -> Table:
+    """The nodes, how full they are, and whether pods may come."""
+    rows = state.nodes()
+    amounts = [(name, rows.requested(name), rows.allocatable(name)) for name in ("cpu", "memory")]
+    cells = []
+    for i, info in enumerate(rows.infos):
+        full = [f"{written(name, int(used[i]))} of {written(name, int(there[i]))}" for name, used, there in amounts]
+        cordoned = "cordoned" if rows.unschedulable[i] else ""
+        cells.append((info.name, f"{rows.pod_count[i]} of {rows.allowed_pods[i]}", *full, cordoned))
+    return Table(("node", "pods", "cpu", "memory", ""), cells)
 
 
 def as_cluster(value: object) -> Cluster:
