@@ -29,6 +29,9 @@ from mooring.record.reader import Record
 from mooring.record.writer import Writer
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
+from mooring.sweeping.page import write_page
+from mooring.sweeping.specification import load_sweep
+from mooring.sweeping.tables import pivot
 from mooring.testing import make_node, make_pod
 from mooring.ui.bundle import page_files
 from mooring.ui.editing import ClusterEditing
@@ -40,6 +43,15 @@ from mooring.ui.story import played, source_for
 
 from .browsing import PATIENT_MS, playwright, sees, violations
 
+SWEEP = """
+title: Allocation
+command: simulate story.yaml --set policy=${policy} --set day=${day} --seed ${seed}
+over:
+  day: [Monday, Tuesday]
+  policy: [one, two, three, four, five, six]
+seeds: [1, 2]
+table: {rows: day, columns: policy, value: x, page: page.html}
+"""
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 
@@ -422,3 +434,18 @@ async def test_a_notebook_shows_the_page_in_a_frame(browser, tmp_path, built_pag
         await playwright.expect(page.frame_locator("iframe").locator(".whyPanel")).to_contain_text(
             "default/important", timeout=PATIENT_MS
         )
+
+
+async def test_numbers_of_a_sweep_stay_on_one_line_on_a_narrow_screen(launched, tmp_path):
+    specification = tmp_path / "sweep.yaml"
+    specification.write_text(SWEEP)
+    sweep = load_sweep(specification)
+    records = [{**row.values, "x": 87.56 + row.values["seed"]} for row in sweep.rows]
+    path = write_page(sweep, pivot(records, sweep.table), len(records), tmp_path)
+    page = await launched.new_page(viewport={"width": 360, "height": 640})
+    await page.goto(f"file://{path}")
+    assert "±" in await page.locator("td").nth(1).inner_text()
+    heights = await page.evaluate("[...document.querySelectorAll('td')].map((cell) => cell.clientHeight)")
+    assert len(set(heights)) == 1 and heights[0] < 48, "one line each"
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
+    await page.close()

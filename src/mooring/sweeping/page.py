@@ -13,7 +13,7 @@ from mooring.version import __version__
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:90em;margin:2em auto;padding:0 1em}"
     "table{border-collapse:collapse}th,td{padding:.3em .6em;border-bottom:1px solid #8884;text-align:right}"
-    "th:first-child,td:first-child{text-align:left}td{font-variant-numeric:tabular-nums}"
+    "th:first-child,td:first-child{text-align:left}td{font-variant-numeric:tabular-nums;white-space:nowrap}"
     "main{overflow-x:auto}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
     "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}"
 )
