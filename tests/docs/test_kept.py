@@ -12,9 +12,9 @@ from .texts import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "architecture" / "kept.md").read_text(encoding="utf-8")
 SOURCE = REPOSITORY / "src" / "mooring"
-ROOMS = ("state", "framework", "engine", "plugins", "volumes", "gpus", "devices")
+ROOMS = ("state", "framework", "resources", "engine", "plugins", "volumes", "gpus", "devices")
 MODULES = {path.stem: path for room in ROOMS for path in sorted((SOURCE / room).rglob("*.py")) if path.stem[0] != "_"}
-KEEPS = re.compile(r"\.cursor\(\)|\(Derived\)|Kept\(|@lru_cache|Weak(?:Key|Value)Dictionary\(|OrderedDict\(")
+KEEPS = re.compile(r"\.kept\[|\.cursor\(\)|\(Derived\)|Kept\(|@lru_cache|Weak(?:Key|Value)Dictionary\(|OrderedDict\(")
 BOUND = re.compile(r"^(_?MAX_[A-Z_]+) *=", re.MULTILINE)
 NOT_ABOUT_KEEPING = {
     "MAX_NODE_SCORE", "MAX_COUNTED", "MAX_CONTAINER_THRESHOLD", "MAX_BLOCKERS", "MAX_EXTRA_SKEW", "MAX_CHARACTERS",
