@@ -35,6 +35,8 @@ MAX_TRIES = 12
 RETRY_S = 10.0
 LINGER_S = 0.1
 """How long an event waits for company: nobody waits for events, and several together cost less."""
+WORKERS = 48
+"""How many events are written at once: most of what waits, so that it is one write."""
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -186,7 +188,7 @@ class EventRecorder:
         hostname: str,
         queue_size: int = 10_000,
         cache_size: int = 50_000,
-        workers: int = 16,
+        workers: int = WORKERS,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
