@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 
-.PHONY: start test check bench parity docs soak fuzz audit lock release clean
+.PHONY: start test check style bench parity docs soak fuzz audit lock release clean
 .DEFAULT_GOAL := start
 
 # A scheduler needs less than its tests do: the first start does not wait for them.
@@ -20,17 +20,21 @@ $(STAMP): pyproject.toml
 start: $(RUNTIME)  ## schedule a first pod and say why it went where it went
 	@$(BIN)/mooring start
 
-check: $(STAMP)  ## formatting, lint, types, layers
+check: style  ## formatting, lint, layers, types
+	$(BIN)/mypy
+
+style: $(STAMP)
 	$(BIN)/ruff format --check src tests scripts examples
 	$(BIN)/ruff check src tests scripts examples
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check  ## everything CI runs; a soak of three minutes runs beside the tests, and counts as one
+test: style  ## everything CI runs; types and a soak of three minutes run beside the tests, and count as one each
 	@mkdir -p build
-	@$(BIN)/mooring bench soak --minutes 3 >build/soak.log 2>&1 & soak=$$!; \
-	  trap 'kill $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
+	@$(BIN)/mypy >build/types.log 2>&1 & types=$$!; \
+	  $(BIN)/mooring bench soak --minutes 3 >build/soak.log 2>&1 & soak=$$!; \
+	  trap 'kill $$types $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
 	  echo "$(BIN)/pytest -n auto"; $(BIN)/pytest -n auto || exit $$?; \
+	  echo "$(BIN)/mypy"; wait $$types; typed=$$?; cat build/types.log; [ $$typed -eq 0 ] || exit $$typed; \
 	  echo "$(BIN)/mooring bench soak --minutes 3"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
 
 bench: $(STAMP)  ## a few minutes of measurements, as a table
