@@ -119,6 +119,27 @@ def test_room_on_an_equally_good_node() -> None:
     assert (stage.verdict().agreement, stage.verdicts[0].cause) == (Agreement.EQUAL_ROOM, "")
 
 
+@pytest.mark.parametrize(
+    ("cpus_on_b", "want"),
+    [
+        pytest.param(("1", "1"), Agreement.EQUAL_ROOM, id="two victims on each node"),
+        pytest.param(("500m",) * 4, Agreement.OTHER_WORDS, id="no order makes four victims as good as two"),
+    ],
+)
+def test_room_where_equally_important_pods_came_in_another_order(cpus_on_b: tuple[str, ...], want: Agreement) -> None:
+    """If the large pod on a came first, it is spared and the two small ones are the victims: as many as on b."""
+    on_a = [bound(make_pod(f"a-{i}", cpu=cpu), "a") for i, cpu in enumerate(("1", "2", "1"))]
+    on_b = [bound(make_pod(f"b-{i}", cpu=cpu), "b") for i, cpu in enumerate(cpus_on_b)]
+    firm = bound(make_pod("firm", cpu="2", priority=20), "b")
+    stage = Stage(make_node("a", cpu="4"), make_node("b", cpu="4"), *on_a, *on_b, firm)
+    pod = make_pod("high", cpu="2", priority=10)
+    stage.put(pod)
+    decision = stage.shadow._theirs.decide(pod)
+    assert decision.nominated_node == "a"
+    stage.refuse(pod, decision.message, nominated="b")
+    assert stage.verdict().agreement is want
+
+
 # ---- the state as that scheduler saw it ------------------------------------------------------------------------------
 
 

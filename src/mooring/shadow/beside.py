@@ -189,7 +189,7 @@ class Shadow:
                 waiting = len(self._open)
                 found = Window(self._theirs, scene, happened, before, later[1:], waiting=waiting).search()
                 if found is not None:
-                    self._give_at(found.scene, happened, found.moment, found.assumed)
+                    self._give_at(found.scene, found.happened, found.moment, found.assumed)
                     return
             if not cause and self._listed_at >= happened.since - LATE_S:
                 self.summary.leave_out(LISTED)  # the moment may be one that was not seen

@@ -16,6 +16,7 @@ from mooring.shadow.scene import Scene
 from mooring.shadow.verdict import Agreement, Happened, agreement_of, nomination
 
 MAX_SAMPLES = 24  # that are tried
+MAX_ORDERS = 6  # of pods on their nodes
 
 
 class Judge:
@@ -39,6 +40,7 @@ class Judge:
             features=features,
             prepare=self._prepare,
         )
+        self._scene = scene
         self._percentages = {
             name: config.percentage_of_nodes_to_score
             if profile.percentage_of_nodes_to_score is None
@@ -55,7 +57,7 @@ class Judge:
     def on(self, scene: Scene) -> Judge:
         """The same configuration in another scene, which may go on changing."""
         other = object.__new__(Judge)
-        other._percentages, other._offset = self._percentages, self._offset
+        other._percentages, other._offset, other._scene = self._percentages, self._offset, scene
         other._built = _looking_at_all(self._built.on(scene.state, scene.nominations))
         return other
 
@@ -67,9 +69,29 @@ class Judge:
         decision = self.decide(happened.pod, detail=detail)
         agreement = agreement_of(decision, happened)
         is_room_elsewhere = agreement is Agreement.OTHER_WORDS and bool(decision.nominated_node and happened.nominated)
-        if is_room_elsewhere and decision.message == happened.message and self._makes_room_there(happened, decision):
+        if is_room_elsewhere and decision.message == happened.message and self._could_make_room(happened, decision):
             return decision, Agreement.EQUAL_ROOM
         return decision, agreement
+
+    def _could_make_room(self, happened: Happened, decision: Decision) -> bool:
+        return self._makes_room_there(happened, decision) or self._makes_room_in_another_order(happened, decision)
+
+    def _makes_room_in_another_order(self, happened: Happened, decision: Decision) -> bool:
+        """Whether preemption takes the other node if equally important pods had come to the nodes in another order.
+
+        Of those it spares the ones that came first. That is the order in which the scheduler decided; what can be seen
+        is the order in which it bound.
+        """
+        for turn in range(1, MAX_ORDERS):
+            fork = self._scene.fork()
+            pods = [info.pod for info in fork.state.pods()]
+            again = pods[::-1] if turn == 1 else pods[turn::2] + pods[:turn] + pods[turn + 1 :: 2]
+            for pod in again:
+                fork.state.remove_pod(pod.uid)
+                fork.state.set_pod(pod)
+            if self.on(fork)._makes_room_there(happened, decision):
+                return True
+        return False
 
     def _makes_room_there(self, happened: Happened, decision: Decision) -> bool:
         """Whether preemption takes the other node if it begins to look elsewhere: then both are equally good."""
