@@ -12,7 +12,7 @@ from mooring.config.features import Features
 from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.observe.metrics import SchedulerMetrics
+from mooring.observe.metrics import FOLD, SchedulerMetrics
 from mooring.observe.observer import Room
 from mooring.queue.profile import QueueProfile
 from mooring.queue.scheduling_queue import SchedulingQueue
@@ -253,6 +253,36 @@ def test_handled_events_are_timed_by_label():
     meters.reset()
     meters.event_handled("NodeAdd", 0.1)
     assert 'scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 1' in meters.render().decode()
+
+
+@pytest.mark.parametrize(
+    ("happens", "metric"),
+    [
+        pytest.param(lambda meters: meters.event_handled("NodeAdd", 1.0), "event_handling_duration", id="events"),
+        pytest.param(
+            lambda meters: meters.hint_duration("Fit", "NodeAdd", "Queue", 1.0),
+            "queueing_hint_execution_duration",
+            id="hints",
+        ),
+        pytest.param(
+            lambda meters: (
+                meters.pre_enqueue("default-scheduler").plugin_timer(),
+                meters.pre_enqueue("default-scheduler").extension_point("PreEnqueue", "Success", 1.0),
+            ),
+            "framework_extension_point_duration",
+            id="gates",
+        ),
+    ],
+)
+def test_what_is_noted_is_counted_before_it_becomes_much(happens, metric):
+    """Also where no attempt is made, no request is sent and nobody reads metrics."""
+    metrics = SchedulerMetrics()
+    meters = Meters(metrics)
+    for _ in range(3 * FOLD):
+        happens(meters)
+    (child,) = getattr(metrics, metric)._children.values()
+    assert len(child._noted) <= FOLD
+    assert sum(child.counts) == 3 * FOLD
 
 
 def test_what_plugins_count_has_upstreams_labels():

@@ -206,15 +206,17 @@ class ProfileMeters:
 class ProfileGates:
     """The same for the queue, which takes its own samples of what PreEnqueue plugins take."""
 
-    __slots__ = ("_asked", "_profile", "extension_point")
+    __slots__ = ("_asked", "_noted", "_profile", "extension_point")
 
-    def __init__(self, profile: ProfileMeters) -> None:
+    def __init__(self, profile: ProfileMeters, noted: Callable[[], None]) -> None:
         self._asked = 0
+        self._noted = noted
         self._profile = profile
         self.extension_point = profile.extension_point
 
     def plugin_timer(self) -> PluginTimer | None:
         self._asked += 1
+        self._noted()  # gates may be asked again and again without an attempt
         return self._profile.timer if self._asked % SAMPLED == 1 else None
 
 
@@ -365,6 +367,7 @@ class Meters(SchedulerObserver):
                 self.metrics.versioned.event(event)
             )
         child.later(seconds)
+        self.metrics.noted()  # a replica that stands by hears events for weeks, and makes no attempt
 
     # ---- what the queue tells ----------------------------------------------------------------------------------
 
@@ -400,7 +403,7 @@ class Meters(SchedulerObserver):
     def pre_enqueue(self, profile: str) -> ProfileGates:
         gates = self._gates.get(profile)
         if gates is None:
-            gates = self._gates[profile] = ProfileGates(self.profile(profile))
+            gates = self._gates[profile] = ProfileGates(self.profile(profile), self.metrics.noted)
         return gates
 
     def hint_duration(self, plugin: str, event: str, hint: str, seconds: float) -> None:
@@ -411,3 +414,4 @@ class Meters(SchedulerObserver):
                 plugin, self.metrics.versioned.event(event), hint
             )
         child.later(seconds)
+        self.metrics.noted()
