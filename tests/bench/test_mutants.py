@@ -19,7 +19,7 @@ from mooring.extender.client import FILTER, HttpExtender
 from mooring.framework.extender import ExtenderFilterResult
 from mooring.framework.status import SUCCESS
 from mooring.observe.decision_log import DecisionLog
-from mooring.scheduler import plugin_calls, writer
+from mooring.scheduler import plugin_calls, unconfirmed, writer
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.failure import Failures
 from mooring.scheduler.leader_election import LeaderElector
@@ -58,7 +58,16 @@ def no_second_look_after_a_lost_answer(patch):
     patch.setattr(writer, "_may_be_bound", lambda error: False)
 
 
+def a_lost_binding_is_not_missed(patch):
+    async def trust(suspects, client, bring_back):
+        pass
+
+    patch.setattr(unconfirmed, "look", trust)
+
+
 def nothing_is_undone(patch):
+    """And nobody asks later, which would find it out."""
+    a_lost_binding_is_not_missed(patch)
     patch.setattr(Failures, "undo", lambda self, placement: None)
 
 
@@ -106,6 +115,9 @@ def a_lost_lease_is_given_back(patch):
 
 
 def a_conflict_is_a_success(patch):
+    """And nobody asks later, which would find it out."""
+    a_lost_binding_is_not_missed(patch)
+
     async def well_then(self, pod, node_name, error):
         pass
 
@@ -169,6 +181,14 @@ def a_full_disk_is_an_error(patch):
             file.write(b"".join(lines))
 
     patch.setattr(DecisionLog, "_write", write)
+
+
+def a_late_watch_means_a_lost_binding(patch):
+    async def distrust(suspects, client, bring_back):
+        for suspect in suspects:
+            bring_back(suspect)
+
+    patch.setattr(unconfirmed, "look", distrust)
 
 
 # ---- stories -----------------------------------------------------------------------------------------------------
@@ -245,6 +265,30 @@ REFUSED = Plan(
     replicas=1,
     steps=(Step(5.0, "refuse-requests", "leader", 8.0, 1.0, "409"), *pods(6.0, "p", 4, 500)),
 )
+# The server tells of no binding before it is restored from an older state, in which the pods had no nodes yet.
+RESTORED = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=2,
+    steps=(
+        *cordon(2, 1.0, 7.0),
+        *pods(3.0, "p", 4, 500),
+        Step(5.5, "lag-watches", "leader", 20.0, 15.0, "pods"),
+        Step(8.0, "lose-storage", for_s=0.5),
+    ),
+)
+# The watch is so far behind that bindings are asked for.
+FAR_BEHIND = replace(
+    BEHIND,
+    seconds=110.0,
+    steps=(
+        *cordon(2, 1.0, 12.0),
+        *cordon(1, 1.0, 90.0, first=2),
+        *pods(3.0, "pod", 10, 2000),
+        Step(10.0, "lag-watches", "leader", 100.0, 95.0, "pods"),
+    ),
+)
 MUTANTS = [
     pytest.param(
         never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0), DEAD)), id="no fence"
@@ -284,6 +328,8 @@ MUTANTS = [
         id="a conflict is a success",
     ),
     pytest.param(an_assumption_ends_with_the_binding, BEHIND, id="an assumption ends with the Binding"),
+    pytest.param(a_lost_binding_is_not_missed, RESTORED, id="an acknowledged Binding is there for ever"),
+    pytest.param(a_late_watch_means_a_lost_binding, FAR_BEHIND, id="a Binding that no watch tells of is lost"),
     pytest.param(
         nothing_is_undone,
         REFUSED,

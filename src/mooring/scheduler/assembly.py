@@ -47,6 +47,7 @@ from mooring.scheduler.time_limits import TimeLimits, limit_plugins
 from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.state.cluster import Cluster
+from mooring.state.pod_info import PodInfo
 
 log = get_logger("mooring.scheduler")
 
@@ -264,6 +265,21 @@ class Scheduler:
     def in_flight(self) -> int:
         """How many bindings and other writes are under way."""
         return len(self._tasks)
+
+    def unconfirmed(self) -> list[PodInfo]:
+        """The pods whose binding was acknowledged, and which the watch shows without a node."""
+        return [pod for pod in self.cluster.assumed() if pod.uid not in self.binding.under_way]
+
+    def bring_back(self, pod: PodInfo) -> None:
+        """Free what a pod holds and queue it again, for its binding is lost: as one that is deleted and made anew."""
+        self._turnstile(self._bring_back, pod)
+
+    def _bring_back(self, pod: PodInfo) -> None:
+        known = self.pods.get(pod.pod.key)
+        is_unconfirmed = self.cluster.is_assumed(pod.uid) and self.cluster.pod(pod.uid) is pod
+        if is_unconfirmed and known is not None and known.uid == pod.uid:
+            self._forget(known)
+            self._take_in(known)
 
     async def drain(self, timeout_s: float) -> bool:
         """Wait for bindings and other writes under way; false if that takes too long."""

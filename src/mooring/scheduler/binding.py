@@ -55,9 +55,11 @@ class BindingCycle:
         self._activate = activate
         self._on_failure = on_failure
         self._nominates_in_advance = nominates_in_advance
+        self.under_way: set[str] = set()  # uids of pods whose binding is not acknowledged yet
 
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
+        self.under_way.add(placement.pod.uid)
         for tell in self._observers.binding:
             tell(placement.info)
         try:
@@ -66,6 +68,7 @@ class BindingCycle:
             log.error(error, "Unexpected error in a binding cycle", pod=placement.info.key)
             status, on_node = Status.error(f"{type(error).__name__}: {error}"), False
         finally:
+            self.under_way.discard(placement.pod.uid)
             for tell in self._observers.binding_ended:
                 tell(placement.info)
             if placement.waiting is not None:

@@ -18,6 +18,7 @@ from mooring.scheduler.extender_calls import ExtenderCalls
 from mooring.scheduler.informers import connect
 from mooring.scheduler.leftovers import Leftovers
 from mooring.scheduler.surroundings import Surroundings
+from mooring.scheduler.unconfirmed import watch_over
 from mooring.scheduler.without import consequences
 from mooring.scheduler.writer import ApiWriter
 
@@ -27,7 +28,7 @@ COMPONENT = "mooring"
 
 
 class LiveScheduler:
-    """``start`` begins to watch, ``synced`` waits for the first lists, ``scheduler.run`` schedules, ``stop`` ends."""
+    """``start`` begins to watch, ``synced`` waits for the first lists, ``run`` schedules, ``stop`` ends."""
 
     def __init__(
         self,
@@ -84,6 +85,15 @@ class LiveScheduler:
             self.scheduler.reconsider()  # pods came before it was known that their claims never will
         return is_synced
 
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        watching = asyncio.create_task(watch_over(self.scheduler, self.client), name="unconfirmed bindings")
+        try:
+            await self.scheduler.run()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
     async def stop(self, *, drain_s: float = 0.0) -> bool:
         """Let bindings under way finish, then stop watching and writing; false if bindings had to be given up."""
         is_done = await self.scheduler.finish(drain_s)
@@ -98,7 +108,7 @@ class LiveScheduler:
     async def __aenter__(self) -> LiveScheduler:
         await self.start()
         await self.synced()
-        self._loop = asyncio.create_task(self.scheduler.run(), name="scheduler")
+        self._loop = asyncio.create_task(self.run(), name="scheduler")
         return self
 
     async def __aexit__(self, *_: object) -> None:

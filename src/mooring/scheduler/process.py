@@ -181,7 +181,7 @@ class SchedulerProcess:
         self._is_leading = True
         self.ready.set()
         try:
-            await live.scheduler.run()
+            await live.run()
         finally:
             self._is_leading = False
             # Who stops on purpose finishes what it began, and holds the lease meanwhile; who lost the lease must not.

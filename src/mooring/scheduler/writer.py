@@ -141,7 +141,7 @@ class ApiWriter:
             if known.uid != pod.uid or known.spec.node_name:
                 return known
             try:
-                answer = await self._client.get(_pod_path(pod))
+                answer = await self._client.get(pod_path(pod))
                 found: Pod = decode(Pod, answer.body)
                 return found
             except NotFound:
@@ -172,7 +172,7 @@ class ApiWriter:
             pause_s *= 5
 
     async def delete_pod(self, pod: Pod) -> None:
-        await self._client.delete(_pod_path(pod), DELETE_OPTIONS)
+        await self._client.delete(pod_path(pod), DELETE_OPTIONS)
 
     def pod_exists(self, namespace: str, name: str) -> bool:
         return f"{namespace}/{name}" in self._pods
@@ -238,7 +238,7 @@ def _gone(pod: Pod) -> NotFound:
     return NotFound(f'pods "{pod.name}" not found', code=404, reason="NotFound")
 
 
-def _pod_path(pod: Pod) -> str:
+def pod_path(pod: Pod) -> str:
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 

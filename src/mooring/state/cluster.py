@@ -3,7 +3,7 @@
 A pod is *assumed* when the scheduler has placed it but the API server has not
 said so yet. From then on it counts on its node, until the watch confirms it
 or the binding fails and it is forgotten. There is no expiry, as upstream has
-none since 1.36.
+none since 1.36; the live scheduler asks after those that nobody confirms.
 """
 
 from __future__ import annotations
@@ -96,6 +96,10 @@ class Cluster(Forkable):
     @property
     def num_assumed(self) -> int:
         return len(self._assumed)
+
+    def assumed(self) -> list[PodInfo]:
+        """The pods that the API server has not confirmed, in the order of their uids."""
+        return [self._pods[uid] for uid in sorted(self._assumed)]
 
     def is_assumed(self, uid: str) -> bool:
         return uid in self._assumed
