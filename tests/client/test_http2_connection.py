@@ -251,16 +251,19 @@ async def test_nonsense_is_a_broken_connection(nonsense):
 
 
 class Peer(asyncio.Protocol):
-    """A server that speaks what was agreed on, and answers each request with its body."""
+    """A server that speaks what was agreed on, and answers each request with its body.
+
+    With ``takes`` it bids farewell after so many requests, and passes over those that come after them.
+    """
 
     def __init__(self, state: SimpleNamespace) -> None:
-        self.state, self.data, self.server = state, b"", Server()
+        self.state, self.data, self.server, self.taken = state, b"", Server(), 0
 
     def connection_made(self, transport) -> None:
         self.transport = transport
         self.state.peers.append(self)
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() == "h2":
-            transport.write(http2.settings([(http2.MAX_CONCURRENT_STREAMS, 2)]))
+            self.state.greet(transport)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
@@ -268,14 +271,22 @@ class Peer(asyncio.Protocol):
             return
         self.server.write(data)
         if not self.state.is_silent:
-            for stream, body in self.server.bodies().items():
-                self.transport.write(answer(stream, body))
+            bodies = self.server.bodies()
+            self.state.at_once = max(self.state.at_once, len(bodies))
+            for stream, body in bodies.items():
+                self.taken += 1
+                if self.taken == self.state.takes:
+                    self.transport.write(frame(http2.GOAWAY, 0, 0, stream.to_bytes(4) + bytes(4)))
+                if not self.state.takes or self.taken <= self.state.takes:
+                    self.state.bodies.append(body)
+                    self.transport.write(answer(stream, body))
             self.server.frames.clear()
 
 
 @pytest.fixture
 async def served(authority, server_certificate):
-    state = SimpleNamespace(peers=[], is_silent=False, protocols=["h2", "http/1.1"])
+    state = SimpleNamespace(peers=[], is_silent=False, takes=0, at_once=0, bodies=[])
+    state.greet = lambda transport: transport.write(http2.settings([(http2.MAX_CONCURRENT_STREAMS, 2)]))
     context = authority.server_context(server_certificate)
     state.trusting = ssl.create_default_context(cadata=authority.pem.decode())
     state.trusting.set_alpn_protocols(["h2", "http/1.1"])
@@ -367,3 +378,46 @@ async def test_a_connection_that_the_server_ends_is_replaced_while_its_answers_a
     served.peers[0].transport.write(answer(3, b"at last"))
     assert (await slow).body == b"at last"
     assert served.pool.in_flight == 0
+
+
+@pytest.mark.parametrize("streams", [100, 4])
+async def test_a_server_that_takes_few_requests_per_connection_gets_all_of_them_once(served, streams):
+    served.context.set_alpn_protocols(["h2"])
+    served.greet = lambda transport: transport.write(http2.settings([(http2.MAX_CONCURRENT_STREAMS, streams)]))
+    served.takes = 3
+    bodies = [b"%d" % number for number in range(40)]
+    answers = await asyncio.gather(*(post(served.pool, body) for body in bodies))
+    assert [each.body for each in answers] == bodies
+    assert sorted(served.bodies) == sorted(bodies)
+
+
+async def test_a_server_that_takes_nothing_is_not_asked_for_ever(served):
+    served.context.set_alpn_protocols(["h2"])
+    farewell = http2.settings([]) + frame(http2.GOAWAY, 0, 0, bytes(8))
+    served.greet = lambda transport: transport.write(farewell)
+    with pytest.raises(ConnectionFailed) as caught:
+        await post(served.pool, b"one")
+    assert not caught.value.was_sent
+
+
+async def test_nothing_is_sent_before_the_server_has_said_how_many_it_takes(served, eventually):
+    served.context.set_alpn_protocols(["h2"])
+    greet, served.greet = served.greet, lambda transport: None
+    sending = [asyncio.create_task(post(served.pool, b"%d" % number)) for number in range(20)]
+    await eventually(lambda: served.peers and served.peers[0].server.writes)
+    greet(served.peers[0].transport)
+    await asyncio.gather(*sending)
+    assert (len(served.bodies), served.at_once, len(served.peers)) == (20, 2, 1)
+
+
+async def test_a_server_that_says_nothing_is_no_connection(served):
+    served.context.set_alpn_protocols(["h2"])
+    served.greet = lambda transport: transport.close()
+    with pytest.raises(ConnectionFailed) as caught:
+        await post(served.pool, b"one")
+    assert not caught.value.was_sent
+    served.greet = lambda transport: None
+    served.pool._connect_timeout_s = 0.02
+    with pytest.raises(RequestTimeout) as caught:
+        await post(served.pool, b"two")
+    assert not caught.value.was_sent and served.pool.in_flight == 0

@@ -405,6 +405,16 @@ async def test_what_stands_behind_a_farewell_is_sent_again(server, batches):
     assert [answer.body for answer in answers] == [b"ok", b"second", b"third"]
 
 
+async def test_a_server_that_bids_farewell_after_each_answer_gets_all_requests(server, batches):
+    def farewell(peer: asyncio.Transport) -> None:
+        peer.write(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        peer.close()
+
+    server.script = [farewell] * 20
+    answers = await send_many(batches, 20)
+    assert [answer.body for answer in answers] == [b"ok"] * 20
+
+
 async def test_a_cancelled_request_leaves_its_neighbours_alone(server, batches, eventually):
     await send(batches)
     held: list[asyncio.Transport] = []

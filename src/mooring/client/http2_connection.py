@@ -16,7 +16,7 @@ from mooring.client.wire import Answer, Broken, Request
 from mooring.http2 import BadFrame
 
 _STREAMS = 100
-"""How many requests a server is given at once before it has said how many it takes."""
+"""How many requests a server is given at once that does not say how many it takes."""
 _MOST_STREAMS = 1000
 _LAST_STREAM = 1 << 30
 """After so many the connection is replaced: the numbers of streams have an end."""
@@ -68,6 +68,7 @@ class Http2Connection(asyncio.Protocol):
         self._fields_of: tuple[int, int, bytes] | None = None  # stream, flags, fields that go on in the next frame
         self._failure = ""
         self._most_streams = _STREAMS
+        self._has_begun = asyncio.get_running_loop().create_future()
         self._frame_bytes = http2.FRAME_BYTES
         self._window = http2.WINDOW
         self._stream_window = http2.WINDOW
@@ -99,9 +100,20 @@ class Http2Connection(asyncio.Protocol):
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.request.fail(Broken(why, written=True))
+        self._begun()
         self._on_free(self)
 
     # What the pool calls
+
+    async def begin(self) -> None:
+        """Wait until the server has said how many requests it takes at once: it is the first thing that it says."""
+        await self._has_begun
+        if not self.is_open:
+            raise ConnectionResetError(self._failure or "the server closed the connection")
+
+    def _begun(self) -> None:
+        if not self._has_begun.done():
+            self._has_begun.set_result(None)
 
     @property
     def under_way(self) -> list[Request]:
@@ -343,6 +355,7 @@ class Http2Connection(asyncio.Protocol):
                     self._send_rest(number, stream, out)
         out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
         self._write(b"".join(out))
+        self._begun()
         self._on_free(self)
 
     def _refused(self, number: int, payload: bytes) -> None:
@@ -359,7 +372,9 @@ class Http2Connection(asyncio.Protocol):
         last = _number(payload) & 0x7FFFFFFF
         self.keep_alive = False
         for number in [each for each in self._streams if each > last]:
-            self._streams.pop(number).request.fail(Broken("the server closes the connection", written=False))
+            self._streams.pop(number).request.fail(
+                Broken("the server closes the connection", written=False, took_others=last > 0)
+            )
         self._on_free(self)
 
     def _write(self, data: bytes) -> None:

@@ -98,7 +98,8 @@ class ConnectionPool:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        for _ in range(3):
+        tries_left = 3
+        while tries_left:
             if self._is_closed:
                 raise ConnectionFailed(f"{method} to {self._where}: the client is closed", was_sent=False)
             request = Request(method, target, fields, body, deadline, is_fenced, loop.create_future())
@@ -109,6 +110,7 @@ class ConnectionPool:
                 is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
                 if not is_safe:
                     raise ConnectionFailed(f"{method} to {self._where}: {broken}", was_sent=broken.written) from None
+                tries_left -= not broken.took_others
             except asyncio.CancelledError:
                 self._close_forsaken()
                 raise
@@ -331,6 +333,12 @@ class ConnectionPool:
         connection.connection_made(secured)
         if opening.heard:
             connection.data_received(bytes(opening.heard))
+        if isinstance(connection, Http2Connection):
+            try:
+                await connection.begin()
+            except BaseException:
+                connection.close()
+                raise
         return connection
 
 

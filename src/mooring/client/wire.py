@@ -20,11 +20,16 @@ class Answer(NamedTuple):
 
 
 class Broken(Exception):
-    """The connection died; ``written`` says whether the server may have seen the request."""
+    """The connection died; ``written`` says whether the server may have seen the request.
 
-    def __init__(self, why: str, *, written: bool) -> None:
+    With ``took_others`` the server has taken as many requests as it takes on one connection, and this was not among
+    them: it is worth while to go on with the next one.
+    """
+
+    def __init__(self, why: str, *, written: bool, took_others: bool = False) -> None:
         super().__init__(why)
         self.written = written
+        self.took_others = took_others
 
 
 class Fields:
