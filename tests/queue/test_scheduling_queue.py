@@ -383,14 +383,19 @@ def test_gated_pods_react_to_their_gate_only(make_queue, info, gate, clock, even
 def test_who_stands_before_a_shut_gate_is_not_asked_about_until_it_may_open(make_queue, info, gate):
     door = gate("Door", {"a", "b"})
     queue = make_queue(PluginHint("Door", NODE_ADD), gates=[door])
+    shut = {"default/a"}
+    queue.shut_gates = {"Door": shut}
     for name in ("a", "b"):
         queue.add(info(name))
     door.asked.clear()
-    shut = {"default/a"}
-    queue.shut_gates = {"Door": shut}
     queue.move_all(NODE_ADD, None, NODE)
     assert door.asked == ["b"]
     shut.clear()
+    queue.opened("Another", "default/a")
+    queue.opened("Door", "default/nobody")
+    queue.move_all(NODE_ADD, None, NODE)
+    assert door.asked == ["b", "b"]
+    queue.opened("Door", "default/a")
     door.closed_for.clear()
     queue.move_all(NODE_ADD, None, NODE)
     assert (place(queue, "a"), place(queue, "b")) == ("active", "active")

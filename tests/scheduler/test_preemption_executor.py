@@ -128,9 +128,11 @@ async def test_the_preemptor_waits_until_the_last_victim_is_seen_to_go():
     assert shut == {preemption().preemptor.key}, "no event can let it through yet"
     stage.executor.victim_goes("d/one")
     assert shut == {preemption().preemptor.key}
+    opened = []
+    stage.executor.on_open = lambda *gate: opened.append(gate)
     del stage.pods["d/two"]
     stage.executor.victim_goes("d/two")
-    assert shut == set(), "from here on one can"
+    assert (shut, opened) == (set(), [(preemption().plugin, preemption().preemptor.key)]), "from here on one can"
     assert not stage.executor.is_running("uid-preemptor")
     await asyncio.gather(*stage.tasks)
     assert not stage.executor.is_running("uid-preemptor")

@@ -13,6 +13,7 @@ from mooring.state.requests import milli, pod_requests
 
 ASSIGNED_POD_ADD = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD)
 ASSIGNED_POD_DELETE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)
+ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
 UNSCHEDULED_POD_ADD = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD)
 UNSCHEDULED_POD_UPDATE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE)
 NODE_ADD = ClusterEvent(EventResource.NODE, ActionType.ADD)
@@ -68,7 +69,6 @@ def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth
     ``whole_resizes``: a pod that is being resized counts as a whole, as since 1.37. ``tells_growth``: a pod that asks
     for more has an event of its own, also since 1.37.
     """
-    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
     actions = []
     if old.metadata.labels != new.metadata.labels:
         actions.append(ActionType.UPDATE_POD_LABEL)
@@ -86,7 +86,10 @@ def pod_changes(old: Pod, new: Pod, *, whole_resizes: bool = False, tells_growth
         or old.status.extended_resource_claim_status != new.status.extended_resource_claim_status
     ):
         actions.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    return [ClusterEvent(resource, action) for action in actions or (ActionType.UPDATE,)]
+    if not actions:  # so it is for nearly all updates
+        return [ASSIGNED_POD_UPDATE if new.spec.node_name else UNSCHEDULED_POD_UPDATE]
+    resource = EventResource.ASSIGNED_POD if new.spec.node_name else EventResource.UNSCHEDULABLE_POD
+    return [ClusterEvent(resource, action) for action in actions]
 
 
 def _same_quantities(old: Mapping[str, Quantity], new: Mapping[str, Quantity]) -> bool:

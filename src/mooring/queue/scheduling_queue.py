@@ -76,7 +76,7 @@ class SchedulingQueue:
         self.on_ready: Callable[[], None] | None = None  # called when a pod has come that ``pop`` returns, now or soon
         self.on_move: OnMove | None = None  # called when a pod has entered a part of the queue
         self.shut_gates: Mapping[str, Set[str]] = {}
-        """By plugin, keys of pods that it would still hold back if it were asked: no event is shown to them."""
+        """By plugin, keys of pods that it would hold back if it were asked: no event is shown to them."""
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
         self._recorder: QueueRecorder = recorder or NoRecorder()
@@ -341,16 +341,7 @@ class SchedulingQueue:
         for scheduler_name, plugins in self._hints.listeners(event).items():
             for plugin in plugins:
                 found |= self._unschedulable.rejected_by(scheduler_name, plugin)
-                gated = self._unschedulable.gated_by(plugin)
-                shut = self.shut_gates.get(plugin) if gated else None
-                if shut:  # every victim's end concerns all preemptors, and most of them still wait for theirs
-                    open_ = gated.keys() - shut
-                    if len(open_) > 1:  # in the order in which they came
-                        found |= {key: info for key, info in gated.items() if key in open_}
-                    else:
-                        found |= {key: gated[key] for key in open_}
-                else:
-                    found |= gated
+                found |= self._unschedulable.gated_by(plugin)
         return list(found.values())
 
     def _move(self, pods: Iterable[QueuedEntity], event: ClusterEvent, old: Object | None, new: Object | None) -> None:
@@ -372,6 +363,12 @@ class SchedulingQueue:
         """What becomes of something that waits, because of this event."""
         assert isinstance(info, QueuedPodInfo)
         return self._hints.decide(info, event, old, new)
+
+    def opened(self, plugin: str, key: str) -> None:
+        """This plugin's gate is shut no more before this pod: events are shown to it again."""
+        info = self._unschedulable.get(key)
+        if info is not None and info.gating_plugin == plugin:
+            self._unschedulable.put(info)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make pods ready at once, without backoff; a plugin asks for it. One in flight is retried afterwards."""
@@ -477,7 +474,9 @@ class SchedulingQueue:
     def _to_unschedulable(self, info: QueuedEntity, label: str) -> None:
         if info.is_gated:
             info.was_flushed = False  # it will not be tried, so the flush led to nothing
-        if self._unschedulable.put(info):
+        # Every victim's end concerns all preemptors, and most of them still wait for theirs.
+        is_shut = info.is_gated and info.key in self.shut_gates.get(info.gating_plugin, ())
+        if self._unschedulable.put(info, is_shut=is_shut):
             self._entered(info, UNSCHEDULABLE, GATED if info.is_gated else UNSCHEDULABLE, label)
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:

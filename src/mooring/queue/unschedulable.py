@@ -17,7 +17,7 @@ class UnschedulablePods:
 
     A rejected pod lies in a drawer per (profile, plugin that refused it). A
     gated pod lies in the drawer of its gating plugin alone: nothing else can
-    free it.
+    free it. While the gate is shut, it lies in none.
     """
 
     def __init__(self) -> None:
@@ -45,10 +45,10 @@ class UnschedulablePods:
     def get(self, key: str) -> QueuedEntity | None:
         return self._pods.get(key)
 
-    def put(self, info: QueuedEntity) -> bool:
+    def put(self, info: QueuedEntity, *, is_shut: bool = False) -> bool:
         """File a pod, or file it anew after its refusals have changed; report whether it was not here."""
         is_new = self.remove(info.key) is None
-        drawers = self._drawers_for(info)
+        drawers = [] if is_shut else self._drawers_for(info)
         for drawer in drawers:
             drawer[info.key] = info
         self._filed[info.key] = (info.is_gated, drawers)

@@ -196,7 +196,7 @@ class Scheduler:
                 groups_have_policy=options.features["PodGroupPreemptionPolicy"],
             )
         queue.on_ready = self._loop.wake
-        queue.shut_gates = self.preemptions.shut_gates
+        queue.shut_gates, self.preemptions.on_open = self.preemptions.shut_gates, queue.opened
         if observers.moved:
             queue.on_move = lambda *move: _tell_all(observers.moved, move)
         self._handlers = EventHandlers(

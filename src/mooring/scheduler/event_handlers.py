@@ -27,6 +27,7 @@ from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResou
 from mooring.queue.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
     UNSCHEDULED_POD_ADD,
@@ -53,7 +54,6 @@ RESOURCES: dict[type[Object], EventResource] = {
 }
 """The kinds besides pods and nodes that can wake a pod; objects of other kinds are only remembered."""
 
-ASSIGNED_POD_UPDATE = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE)
 UNSCHEDULED_POD_DELETE = ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.DELETE)
 
 RejectWaitingPod = Callable[[str], bool]

@@ -106,6 +106,7 @@ class PreemptionExecutor:
         ] = {}  # uid of the pod or group -> key of the last victim once only that one is left
         self.shut_gates: dict[str, set[str]] = defaultdict(set)
         """By plugin, keys of pods whose last victim is not going yet: whatever happens, it is of no use to try them."""
+        self.on_open: Callable[[str, str], None] = lambda plugin, preemptor: None
         self._last_victims: dict[str, set[tuple[str, str]]] = {}  # by key: whose gate opens when it goes
 
     def is_running(self, uid: str) -> bool:
@@ -121,7 +122,7 @@ class PreemptionExecutor:
     def victim_goes(self, key: str) -> None:
         """The watch says that a pod is terminating or gone: the gate before those opens whose last victim it is."""
         for plugin, preemptor in self._last_victims.pop(key, ()):
-            self.shut_gates[plugin].discard(preemptor)
+            self._open(plugin, preemptor)
 
     def _open_gate(self, gate: tuple[str, str], victim: str) -> None:
         """Let events wake a preemptor, whatever the watch says of its last victim."""
@@ -129,7 +130,11 @@ class PreemptionExecutor:
         waiting.discard(gate)
         if not waiting:
             self._last_victims.pop(victim, None)
-        self.shut_gates[gate[0]].discard(gate[1])
+        self._open(*gate)
+
+    def _open(self, plugin: str, preemptor: str) -> None:
+        self.shut_gates[plugin].discard(preemptor)
+        self.on_open(plugin, preemptor)
 
     def start(self, preemption: Preemption, victims: Sequence[PodInfo]) -> None:
         """Evict the victims in the background; those that are going already are left alone."""
