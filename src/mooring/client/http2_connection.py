@@ -326,7 +326,10 @@ class Http2Connection(asyncio.Protocol):
     def _widen(self, number: int, payload: bytes) -> None:
         more = _number(payload)
         if not number:
+            was_full = self._window <= 0  # only then does anybody wait for this
             self._window += more
+            if not was_full:
+                return
             out: list[bytes] = []
             for each, stream in list(self._streams.items()):
                 if stream.unsent:
