@@ -175,14 +175,12 @@ def _is_pod(entry: Any) -> bool:
 def test_a_change_of_an_annotation_that_is_left_out_makes_no_entry() -> None:
     packer = Packer(keeping(["mine"]))
     node = make_node("a")
-    found: list[entries.Entry] = []
-    packer.pack(node, found)
+    packer.pack(node)
     other, mine = deepcopy(node), deepcopy(node)
     other.metadata.annotations = {"other": "1"}
     mine.metadata.annotations = {"other": "2", "mine": "3"}
-    packer.pack(other, found)
-    packer.pack(mine, found)
-    _, packed = found
+    assert packer.pack(other) == []
+    packed = packer.pack(mine)
     assert isinstance(packed, PackedPut)
     assert Unpacker().unpack(packed).metadata.annotations == {"mine": "3"}
 

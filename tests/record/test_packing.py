@@ -27,7 +27,8 @@ STEPS = st.one_of(
 def packed(packer: Packer, *objects: Object) -> list[Entry]:
     found: list[Entry] = []
     for obj in objects:
-        packer.pack(obj, found)
+        entries = packer.pack(obj)
+        found += entries if isinstance(entries, list) else [entries]
     return found
 
 

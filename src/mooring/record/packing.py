@@ -65,11 +65,21 @@ class PackedPod(Entry, tag=5, frozen=True):
     kind: str = "Pod"
 
 
+class _Spec(msgspec.Struct, gc=False):
+    """A spec that has a number."""
+
+    number: int
+    plain: PodSpec  # without a node
+    likely: PodSpec  # a copy, which is given the node of a spec to be compared with it
+    encoded: bytes
+
+
 class _Known(msgspec.Struct, gc=False):
     """A pod that a reader knows, and how it was written."""
 
     pod: Pod
     packed: PackedPod
+    spec: _Spec
 
 
 class Packer:
@@ -82,6 +92,7 @@ class Packer:
         self._pods: dict[str, _Known] = {}
         self._before: dict[str, _Known] = {}  # while a keyframe is written: what was known before it
         self._specs = _Specs()
+        self._told = self._specs.told
 
     def begin_keyframe(self) -> None:
         """A reader begins anew, and knows nothing. The whole state is packed now."""
@@ -95,11 +106,10 @@ class Packer:
         self._before = {}
         self._specs.forget_untold()
 
-    def pack(self, obj: Object, found: list[Entry]) -> None:
-        """Add how to write the object: nothing if nothing has changed that is recorded."""
+    def pack(self, obj: Object) -> Entry | list[Entry]:
+        """How to write the object: as one entry or several; as none if nothing has changed that is recorded."""
         if type(obj) is Pod:
-            self._pack_pod(obj, found)
-            return
+            return self.pack_pod(obj)
         kind, meta = type(obj).__name__, obj.metadata
         place = kind, f"{meta.namespace}/{meta.name}"
         known = self._packed.get(place)
@@ -110,9 +120,10 @@ class Packer:
             put, content = PackedPut(kind, msgspec.Raw(packed)), hash(packed)
             if known is not None or len(self._packed) < MAX_PACKED:
                 self._packed[place] = obj, put, content
-        if self._known.get(place) != content:
-            self._known[place] = content
-            found.append(put)
+        if self._known.get(place) == content:
+            return []
+        self._known[place] = content
+        return put
 
     def _encoded(self, obj: Object) -> bytes:
         stripped = obj.__copy__()
@@ -122,7 +133,8 @@ class Packer:
             meta.annotations = self._redact(meta.annotations)
         return _encode(stripped)
 
-    def _pack_pod(self, pod: Pod, found: list[Entry]) -> None:
+    def pack_pod(self, pod: Pod) -> Entry | list[Entry]:
+        """The same for a pod."""
         meta, spec, status = pod.metadata, pod.spec, pod.status
         key = f"{meta.namespace}/{meta.name}"
         known = self._pods.get(key)
@@ -130,10 +142,16 @@ class Packer:
             repeated = self._before.get(key)
             if repeated is not None and repeated.pod is pod:
                 self._pods[key] = repeated
-                self._specs.tell(repeated.packed.spec, found)
-                found.append(repeated.packed)
-                return
-        number = self._specs.number(spec, None if known is None else known.packed.spec)
+                packed = repeated.packed
+                return packed if packed.spec in self._told else [self._specs.tell(repeated.spec), packed]
+        if known is None:
+            numbered = self._specs.find(spec)
+        else:  # mostly a pod that is bound now; comparing structs is one call of C, quick where parts are shared
+            numbered = known.spec
+            numbered.likely.node_name = spec.node_name
+            if numbered.likely != spec:
+                numbered = known.spec = self._specs.find(spec)
+        number = numbered.number
         packed = PackedPod(
             meta.namespace,
             meta.name,
@@ -153,14 +171,13 @@ class Packer:
             pod.kind,
         )
         if known is None:
-            self._pods[key] = _Known(pod, packed)
+            self._pods[key] = _Known(pod, packed, numbered)
         else:
             known.pod = pod
             if known.packed == packed:
-                return
+                return []
             known.packed = packed
-        self._specs.tell(number, found)
-        found.append(packed)
+        return packed if number in self._told else [self._specs.tell(numbered), packed]
 
     def forget(self, kind: str, key: str) -> None:
         """The object is gone."""
@@ -179,47 +196,39 @@ class _Specs:
     def __init__(self) -> None:
         self.told: set[int] = set()  # a reader knows these
         self._next = 0
-        self._specs: dict[int, tuple[PodSpec, bytes]] = {}
-        self._by_bytes: dict[bytes, int] = {}
-        # By the identity of a spec that is held in ``_specs``: pods of a simulated workload share one object.
-        self._by_identity: dict[int, int] = {}
+        self._by_bytes: dict[bytes, _Spec] = {}
+        # By the identity of the plain spec, which is held: pods of a simulated workload share one object.
+        self._by_identity: dict[int, _Spec] = {}
 
-    def number(self, spec: PodSpec, before: int | None) -> int:
-        """The number of a spec; ``before`` is that of the pod's former version, which is mostly the same."""
+    def find(self, spec: PodSpec) -> _Spec:
+        """The spec with its number; it gets one if it has none."""
         found = self._by_identity.get(id(spec))
-        if found is not None and self._specs[found][0] is spec:
+        if found is not None and found.plain is spec:
             return found
-        plain, node = spec, spec.node_name
-        if before is not None:
-            likely = self._specs[before][0].__copy__()
-            likely.node_name = node
-            if likely == spec:
-                return before
-        if node:
+        plain = spec
+        if spec.node_name:
             plain = spec.__copy__()
             plain.node_name = ""
         encoded = _encode(plain)
         found = self._by_bytes.get(encoded)
         if found is None:
-            found = self._by_bytes[encoded] = self._next
+            found = self._by_bytes[encoded] = _Spec(self._next, plain, plain.__copy__(), encoded)
             self._next += 1
         else:
-            self._by_identity.pop(id(self._specs[found][0]), None)
-        self._specs[found] = plain, encoded
+            self._by_identity.pop(id(found.plain), None)
+            found.plain, found.likely = plain, plain.__copy__()
         self._by_identity[id(plain)] = found
         return found
 
-    def tell(self, number: int, found: list[Entry]) -> None:
-        """Write the spec if a reader does not know it."""
-        if number not in self.told:
-            self.told.add(number)
-            found.append(PackedSpec(number, msgspec.Raw(self._specs[number][1])))
+    def tell(self, spec: _Spec) -> PackedSpec:
+        """How to write a spec that a reader does not know."""
+        self.told.add(spec.number)
+        return PackedSpec(spec.number, msgspec.Raw(spec.encoded))
 
     def forget_untold(self) -> None:
         """Nobody has the others any more."""
-        self._specs = {number: each for number, each in self._specs.items() if number in self.told}
-        self._by_bytes = {encoded: number for number, (_, encoded) in self._specs.items()}
-        self._by_identity = {id(spec): number for number, (spec, _) in self._specs.items()}
+        self._by_bytes = {each.encoded: each for each in self._by_bytes.values() if each.number in self.told}
+        self._by_identity = {id(each.plain): each for each in self._by_bytes.values()}
 
 
 class _PodParts(msgspec.Struct, rename="camel"):

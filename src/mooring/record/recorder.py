@@ -113,8 +113,7 @@ class Recorder(SchedulerObserver):
         self._is_redacted = is_redacted
         self._keyframe_every = keyframe_every
         self._batch = batch
-        self._times: list[float] = []  # of the items; two lists make no tuples
-        self._items: list[Item] = []
+        self._begin_batch()
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
@@ -148,12 +147,17 @@ class Recorder(SchedulerObserver):
             self._output.take([self._now()], [entries.Gap(self._missing)])
         self._output.close(self._now())
 
+    def _begin_batch(self) -> None:
+        self._times: list[float] = []  # of the items; two lists make no tuples
+        self._items: list[Item] = []
+        self._at, self._note = self._times.append, self._items.append
+
     def hand_over(self) -> None:
         """Give the output what has gathered, or leave it out if the output is full."""
         if not self._items or self._scheduler is None:
             return
         times, items = self._times, self._items
-        self._times, self._items = [], []
+        self._begin_batch()
         self._since_keyframe += len(items)
         if self._missing or self._output.is_full:
             self._missing += len(items)
@@ -193,13 +197,14 @@ class Recorder(SchedulerObserver):
         )
         self._keyframe()
 
-    # What every pod makes the scheduler tell is written without calls of helpers: they would be half of the cost.
+    # What every pod makes the scheduler tell is noted without calls of helpers: they would be half of the cost. A full
+    # batch is handed over at the next input or attempt.
 
     def put(self, obj: Object) -> None:
         if self._is_state_due or self._nominations.end != self._nominations_seen:
             self._before_input()
-        self._times.append(self._now())
-        self._items.append(obj)
+        self._at(self._now())
+        self._note(obj)
         if len(self._items) >= self._batch:
             self.hand_over()
 
@@ -220,16 +225,16 @@ class Recorder(SchedulerObserver):
         if self._nominations.end != self._nominations_seen:
             self._note_nominations()
         self.attempts += 1
-        node, scores = decision.node or "", decision.scores
-        self._times.append(self._now())
-        self._items.append(
+        node, scores = decision.node, decision.scores
+        self._at(self._now())
+        self._note(
             Attempt(
                 self.attempts,
                 info.key,
                 info.pod_info.pod.metadata.uid,
                 profile.scheduler_name,
                 SCHEDULED if node else decision.outcome.value,
-                node,
+                node or "",
                 "" if node else decision.message,
                 info.attempts,
                 decision.num_nodes,
@@ -271,10 +276,8 @@ class Recorder(SchedulerObserver):
         )
 
     def bound(self, info: QueuedPodInfo, profile: Profile, node_name: str, seconds: float) -> None:
-        self._times.append(self._now())
-        self._items.append(Bound(info.key, info.pod_info.pod.metadata.uid, node_name, info.attempts, seconds))
-        if len(self._items) >= self._batch:
-            self.hand_over()
+        self._at(self._now())
+        self._note(Bound(info.key, info.pod_info.pod.metadata.uid, node_name, info.attempts, seconds))
 
     def binding_failed(self, info: QueuedPodInfo, message: str) -> None:
         self._add(entries.BindingFailed(info.key, info.uid, message))
@@ -296,11 +299,13 @@ class Recorder(SchedulerObserver):
         if event == RESTORED:
             self._restored(info, place)
             return
-        named = "" if cause is None else f"{type(cause).__name__}/{cause.key}"
-        self._times.append(self._now())
-        self._items.append(Moved(info.key, info.pod_info.pod.metadata.uid, place, event, named))
-        if len(self._items) >= self._batch:
-            self.hand_over()
+        pod = info.pod_info.pod
+        if cause is pod:
+            named = f"Pod/{info.key}"
+        else:
+            named = "" if cause is None else f"{type(cause).__name__}/{cause.key}"
+        self._at(self._now())
+        self._note(Moved(info.key, pod.metadata.uid, place, event, named))
 
     def _restored(self, info: QueuedPodInfo, place: str) -> None:
         """A pod has come with a history: what it has gone through is not in this record."""
@@ -315,8 +320,8 @@ class Recorder(SchedulerObserver):
     # ---- gathering -----------------------------------------------------------------------------------------------
 
     def _add(self, item: Item) -> None:
-        self._times.append(self._now())
-        self._items.append(item)
+        self._at(self._now())
+        self._note(item)
         if len(self._items) >= self._batch:
             self.hand_over()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import not_
 from typing import Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, head, pack_block
 from mooring.record.entries import Attempt, Deleted, Entry, Header
@@ -20,6 +23,7 @@ BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
 _encode = msgspec.msgpack.Encoder().encode
+_PLAIN = frozenset(Entry.__subclasses__()) - {Deleted}  # entries that change nothing that a packer knows
 _PAIR = b"\x92"  # how MessagePack begins an array of two
 _ARRAY = struct.Struct(">BI")  # and one of any length
 
@@ -49,24 +53,33 @@ class Writer:
 
     def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
         """Take what happened, in order. Few long lists cost less than many short ones."""
-        pack, forget = self._packer.pack, self._packer.forget
-        when = self._times
-        found: list[Entry] = []
-        before = len(when)
-        for time, item in zip(times, items, strict=True):
-            if isinstance(item, Entry):
-                if type(item) is Attempt:
-                    self.attempts = item.number
-                elif type(item) is Deleted:
-                    forget(item.kind, item.key)
-                found.append(item)
-                when.append(time)
+        found: list[Entry] = list(items)  # type: ignore[arg-type]  # objects are replaced below
+        packer, when = self._packer, list(times)
+        pack, pack_pod = packer.pack, packer.pack_pod
+        others: list[tuple[int, list[Entry]]] = []  # objects that are not written as one entry, and where they are
+        # Most items are entries that are written as they are: they are passed over without a line of Python for each.
+        is_plain = map(_PLAIN.__contains__, map(type, items))
+        for place in compress(range(len(items)), map(not_, is_plain)):
+            item = items[place]
+            kind = type(item)
+            if kind is Pod:
+                packed = pack_pod(item)  # type: ignore[arg-type]
+            elif kind is Deleted:
+                packer.forget(item.kind, item.key)  # type: ignore[union-attr]
+                continue
             else:
-                pack(item, found)
-                while len(when) < before + len(found):
-                    when.append(time)
+                packed = pack(item)  # type: ignore[arg-type]  # entries are plain, but for the one above
+            if isinstance(packed, list):
+                others.append((place, packed))
+            else:
+                found[place] = packed
+        for place, entries in reversed(others):
+            found[place : place + 1] = entries
+            when[place : place + 1] = when[place : place + 1] * len(entries)
+        self._times += when
+        self.attempts = next((item.number for item in reversed(items) if type(item) is Attempt), self.attempts)
         self._add(found)
-        if len(when) >= BLOCK_ENTRIES:
+        if len(self._times) >= BLOCK_ENTRIES:
             self._write_block(ENTRIES)
 
     def write_state(
@@ -77,14 +90,19 @@ class Writer:
         ``pause`` is called after so many items, for a thread that lets others have a turn.
         """
         self.flush()
+        pack, pack_pod = self._packer.pack, self._packer.pack_pod
         self._packer.begin_keyframe()
         for start in range(0, len(items), every):
             found: list[Entry] = []
             for item in items[start : start + every]:
                 if isinstance(item, Entry):
                     found.append(item)
+                    continue
+                packed = pack_pod(item) if type(item) is Pod else pack(item)
+                if isinstance(packed, list):
+                    found += packed
                 else:
-                    self._packer.pack(item, found)
+                    found.append(packed)
             self._times += [time] * len(found)
             self._add(found)
             if pause is not None:

@@ -174,11 +174,16 @@ class LoopClock:
     def __init__(self, loop: asyncio.AbstractEventLoop, starts_at: float = EPOCH_S) -> None:
         """``starts_at`` is what second 0 of a virtual loop is, in seconds since 1970."""
         self.monotonic: Callable[[], float] = loop.time  # itself: it is read several times in every decision
-        is_virtual = isinstance(loop, VirtualTimeLoop)
-        self._offset_s = starts_at if is_virtual else time.time() - loop.time()
+        self.now: Callable[[], float] = _since(loop, starts_at)
 
-    def now(self) -> float:
-        return self._offset_s + self.monotonic()
+
+def _since(loop: asyncio.AbstractEventLoop, starts_at: float) -> Callable[[], float]:
+    """What gives the loop's time in seconds since 1970. A record asks with everything that happens."""
+    if isinstance(loop, VirtualTimeLoop):
+        jumping = loop._jumping
+        return lambda: starts_at + jumping.now_s
+    offset_s = time.time() - loop.time()
+    return lambda: offset_s + loop.time()
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, has_sockets: bool = False) -> T:
