@@ -80,7 +80,10 @@ class Network:
     done: dict[str, int] = field(default_factory=dict)
 
     def trouble(self, machine: Machine) -> Trouble:
-        return self.troubles.setdefault(machine.name, Trouble())
+        trouble = self.troubles.get(machine.name)
+        if trouble is None:
+            trouble = self.troubles[machine.name] = Trouble()
+        return trouble
 
     def note(self, what: str) -> None:
         self.done[what] = self.done.get(what, 0) + 1
@@ -330,7 +333,7 @@ class Body:
         self._pieces: deque[bytes] = deque()
         self._is_over = False
         self._broken: str | None = None
-        self._arrived = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None  # waits for the next piece
         self._last_at_s = 0.0
         network.bodies[self] = None
 
@@ -340,8 +343,8 @@ class Body:
                 raise ConnectionFailed(f"GET: the connection broke: {self._broken}", was_sent=True)
             if self._is_over:
                 return b""
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._reader = self._loop.create_future()
+            await self._reader
         return self._pieces.popleft()
 
     async def read(self, n: int = -1) -> bytes:
@@ -363,7 +366,7 @@ class Body:
             self._pieces.append(piece)
         else:
             self._is_over = True
-        self._loop.call_soon(self._arrived.set)
+        self._loop.call_soon(self._wake)
 
     def cut(self, why: str, *, half: bool = False) -> None:
         if half and self._pieces:
@@ -371,7 +374,11 @@ class Body:
         self._broken = why
         self.close()
         if not self._loop.is_closed():
-            self._loop.call_soon(self._arrived.set)
+            self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     def close(self) -> None:
         self._network.bodies.pop(self, None)

@@ -14,12 +14,14 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from mooring.scheduler.lifeline import Lifeline
 from mooring.sim.virtual_time import EPOCH_S
 
 Act = Callable[[], None]
+NEVER = float("inf")
 MAX_TURNS = 1_000_000
 """So many turns at one instant mean that something runs in circles."""
 
@@ -69,13 +71,15 @@ class World:
                 loop.turn()
         else:
             raise Stuck(f"at {self.now_s:.6f} s the machines do not come to rest")
-        due = acts[0][0] if acts else float("inf")
+        due = acts[0][0] if acts else NEVER
         for loop in self._loops:
             if loop.due_s < due:
                 due = loop.due_s
         if due > end_s:
             return False
-        self.now_s = now_s = max(self.now_s, due)
+        if due > self.now_s:
+            self.now_s = due
+        now_s = self.now_s
         while acts and acts[0][0] <= now_s:
             heapq.heappop(acts)[2]()
         for loop in self._loops:
@@ -131,7 +135,7 @@ class Machine:
     def world_time_of(self, monotonic_s: float) -> float:
         """When this machine's clock will show that."""
         if self._is_clock_stopped:
-            return float("inf")
+            return NEVER
         return self._since_s + (monotonic_s - self._seconds) / self.rate + TICK_S
 
     def run_clock_at(self, rate: float) -> None:
@@ -154,7 +158,7 @@ class Machine:
         if stops_clock:
             self._seconds, self._is_clock_stopped = self.monotonic(), True
         for loop in self.loops:
-            loop.due_s = float("inf")
+            loop.due_s = NEVER
 
     def wake(self) -> None:
         if not self.is_asleep:
@@ -186,6 +190,31 @@ class MachineClock:
         self.monotonic = machine.boot_time if is_unstoppable else machine.monotonic
 
 
+class _Handle(asyncio.Handle):
+    """As asyncio's, made without a question for each whether this is a debug run."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop, self._callback, self._args = loop, callback, args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
+class _Timer(_Handle, asyncio.TimerHandle):
+    __slots__ = ()
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Any) -> None:
+        _Handle.__init__(self, callback, args, loop, context)
+        self._when = when
+        self._scheduled = True
+
+    def __lt__(self, other: Any) -> bool:
+        when: float = other._when
+        return self._when < when
+
+
 class _NothingToSelect:
     """No file is ever ready: bytes come through the virtual network."""
 
@@ -201,7 +230,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.machine = machine
         self.connect: Callable[..., Any] | None = None
         self.has_asked = False
-        self.due_s = float("inf")
+        self.due_s = NEVER
         self._numbers = itertools.count()
         self._selector = _NothingToSelect()
         self._clock_resolution = 0.0
@@ -229,7 +258,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As asyncio's, but for checks of threads, of which there is one."""
         if self._closed:  # type: ignore[attr-defined]
             self._check_closed()  # type: ignore[attr-defined]
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         if not self.has_asked:
             self.ask_for_turn()
@@ -243,7 +272,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        timer = super().call_at(when, callback, *args, context=context)
+        self._check_closed()  # type: ignore[attr-defined]
+        timer = _Timer(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
         machine = self.machine
         if not machine.is_asleep:
             self.due_s = min(self.due_s, machine.world_time_of(when))
@@ -253,20 +284,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Run what is to be run now, once: what it asks for in turn is run in the next turn."""
         ready: Any = self._ready  # type: ignore[attr-defined]
         self._take_timers(ready)
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(
-            firstiter=self._asyncgen_firstiter_hook,  # type: ignore[attr-defined]
-            finalizer=self._asyncgen_finalizer_hook,  # type: ignore[attr-defined]
-        )
-        asyncio._set_running_loop(self)
-        try:
-            for _ in range(len(ready)):
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
-        finally:
-            asyncio._set_running_loop(None)
-            sys.set_asyncgen_hooks(*hooks)
+        if ready:
+            hooks = sys.get_asyncgen_hooks()
+            sys.set_asyncgen_hooks(
+                firstiter=self._asyncgen_firstiter_hook,  # type: ignore[attr-defined]
+                finalizer=self._asyncgen_finalizer_hook,  # type: ignore[attr-defined]
+            )
+            asyncio._set_running_loop(self)
+            try:
+                for _ in range(len(ready)):
+                    handle = ready.popleft()
+                    if not handle._cancelled:
+                        handle._run()
+            finally:
+                asyncio._set_running_loop(None)
+                sys.set_asyncgen_hooks(*hooks)
         if ready:
             self.ask_for_turn()
 
@@ -282,7 +314,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
             else:
                 ready.append(timer)
-        self.due_s = machine.world_time_of(scheduled[0]._when) if scheduled else float("inf")
+        self.due_s = machine.world_time_of(scheduled[0]._when) if scheduled else NEVER
 
     # ---- what asyncio asks of a loop ---------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class Watcher:
         self._view = view
         self._limit = limit
         self._lines: deque[bytes] = deque()
-        self._wake = asyncio.Event()
+        self._reader: asyncio.Future[None] | None = None  # waits for the next line
 
     def offer(self, event: Event) -> None:
         """Called within a write; never blocks."""
@@ -106,12 +106,12 @@ class Watcher:
                 self.on_overrun()
         else:
             self._lines.append(line)
-        self._wake.set()
+        self._wake()
 
     def add(self, entry: Entry) -> None:
         """Queue an existing object as ADDED, for the initial state; not subject to the limit."""
         self._lines.append(b'{"type":"ADDED","object":%s}\n' % self._render(ADDED, entry, entry.rv))
-        self._wake.set()
+        self._wake()
 
     def bookmark(self, *, is_initial_end: bool = False) -> None:
         metadata: Object = {"resourceVersion": str(self.rv), "creationTimestamp": None}
@@ -119,17 +119,22 @@ class Watcher:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         obj = {"kind": self.kind.kind, "apiVersion": self.kind.api_version, "metadata": metadata}
         self._lines.append(_encode({"type": "BOOKMARK", "object": obj}) + b"\n")
-        self._wake.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
 
     async def take(self, timeout_s: float) -> bytes:
         """Queued lines, about a megabyte at most; empty after ``timeout_s`` without any, or when closed."""
         if not self._lines and not self.is_closed:
-            self._wake.clear()
+            loop = asyncio.get_running_loop()
+            self._reader = loop.create_future()
+            timer = loop.call_later(timeout_s, self._wake)
             try:
-                async with asyncio.timeout(timeout_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                return b""
+                await self._reader
+            finally:
+                timer.cancel()
         taken: list[bytes] = []
         size = 0
         while self._lines and size < CHUNK_BYTES:
@@ -141,7 +146,7 @@ class Watcher:
         """Make a waiting ``take`` return at once, with nothing."""
         self.is_closed = True
         self._lines.clear()
-        self._wake.set()
+        self._wake()
 
 
 class Hub:
