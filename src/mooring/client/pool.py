@@ -29,6 +29,7 @@ from collections.abc import Callable
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.client.http1_connection import Http1Connection
 from mooring.client.http2_connection import Http2Connection
+from mooring.client.tunnel import Opening, Proxy
 from mooring.client.wire import Answer, Broken, Fields, Request
 
 Connection = Http1Connection | Http2Connection
@@ -49,13 +50,15 @@ class ConnectionPool:
         *,
         tls: Callable[[], ssl.SSLContext] | None = None,
         server_name: str = "",
+        proxy: Proxy | None = None,
         max_connections: int = 32,
         batch: int = BATCH,
         connect_timeout_s: float = 30.0,
     ) -> None:
         self._host = host
         self._port = port
-        self._where = f"{host}:{port}"
+        self._proxy = proxy  # between us and a server that speaks TLS
+        self._where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
         self._tls = tls
         self._server_name = server_name or host
         self._max_connections = max_connections
@@ -308,6 +311,8 @@ class ConnectionPool:
                 return connection
         except TimeoutError:
             raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
+        except ConnectionFailed as error:
+            raise ConnectionFailed(f"cannot connect to {where}: {error}", was_sent=False) from None
         except ssl.SSLCertVerificationError as error:
             raise ConnectionFailed(
                 f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
@@ -319,8 +324,13 @@ class ConnectionPool:
 
     async def _open_secured(self, loop: asyncio.AbstractEventLoop, context: ssl.SSLContext) -> Connection:
         """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
-        transport, opening = await loop.create_connection(_Opening, self._host, self._port)
+        proxy = self._proxy
+        host, port = (self._host, self._port) if proxy is None else (proxy.host, proxy.port)
+        transport, opening = await loop.create_connection(Opening, host, port)
         try:
+            if proxy is not None:
+                transport.write(proxy.request(self._host, self._port))
+                await opening.pass_proxy()
             secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
         except BaseException:
             transport.abort()
@@ -340,17 +350,3 @@ class ConnectionPool:
                 connection.close()
                 raise
         return connection
-
-
-class _Opening(asyncio.Protocol):
-    """A connection in its handshake; what comes before it is known which protocol is spoken is kept for that one."""
-
-    def __init__(self) -> None:
-        self.heard = bytearray()
-        self.is_lost = False
-
-    def data_received(self, data: bytes) -> None:
-        self.heard += data
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True

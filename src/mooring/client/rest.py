@@ -1,6 +1,7 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
-- Reads and streams go through aiohttp; writes go through the pool, unless a proxy stands in between.
+- Reads and streams go through aiohttp; writes go through the pool, unless a proxy stands in between to
+  which TLS is spoken, or behind which none is.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
 - A 401 makes the credentials forget what they have and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
@@ -32,6 +33,7 @@ from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import ConnectionPool
 from mooring.client.tls_settings import TlsSettings
+from mooring.client.tunnel import Proxy
 from mooring.client.wire import Answer, Fields
 from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
@@ -95,13 +97,15 @@ class Transport:
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
         self.pool: ConnectionPool | None = None
         self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
-        if config.proxy_url is None:
+        proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
+        if config.proxy_url is None or proxy is not None:
             pool = partial(
                 ConnectionPool,
                 parts.hostname or "",
                 parts.port or (443 if config.is_tls else 80),
                 tls=partial(self.tls_context, self._write_tls) if config.is_tls else None,
                 server_name=config.tls.server_name,
+                proxy=proxy,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )
             self.pool = pool(max_connections=max_connections)
