@@ -42,6 +42,35 @@ def test_nodes_that_look_alike_are_searched_once() -> None:
     assert len(searched) == 1
 
 
+def drawing(*amounts: str, slots: str, pool: str, **where: Any) -> list[Wire]:
+    """A pool of devices that draw so much each from one counter."""
+    draws = [[{"counterSet": "gpu", "counters": {"slots": {"value": amount}}}] for amount in amounts]
+    devices = [device(f"d{i}", consumesCounters=each) for i, each in enumerate(draws)]
+    counters = [{"name": "gpu", "counters": {"slots": {"value": slots}}}]
+    return [
+        sliced(*devices, name=f"{pool}-devices", pool=pool, count=2, **where),
+        sliced(name=f"{pool}-counters", pool=pool, count=2, sharedCounters=counters, **where),
+    ]
+
+
+def test_nodes_that_reach_the_same_counters_are_searched_once() -> None:
+    searched: list[str] = []
+    inventory = inventory_of(drawing("1", "1", slots="2", pool="p", allNodes=True))
+    allocator = Allocator(inventory, SELECTORS, AllocatedState(), device_class, begin=lambda: searched.append(""))
+    task = allocator.prepare([claim(exactly(count=2))])
+    assert all(allocator.allocate(name, {}, task) is not None for name in "abc")
+    assert len(searched) == 1
+
+
+def test_devices_that_look_alike_may_draw_on_other_counters() -> None:
+    slices = [
+        each for n, slots in (("a", "2"), ("b", "1")) for each in drawing("1", "1", slots=slots, pool=n, nodeName=n)
+    ]
+    allocator = Allocator(inventory_of(slices), SELECTORS, AllocatedState(), device_class)
+    task = allocator.prepare([claim(exactly(count=2))])
+    assert [allocator.allocate(name, {}, task) is not None for name in "ab"] == [True, False]
+
+
 def test_a_device_in_use_makes_a_node_look_different() -> None:
     allocated = AllocatedState()
     allocated.add(allocation({"driver": "drv", "pool": "b", "device": "x"}))
@@ -90,15 +119,20 @@ some_constraints = st.sampled_from([[], [], [{"matchAttribute": "drv/numa"}], [{
     some_requests,
     some_constraints,
     st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=4),
+    st.lists(st.sampled_from(["1", "500m", "2"]), max_size=3),
 )
 def test_what_is_remembered_between_nodes_changes_no_choice(
-    nodes: list[list[Wire]], requests: list[Wire], constraints: list[Wire], taken: set[tuple[int, int, bool]]
+    nodes: list[list[Wire]],
+    requests: list[Wire],
+    constraints: list[Wire],
+    taken: set[tuple[int, int, bool]],
+    draws: list[str],
 ) -> None:
     slices = [
         sliced(*(device(f"d{i}", **d) for i, d in enumerate(found)), name=f"s{n}", pool=f"n{n}", nodeName=f"n{n}")
         for n, found in enumerate([*nodes, *nodes])  # every node has a twin
     ]
-    inventory = inventory_of(slices)
+    inventory = inventory_of(slices + (drawing(*draws, slots="2", pool="n0-all", allNodes=True) if draws else []))
     allocated = AllocatedState()
     for n, d, share in sorted(taken):
         result: Wire = {"driver": "drv", "pool": f"n{n}", "device": f"d{d}"}

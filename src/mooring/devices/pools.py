@@ -91,6 +91,9 @@ class Pool:
         return not self.is_incomplete and not self.invalid_reason
 
 
+_Look = tuple[bytes, tuple[tuple[str, str, str], ...], DeviceId | None]
+
+
 class Inventory:
     """All ResourceSlices, indexed. What nodes reach is gathered on first use and kept until it may have changed."""
 
@@ -104,7 +107,7 @@ class Inventory:
         self._matchers: defaultdict[str, dict[str, CompiledNodeSelector]] = defaultdict(dict)
         self._candidates: dict[str, list[PublishedDevice]] = {}  # by name of the slice
         self._contents: dict[bytes, bytes] = {}
-        self._likenesses: dict[tuple[tuple[bytes, tuple[tuple[str, str, str], ...]], ...], int] = {}
+        self._likenesses: dict[tuple[_Look, ...], int] = {}
         self._numbers = itertools.count()
         self._reach: dict[str, tuple[Mapping[str, str], Reach]] = {}
         self._nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
@@ -300,17 +303,15 @@ class Inventory:
         return pool
 
     def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, PublishedDevice]]) -> int | None:
-        looks = []
+        looks: list[_Look] = []
         for _, candidate in devices:
             spec, device = candidate.slice.spec, candidate.device
             selector = spec.node_selector
-            if (
-                spec.per_device_node_selection
-                or device.consumes_counters
-                or (selector is not None and len(selector.node_selector_terms) > 1)
-            ):
+            if spec.per_device_node_selection or (selector is not None and len(selector.node_selector_terms) > 1):
                 return None
-            looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints)))
+            # What its pool's counters still hold depends on other devices: such a device is like itself alone.
+            itself = candidate.id if device.consumes_counters else None
+            looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints), itself))
         if not all(pool.is_usable for pool in pools):
             return None
         known = self._likenesses.get(tuple(looks))
