@@ -193,6 +193,14 @@ async def test_a_refused_event_is_lost(bench, code):
     assert bench.recorder.failed == 1
 
 
+@pytest.mark.parametrize("code", [502, 504])
+async def test_a_proxy_that_has_no_answer_refuses_nothing(bench, code):
+    bench.server.faults = [ApiError("<h1>Bad Gateway</h1>", code=code)]
+    bench.fail()
+    assert len(await bench.drain()) == 2
+    assert (len(bench.naps), bench.recorder.failed) == (1, 0)
+
+
 async def test_without_an_answer_it_is_tried_again_and_given_up_after_twelve(bench):
     bench.server.faults = [ApiError("no route")] * 3
     bench.fail()

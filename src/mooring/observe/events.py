@@ -33,6 +33,8 @@ FINISH_S = 360.0
 REFRESH_S = 1800.0
 MAX_TRIES = 12
 RETRY_S = 10.0
+NO_ANSWER = (0, 502, 504)
+"""Nobody answered, or a proxy that has no answer of the API server."""
 LINGER_S = 0.1
 """How long an event waits for company: nobody waits for events, and several together cost less."""
 WORKERS = 48
@@ -383,7 +385,7 @@ class EventRecorder:
             else:
                 await self._create(event)
         except ApiError as error:
-            if error.code == 0:
+            if error.code in NO_ANSWER:
                 log.warning("An event cannot be written, trying again later", err=str(error))
                 return False
             if error.code == 409 and count > 1:
