@@ -69,9 +69,9 @@ class Audit:
 
     def pod(self, event: Event) -> None:
         entry = event.entry
-        pod = entry.object()
-        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
-        is_over = event.type == DELETED or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        fields = entry.fields or {}  # most writes change nothing that has to be read from the pod itself
+        uid, node = entry.uid, fields.get("spec.nodeName", "")
+        is_over = event.type == DELETED or fields.get("status.phase") in ("Succeeded", "Failed")
         before = self._placed.get(uid)
         if before is not None and (is_over or before.node != node):
             self._add(before, -1)
@@ -86,7 +86,7 @@ class Audit:
             self._tell(f"pod {entry.key} was bound twice, now to {node}")
         self._was_bound.add(uid)
         self.bound += 1
-        placed = _Placed(node, _requests(pod))
+        placed = _Placed(node, _requests(entry.object()))
         self._placed[uid] = placed
         self._add(placed, 1)
         room, used = self._room.get(node), self._used[node]
