@@ -43,7 +43,8 @@ def seldom_collecting(every: int = SELDOM[0]) -> Iterator[None]:
 def without_collecting() -> Iterator[None]:
     """Pause the garbage collector while something large is read, nothing of which is garbage.
 
-    It would go through all that was read so far again and again: half of the time that a dump of 150 MB takes.
+    It would go through all that was read so far again and again: half of the time that a dump of 150 MB takes. In the
+    end everything that was read is made old, or the collector would begin with all of it.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -51,6 +52,9 @@ def without_collecting() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # what somebody has frozen stays frozen
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -133,6 +133,14 @@ class ClusterMachine(RuleBasedStateMachine):
             if not pod.is_finished:
                 self.count(pod)
 
+    @rule(several=st.lists(pods, max_size=5, unique_by=lambda pod: pod.uid))
+    def add_pods(self, several: list[Pod]) -> None:
+        """Pods of a keyframe are counted together."""
+        new = [pod for pod in several if pod.spec.node_name and not pod.is_finished and pod.uid not in self.pods]
+        self.cluster.add_pods(new)
+        for pod in new:
+            self.count(pod)
+
     def count(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
         self.ports[pod.spec.node_name] |= _ports(pod)

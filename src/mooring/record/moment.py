@@ -6,7 +6,7 @@ each pod was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -122,6 +122,41 @@ class Moment:
         act = _ACTS.get(type(entry))  # a table is quicker than asking for one kind after another
         if act is not None:
             act(self, time, entry)
+
+    def apply_all(self, happened: Iterable[tuple[float, entries.Happened]], number: int = 0) -> bool:
+        """Let all of these happen, up to an attempt that is then open; return whether it came.
+
+        Pods that come one after the other, as in a keyframe, are counted together.
+        """
+        pods: dict[str, Pod] = {}  # that are not counted yet: new ones, with nodes
+        uids: set[str] = set()
+        is_open = False
+        for time, entry in happened:
+            if type(entry) is entries.Put:
+                pod = entry.object
+                if type(pod) is Pod and pod.spec.node_name:
+                    key, uid = pod.key, pod.metadata.uid
+                    is_new = key not in self.pods and key not in pods and uid not in uids
+                    if is_new and not pod.is_finished and self.state.pod(uid) is None:
+                        self.time = time
+                        pods[key] = pod
+                        uids.add(uid)
+                        continue
+            if pods:
+                self._add_pods(pods)
+                pods, uids = {}, set()
+            if type(entry) is entries.Attempt and entry.number == number:
+                self.time, self.attempt, is_open = time, entry, True
+                break
+            self.apply(time, entry)
+        if pods:
+            self._add_pods(pods)
+        return is_open
+
+    def _add_pods(self, pods: dict[str, Pod]) -> None:
+        """What the handlers do with new pods that have nodes."""
+        self.pods.update(pods)
+        self.state.add_pods(list(pods.values()))
 
     def _put(self, time: float, entry: entries.Put) -> None:
         self._handlers.put(entry.object)

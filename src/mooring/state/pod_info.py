@@ -239,8 +239,8 @@ class PodInterner:
         """``whole_resizes``: see :func:`mooring.state.requests.pod_requests`."""
         self.whole_resizes = whole_resizes
         self._shapes: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
-        # By the identity of the spec that the shape holds: pods of a simulated workload share one object.
-        self._by_spec: WeakValueDictionary[int, PodShape] = WeakValueDictionary()
+        # By the identity of the containers that the shape holds: pods of a workload, a record or a dump share them.
+        self._by_containers: WeakValueDictionary[int, PodShape] = WeakValueDictionary()
         self._placements: OrderedDict[bytes, int] = OrderedDict()
         self._placement_ids = itertools.count(1)
         self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
@@ -264,15 +264,15 @@ class PodInterner:
 
     def shape(self, pod: Pod) -> PodShape:
         is_whole = not is_resized(pod)
-        shape = self._by_spec.get(id(pod.spec)) if is_whole else None
-        if shape is not None and shape.spec is pod.spec:
+        shape = self._by_containers.get(id(pod.spec.containers)) if is_whole else None
+        if shape is not None and (shape.spec is pod.spec or _are_one(shape.spec, pod.spec)):
             return shape
         key = _shape_key(pod)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = PodShape(pod, self._placement_id(pod), whole_resizes=self.whole_resizes)
             if is_whole:
-                self._by_spec[id(pod.spec)] = shape
+                self._by_containers[id(pod.spec.containers)] = shape
         elif shape.spec is not pod.spec:
             _share(pod.spec, shape.spec)
         return shape
