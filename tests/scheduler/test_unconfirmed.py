@@ -10,6 +10,7 @@ import pytest
 
 from mooring.api.codec import to_plain
 from mooring.client.errors import NotFound, ServerError
+from mooring.scheduler import unconfirmed
 from mooring.scheduler.unconfirmed import look
 from mooring.testing import make_node, make_pod
 
@@ -102,3 +103,21 @@ async def test_what_the_watch_has_settled_stays_so(make_stage):
         stage.scheduler.bring_back(pod)
     assert stage.scheduler.cluster.num_pods == 1
     assert (stage.where("web"), stage.where("gone")) == ("", "")
+
+
+async def test_a_mistake_does_not_end_the_looking(make_stage, monkeypatch):
+    looks = asyncio.Queue()
+
+    async def fail(suspects, client, bring_back):
+        looks.put_nowait([pod.pod.name for pod in suspects])
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(unconfirmed, "look", fail)
+    monkeypatch.setattr(unconfirmed, "LOOK_S", 0.0)
+    stage = make_stage()
+    stage.put(make_node("a"), make_pod("web"))
+    await stage.go()
+    watching = asyncio.create_task(unconfirmed.watch_over(stage.scheduler, PaperClient()))
+    assert [await looks.get() for _ in range(3)] == [[], ["web"], ["web"]]
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)

@@ -46,7 +46,10 @@ async def watch_over(scheduler: Assumptions, client: RestClient) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         now = {pod.uid: pod for pod in scheduler.unconfirmed()}
-        await look([pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.bring_back)
+        try:
+            await look([pod for uid, pod in now.items() if before.get(uid) is pod], client, scheduler.bring_back)
+        except Exception as error:  # our own mistake: it must not end the looking
+            log.error(error, "Unexpected error while looking for lost bindings")
         before = now
 
 
