@@ -81,3 +81,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_at_least_one_file_is_needed() -> None:
     with pytest.raises(InputError, match="no file to import"):
         import_files([])
+
+
+@pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: List\nitems: []\n"], ids=["no text", "an empty list"])
+def test_a_file_without_an_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"pods\.yaml: no object; expected nodes, pods or workloads"):
+        import_files([path])

@@ -8,12 +8,17 @@ from typing import Any
 
 from mooring.api.core import Pod
 from mooring.api.manifests import Manifests, load_manifests
+from mooring.errors import InputError
 from mooring.importing.imported import Imported, Omissions, Workload
 
 
 def import_manifests(paths: Iterable[Path]) -> Imported:
     """The cluster that the manifests describe, at the start; nothing happens later."""
+    paths = list(paths)
     found = load_manifests(paths)
+    if not (found.objects or found.workloads or found.ignored):
+        names = ", ".join(map(str, paths))
+        raise InputError(f"{names}: no object; expected nodes, pods or workloads, as kubectl get -o yaml prints them")
     omissions = Omissions()
     for kind, count in sorted(found.ignored.items()):
         if kind not in _kinds(found):
