@@ -47,6 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "import json, sys, time\n"
         "request = json.load(sys.stdin)\n"
         "for i in range(2):\n    print(json.dumps({'i': i, 'asked': request['question']}), flush=True)\n"
+        "print(request.get('half', ''), end='', flush=True)\n"
         "time.sleep(request.get('sleep', 0))\n"
         "sys.exit(request.get('code', 0))\n"
     )
@@ -58,6 +59,12 @@ def test_a_process_of_its_own_answers_line_by_line(module: str) -> None:
     with own_process(module, {"question": "why", "code": 3}) as process:
         assert process.exit_code is None
         assert list(process.answers()) == [{"i": 0, "asked": "why"}, {"i": 1, "asked": "why"}]
+    assert process.exit_code == 3
+
+
+def test_an_answer_that_was_cut_off_is_none(module: str) -> None:
+    with own_process(module, {"question": "why", "code": 3, "half": '{"i": 2, '}) as process:
+        assert [answer["i"] for answer in process.answers()] == [0, 1]
     assert process.exit_code == 3
 
 

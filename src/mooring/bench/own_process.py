@@ -28,7 +28,8 @@ class OwnProcess:
     def answers(self) -> Iterator[dict[str, Any]]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            yield json.loads(line)
+            if line.endswith("\n"):  # else it was ended in the middle of an answer
+                yield json.loads(line)
 
 
 @contextlib.contextmanager
