@@ -81,6 +81,7 @@ def test_two_tables_make_one_import(tmp_path: Path) -> None:
     ("text", "want"),
     [
         pytest.param("", "line 1: columns nothing; expected openb's nodes", id="an empty file"),
+        pytest.param(NODES + "\n", "nothing below the header; expected a row for each node or pod", id="only a header"),
         pytest.param("name,cpu_milli\np,1\n", "line 1: no column 'memory_mib'; found name, cpu_milli; expected name",
                      id="a missing column"),
         pytest.param(NODES + "a,1,1,0,\n\na,1,1,0,\n", "line 4: a is already in line 2", id="a node twice"),

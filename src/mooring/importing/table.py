@@ -44,6 +44,7 @@ def read_table(path: Path, text: str, columns: Sequence[str]) -> Iterator[Row]:
     """The rows below the header, which must name these columns and may name more; empty lines are skipped."""
     lines = csv.reader(text.splitlines(keepends=True), strict=True)
     header: list[str] = []
+    has_rows = False
     try:
         for values in lines:
             where = f"{path}, line {lines.line_num}"
@@ -54,11 +55,14 @@ def read_table(path: Path, text: str, columns: Sequence[str]) -> Iterator[Row]:
                 continue
             if len(values) != len(header):
                 raise InputError(f"{where}: {len(values)} values where the header has {len(header)} columns")
+            has_rows = True
             yield Row(where, dict(zip(header, (value.strip() for value in values), strict=True)))
     except csv.Error as error:
         raise InputError(f"{path}, line {lines.line_num}: {error}; expected comma-separated values") from None
     if not header:
         raise InputError(f"{path}: an empty file; expected a line that names the columns: {', '.join(columns)}")
+    if not has_rows:
+        raise InputError(f"{path}: nothing below the header; expected a row for each node or pod")
 
 
 def column_names(text: str) -> list[str]:
