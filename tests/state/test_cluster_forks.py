@@ -280,6 +280,21 @@ def test_a_question_about_a_fork_leaves_assumed_pods_assumed() -> None:
     assert cluster.pod(_pod(1).uid) is None and fork.pod(_pod(1).uid) is not None
 
 
+@pytest.mark.parametrize("names", ["aab", "aba", "axxa"], ids=["in order", "by turns", "an unknown node"])
+def test_pods_that_are_added_to_a_fork_together_count_as_one_by_one(names: str) -> None:
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    cluster.set_pod(bound(_pod(0), "a"))
+    pods = [bound(_pod(number), name) for number, name in enumerate(names, 1)]
+    together, one_by_one = cluster.fork(), cluster.fork()
+    together.add_pods(pods)
+    for pod in pods:
+        one_by_one.set_pod(pod)
+    assert contents(together) == contents(one_by_one)
+    for pod in pods:
+        together.remove_pod(pod.uid)
+    assert contents(together) == contents(cluster)
+
+
 def test_a_fork_of_a_zone_change_does_not_reorder_the_parents_nodes() -> None:
     cluster = make_cluster(*(make_node(f"n{i}", zone="x" if i % 2 else "y") for i in range(4)))
     before = [info.name for info in cluster.nodes().infos]

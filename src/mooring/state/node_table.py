@@ -399,33 +399,16 @@ class NodeTable(Forkable):
 
     def add_pods(self, placed: Sequence[tuple[NodeInfo, PodInfo]]) -> None:
         """The same for many pods: those that ask for the same are counted once for all nodes."""
-        if self.shared & POD_COLUMNS:
-            self._own(POD_COLUMNS)
+        listed = [(info.row, pod) for info, pod in placed if info.row >= 0]
+        self.move_pods(listed, 1)
         if self.shared & LOWEST_PRIORITY:
             self._own(LOWEST_PRIORITY)
-        alike: dict[int, tuple[PodShape, list[int]]] = {}
-        rows, priorities = [], []
-        for info, pod in placed:
-            if info.owner is not self._key or info.stamp < self._epoch or not info.has_own_pods:
-                info = self._with_own_pods(info)
-            info.pods[pod.uid] = pod
-            shape, row = pod.shape, info.row
-            if shape.host_ports:
-                self._take_ports(info, shape.host_ports)
-            if row >= 0:
-                rows.append(row)
-                priorities.append(pod.priority)
-                known = alike.get(shape.placement_id)
-                if known is None:
-                    alike[shape.placement_id] = shape, [row]
-                else:
-                    known[1].append(row)
-        for shape, of_shape in alike.values():
-            self._count_alike(shape, of_shape, 1)
-        np.minimum.at(self.lowest_priority, rows, priorities)
-        self.pod_log.note_all(rows)
+        np.minimum.at(self.lowest_priority, [row for row, _ in listed], [pod.priority for _, pod in listed])
         for info in {info.name: info for info, _ in placed}.values():
             self._touch_images(info)
+        for info, pod in placed:
+            if info.row < 0:
+                self.add_pod(self.info(info.name), pod)
 
     def remove_pod(self, info: NodeInfo, pod: PodInfo) -> None:
         """Count a pod no more; KeyError if it is not there."""
@@ -453,16 +436,16 @@ class NodeTable(Forkable):
     def move_pods(self, moves: Sequence[tuple[int, PodInfo]], sign: int) -> None:
         """Add (1) or take away (-1) many pods by row, for a dry run on a fork.
 
-        Pods that ask for the same are counted once for all nodes. Images stay as they are: a dry run does not score.
+        Pods that ask for the same are counted once for all nodes. Images and lowest priorities stay as they are.
         """
         if self.shared & POD_COLUMNS:
             self._own(POD_COLUMNS)
         alike: dict[int, tuple[PodInfo, list[int]]] = {}  # by what a template asks for, whatever volumes its pods have
-        infos, key, epoch = self.infos, self._key, self._epoch
+        key, epoch = self._key, self._epoch
         last = -1
         for row, pod in moves:
-            if row != last:  # pods of one node come together
-                info, last = infos[row], row
+            if row != last:  # pods of one node mostly come together
+                info, last = self.infos[row], row  # looked up anew: a node that is written to may be a copy by now
                 if info.owner is not key or info.stamp < epoch or not info.has_own_pods:
                     info = self._with_own_pods(info)
                 pods = info.pods
