@@ -14,7 +14,6 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any
 
 from mooring.scheduler.lifeline import Lifeline
@@ -190,31 +189,6 @@ class MachineClock:
         self.monotonic = machine.boot_time if is_unstoppable else machine.monotonic
 
 
-class _Handle(asyncio.Handle):
-    """As asyncio's, made without a question for each whether this is a debug run."""
-
-    __slots__ = ()
-
-    def __init__(self, callback: Any, args: Any, loop: Any, context: Any) -> None:
-        self._context = copy_context() if context is None else context
-        self._loop, self._callback, self._args = loop, callback, args
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-
-
-class _Timer(_Handle, asyncio.TimerHandle):
-    __slots__ = ()
-
-    def __init__(self, when: float, callback: Any, args: Any, loop: Any, context: Any) -> None:
-        _Handle.__init__(self, callback, args, loop, context)
-        self._when = when
-        self._scheduled = True
-
-    def __lt__(self, other: Any) -> bool:
-        when: float = other._when
-        return self._when < when
-
-
 class _NothingToSelect:
     """No file is ever ready: bytes come through the virtual network."""
 
@@ -258,7 +232,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As asyncio's, but for checks of threads, of which there is one."""
         if self._closed:  # type: ignore[attr-defined]
             self._check_closed()  # type: ignore[attr-defined]
-        handle = _Handle(callback, args, self, context)
+        handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         if not self.has_asked:
             self.ask_for_turn()
@@ -272,9 +246,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        self._check_closed()  # type: ignore[attr-defined]
-        timer = _Timer(when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)  # type: ignore[attr-defined]
+        timer = super().call_at(when, callback, *args, context=context)
         machine = self.machine
         if not machine.is_asleep:
             self.due_s = min(self.due_s, machine.world_time_of(when))
