@@ -13,6 +13,7 @@ from mooring.client import wire
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.client.http2_connection import Http2Connection
 from mooring.client.pool import ConnectionPool
+from mooring.client.way import Way
 from mooring.client.wire import Answer, Broken, Fields, Request
 from mooring.http2 import decode_fields, encode_field, frame
 
@@ -292,7 +293,7 @@ async def served(authority, server_certificate):
     state.trusting.set_alpn_protocols(["h2", "http/1.1"])
     listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0, ssl=context)
     state.context, port = context, listener.sockets[0].getsockname()[1]
-    state.pool = ConnectionPool("127.0.0.1", port, tls=lambda: state.trusting, server_name="localhost")
+    state.pool = ConnectionPool(Way("127.0.0.1", port, tls=lambda: state.trusting, server_name="localhost"))
     yield state
     await state.pool.close()
     for peer in state.peers:

@@ -16,6 +16,7 @@ from mooring.client import pool as pool_module
 from mooring.client import wire
 from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
 from mooring.client.pool import ConnectionPool
+from mooring.client.way import Way
 from mooring.client.wire import Fields
 
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nRetry-After: 7\r\n\r\nok"
@@ -63,7 +64,7 @@ async def server():
 
 @pytest.fixture
 async def pool(server):
-    made = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=1)
+    made = ConnectionPool(Way("127.0.0.1", server.port), max_connections=2, batch=1)
     yield made
     await made.close()
 
@@ -260,7 +261,7 @@ async def test_a_request_that_waited_in_vain_for_a_connection_was_not_sent(serve
 async def test_a_request_that_found_nobody_was_not_sent():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        pool = ConnectionPool("127.0.0.1", free.getsockname()[1])
+        pool = ConnectionPool(Way("127.0.0.1", free.getsockname()[1]))
         with pytest.raises(Unreachable, match="cannot connect") as caught:
             await send(pool)
     assert caught.value.was_sent is False
@@ -277,7 +278,7 @@ async def test_a_request_that_found_nobody_was_not_sent():
 async def test_a_request_that_no_handshake_came_before_was_not_sent(server, script: Script, error, text):
     server.script.append(script)
     patience_s = 0.05 if error is RequestTimeout else 60
-    pool = ConnectionPool("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=patience_s)
+    pool = ConnectionPool(Way("127.0.0.1", server.port, tls=lambda: TLS, connect_timeout_s=patience_s))
     with pytest.raises(ConnectionFailed, match=text) as caught:
         await send(pool, timeout_s=60)
     assert (type(caught.value), caught.value.was_sent) == (error, False)
@@ -295,7 +296,9 @@ async def test_a_pool_that_is_closed_leaves_no_socket_open_that_was_being_connec
     trusting = ssl.create_default_context(cadata=authority.pem.decode())
 
     async def closes_after(turns: int) -> bool:
-        pool = ConnectionPool("127.0.0.1", int(url.rpartition(":")[2]), tls=lambda: trusting, server_name="localhost")
+        pool = ConnectionPool(
+            Way("127.0.0.1", int(url.rpartition(":")[2]), tls=lambda: trusting, server_name="localhost")
+        )
         sending = asyncio.create_task(send(pool))
         for _ in range(turns):
             await asyncio.sleep(0)
@@ -342,7 +345,7 @@ async def test_who_is_fenced_while_waiting_for_a_connection_writes_nothing(serve
 
 @pytest.fixture
 async def batches(server):
-    made = ConnectionPool("127.0.0.1", server.port, max_connections=1, batch=3)
+    made = ConnectionPool(Way("127.0.0.1", server.port), max_connections=1, batch=3)
     yield made
     await made.close()
 
@@ -377,7 +380,7 @@ async def test_requests_of_one_turn_share_a_write_and_get_their_own_answers(serv
     ],
 )
 async def test_requests_share_connections_only_if_there_are_too_few(server, count, bodies):
-    pool = ConnectionPool("127.0.0.1", server.port, max_connections=2, batch=3)
+    pool = ConnectionPool(Way("127.0.0.1", server.port), max_connections=2, batch=3)
     server.script = [answering(*each) for each in bodies]
     answers = await send_many(pool, count)
     assert sorted(answer.body for answer in answers) == sorted(body for each in bodies for body in each)
@@ -454,7 +457,7 @@ def test_it_works_on_uvloop():
     async def run() -> tuple[int, int]:
         state = Server()
         listener = await asyncio.get_running_loop().create_server(lambda: Peer(state), "127.0.0.1", 0)
-        pool = ConnectionPool("127.0.0.1", listener.sockets[0].getsockname()[1])
+        pool = ConnectionPool(Way("127.0.0.1", listener.sockets[0].getsockname()[1]))
         for _ in range(3):
             status = (await send(pool, body=b"{}")).status
         await pool.close()

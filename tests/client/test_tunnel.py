@@ -12,6 +12,7 @@ import pytest
 from mooring.client.errors import ConnectionFailed
 from mooring.client.pool import ConnectionPool
 from mooring.client.tunnel import Proxy
+from mooring.client.way import Way
 from mooring.client.wire import Fields
 
 FIELDS = Fields("example.com", [])
@@ -96,7 +97,7 @@ async def pool(tunnels, authority, server_certificate):
     port = listener.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context(cadata=authority.pem.decode())
     made = ConnectionPool(
-        "127.0.0.1", port, tls=lambda: trusting, server_name="localhost", proxy=tunnels.proxy, max_connections=3
+        Way("127.0.0.1", port, tls=lambda: trusting, server_name="localhost", proxy=tunnels.proxy), max_connections=3
     )
     yield made
     await made.close()

@@ -84,6 +84,9 @@ class Http1Connection(asyncio.Protocol):
 
     # What the pool calls
 
+    async def begin(self) -> None:
+        """It can be used at once."""
+
     @property
     def load(self) -> int:
         return len(self.under_way)
@@ -119,7 +122,7 @@ class Http1Connection(asyncio.Protocol):
 
 def _encoded(request: Request) -> bytes:
     body = request.body
-    return b"%b %b HTTP/1.1\r\n%b%d\r\n\r\n%b" % (
+    return b"%b %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (
         request.method.encode(),
         request.target,
         request.fields.http1,

@@ -26,10 +26,10 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout, Unreachable
+from mooring.client.errors import ConnectionFailed, Fenced, RequestTimeout
 from mooring.client.http1_connection import Http1Connection
 from mooring.client.http2_connection import Http2Connection
-from mooring.client.tunnel import Opening, Proxy
+from mooring.client.way import Way
 from mooring.client.wire import Answer, Broken, Fields, Request
 
 Connection = Http1Connection | Http2Connection
@@ -43,30 +43,13 @@ BATCH = 4
 class ConnectionPool:
     """At most ``max_connections`` connections to one server, kept open between requests."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        tls: Callable[[], ssl.SSLContext] | None = None,
-        server_name: str = "",
-        proxy: Proxy | None = None,
-        max_connections: int = 32,
-        batch: int = BATCH,
-        connect_timeout_s: float = 30.0,
-    ) -> None:
-        self._host = host
-        self._port = port
-        self._proxy = proxy  # between us and a server that speaks TLS
-        self._where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
-        self._tls = tls
-        self._server_name = server_name or host
+    def __init__(self, way: Way, *, max_connections: int = 32, batch: int = BATCH) -> None:
+        self._way = way
         self._max_connections = max_connections
         self._batch = batch
-        self._connect_timeout_s = connect_timeout_s
         self._idle: list[Http1Connection] = []
         self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
-        self._may_share = tls is not None  # as far as is known
+        self._may_share = way.tls is not None  # as far as is known
         self._open: set[Connection] = set()
         self._opening: set[asyncio.Task[Connection]] = set()
         self._queue: deque[Request] = deque()
@@ -104,7 +87,7 @@ class ConnectionPool:
         tries_left = 3
         while tries_left:
             if self._is_closed:
-                raise ConnectionFailed(f"{method} to {self._where}: the client is closed", was_sent=False)
+                raise ConnectionFailed(f"{method} to {self._way.where}: the client is closed", was_sent=False)
             request = Request(method, target, fields, body, deadline, is_fenced, loop.create_future())
             self._enqueue(loop, request)
             try:
@@ -112,13 +95,15 @@ class ConnectionPool:
             except Broken as broken:
                 is_safe = not broken.written or (request.on_reused and method in ("GET", "HEAD"))
                 if not is_safe:
-                    raise ConnectionFailed(f"{method} to {self._where}: {broken}", was_sent=broken.written) from None
+                    raise ConnectionFailed(
+                        f"{method} to {self._way.where}: {broken}", was_sent=broken.written
+                    ) from None
                 tries_left -= not broken.took_others
             except asyncio.CancelledError:
                 self._close_forsaken()
                 raise
         why = "connections break before they can be used"
-        raise ConnectionFailed(f"{method} to {self._where}: {why}", was_sent=False)
+        raise ConnectionFailed(f"{method} to {self._way.where}: {why}", was_sent=False)
 
     async def close(self) -> None:
         """Close all connections; requests in flight fail."""
@@ -214,12 +199,12 @@ class ConnectionPool:
         for connection in list(self._open):
             late = [request for request in connection.under_way if request.deadline <= now]
             for request in late:
-                request.fail(RequestTimeout(f"no answer from {self._where} in time", was_sent=True))
+                request.fail(RequestTimeout(f"no answer from {self._way.where} in time", was_sent=True))
             if late:
                 connection.give_up(late)
         for request in self._queue:
             if request.deadline <= now:
-                text = f"no connection to {self._where} became free in time"
+                text = f"no connection to {self._way.where} became free in time"
                 request.fail(RequestTimeout(text, was_sent=False))
         ahead = [request.deadline for request in self._queue if not request.answer.done()]
         ahead += [request.deadline for each in self._open for request in each.under_way if not request.answer.done()]
@@ -261,7 +246,7 @@ class ConnectionPool:
 
     def _look_at_identity(self) -> None:
         """Notice that the identity has changed: what was opened with the old one is not used again."""
-        context = self._tls() if self._tls is not None else None
+        context = self._way.context()
         if context is not self._context:
             self._context = context
             for connection in (*self._idle, *((self._shared,) if self._shared is not None else ())):
@@ -283,7 +268,8 @@ class ConnectionPool:
         return None
 
     def _open_one(self, loop: asyncio.AbstractEventLoop) -> None:
-        task = loop.create_task(self._opened(loop), name=f"connect to {self._where}")
+        opening = self._way.connect(self._context, self._speaking)
+        task = loop.create_task(opening, name=f"connect to {self._way.where}")
         self._opening.add(task)
         task.add_done_callback(self._connected)
 
@@ -299,54 +285,6 @@ class ConnectionPool:
         elif not self._open:
             self._fail_all(error)
 
-    async def _opened(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        where, context = self._where, self._context
-        try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                if context is not None:
-                    return await self._open_secured(loop, context)
-                _, connection = await loop.create_connection(
-                    lambda: Http1Connection(self._freed), self._host, self._port
-                )
-                return connection
-        except TimeoutError:
-            raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
-        except ConnectionFailed as error:
-            raise ConnectionFailed(f"cannot connect to {where}: {error}", was_sent=False) from None
-        except ssl.SSLCertVerificationError as error:
-            raise ConnectionFailed(
-                f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
-            ) from None
-        except ssl.SSLError as error:
-            raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
-        except OSError as error:
-            raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
-
-    async def _open_secured(self, loop: asyncio.AbstractEventLoop, context: ssl.SSLContext) -> Connection:
-        """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
-        proxy = self._proxy
-        host, port = (self._host, self._port) if proxy is None else (proxy.host, proxy.port)
-        transport, opening = await loop.create_connection(Opening, host, port)
-        try:
-            if proxy is not None:
-                transport.write(proxy.request(self._host, self._port))
-                await opening.pass_proxy()
-            secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
-        except BaseException:
-            transport.abort()
-            raise
-        if secured is None or opening.is_lost:
-            raise ConnectionResetError("the server closed the connection")
-        self._may_share = secured.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
-        connection = Http2Connection(self._freed) if self._may_share else Http1Connection(self._freed)
-        secured.set_protocol(connection)
-        connection.connection_made(secured)
-        if opening.heard:
-            connection.data_received(bytes(opening.heard))
-        if isinstance(connection, Http2Connection):
-            try:
-                await connection.begin()
-            except BaseException:
-                connection.close()
-                raise
-        return connection
+    def _speaking(self, protocol: str | None) -> Connection:
+        self._may_share = protocol == "h2"
+        return Http2Connection(self._freed) if self._may_share else Http1Connection(self._freed)

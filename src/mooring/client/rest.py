@@ -1,7 +1,7 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
-- Reads and streams go through aiohttp; writes go through the pool, unless a proxy stands in between to
-  which TLS is spoken, or behind which none is.
+- Reads and streams have connections of their own, and writes share those of the pool. If a proxy stands in between to
+  which TLS is spoken, or behind which none is, everything goes through aiohttp.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
 - A 401 makes the credentials forget what they have and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
@@ -32,8 +32,10 @@ from mooring.client.errors import (
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
 from mooring.client.pool import ConnectionPool
+from mooring.client.read_connection import ReadConnections, Reading, keep_alive
 from mooring.client.tls_settings import TlsSettings
 from mooring.client.tunnel import Proxy
+from mooring.client.way import Way
 from mooring.client.wire import Answer, Fields
 from mooring.clock import Clock, SystemClock
 from mooring.errors import InputError
@@ -92,24 +94,28 @@ class Transport:
         self.host = parts.netloc
         self.prefix = parts.path.rstrip("/")
         self._server = f"{parts.scheme}://{parts.netloc}"
-        self._write_tls = config.tls.for_protocols("h2", "http/1.1")
         self._session: aiohttp.ClientSession | None = None
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()  # of the session
         self.pool: ConnectionPool | None = None
         self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
+        self.reads: ReadConnections | None = None
         proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
         if config.proxy_url is None or proxy is not None:
-            pool = partial(
-                ConnectionPool,
-                parts.hostname or "",
-                parts.port or (443 if config.is_tls else 80),
-                tls=partial(self.tls_context, self._write_tls) if config.is_tls else None,
-                server_name=config.tls.server_name,
-                proxy=proxy,
-                connect_timeout_s=CONNECT_TIMEOUT_S,
-            )
-            self.pool = pool(max_connections=max_connections)
-            self.paperwork = pool(max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
+
+            def way(settings: TlsSettings) -> Way:
+                return Way(
+                    parts.hostname or "",
+                    parts.port or (443 if config.is_tls else 80),
+                    tls=partial(self.tls_context, settings) if config.is_tls else None,
+                    server_name=config.tls.server_name,
+                    proxy=proxy,
+                    connect_timeout_s=CONNECT_TIMEOUT_S,
+                )
+
+            to_write = way(config.tls.for_protocols("h2", "http/1.1"))
+            self.pool = ConnectionPool(to_write, max_connections=max_connections)
+            self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
+            self.reads = ReadConnections(way(config.tls))
 
     def tls_context(self, settings: TlsSettings) -> ssl.SSLContext:
         """The context for a new connection; a file that cannot be used now may be replaced by a good one later."""
@@ -119,7 +125,7 @@ class Transport:
             raise ConnectionFailed(str(error), was_sent=False) from error
 
     def session(self) -> aiohttp.ClientSession:
-        import aiohttp  # where it is needed: a client in the same process never opens a socket
+        import aiohttp  # where it is needed: hardly anybody does
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
@@ -135,8 +141,19 @@ class Transport:
     @contextlib.asynccontextmanager
     async def open(
         self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request through aiohttp and give the answer before its body has come."""
+    ) -> AsyncIterator[Reading]:
+        """Send a request and give the answer before its body has come."""
+        if self.reads is not None and method == "GET":
+            async with self.reads.get(target, Fields(self.host, headers)) as reading:
+                yield reading
+        else:
+            async with self._open_with_aiohttp(method, target, headers, body) as reading:
+                yield reading
+
+    @contextlib.asynccontextmanager
+    async def _open_with_aiohttp(
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
+    ) -> AsyncIterator[Reading]:
         import aiohttp
         import yarl
 
@@ -154,8 +171,10 @@ class Transport:
                 proxy=config.proxy_url,
                 allow_redirects=False,
             ) as response:
+                if response.connection is not None and response.connection.transport is not None:
+                    keep_alive(response.connection.transport)
                 try:
-                    yield response
+                    yield _AiohttpReading(response)
                 finally:
                     _drop_unread(response)
         except aiohttp.ClientConnectorCertificateError as error:
@@ -179,9 +198,9 @@ class Transport:
             raise ConnectionFailed(f"{method} {self._server}: the connection broke: {why}", was_sent=True) from None
 
     async def close(self) -> None:
-        for pool in (self.pool, self.paperwork):
-            if pool is not None:
-                await pool.close()
+        for connections in (self.pool, self.paperwork, self.reads):
+            if connections is not None:
+                await connections.close()
         if self._session is not None:
             session, self._session = self._session, None
             await session.close()
@@ -202,6 +221,13 @@ class Transport:
                 if forgotten.fileno() < 0:
                     break
                 await asyncio.sleep(0)
+
+
+class _AiohttpReading:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        self.readany = response.content.readany
 
 
 def _drop_unread(response: aiohttp.ClientResponse) -> None:
@@ -421,12 +447,10 @@ class RestClient:
         try:
             async with asyncio.timeout(timeout_s):
                 target = self.transport.prefix + path
-                async with self.transport.open(method, target, self._headers(content_type), body or None) as response:
-                    data = await response.read()
-                    headers = {name.lower(): value for name, value in response.headers.items()}
-                    return Answer(response.status, headers, data)
+                async with self.transport.open(method, target, self._headers(content_type), body or None) as got:
+                    return Answer(got.status, got.headers, await _whole(got))
         except TimeoutError:
-            # Whether it had been sent by then only aiohttp knows, so it may have been.
+            # Whether it had been sent by then is not known here, so it may have been.
             text = f"{method} {path.partition('?')[0]}: no answer in {timeout_s:g}s"
             raise RequestTimeout(text, was_sent=True) from None
 
@@ -438,7 +462,7 @@ class RestClient:
         *,
         timeout_s: float,
         start_timeout_s: float | None = None,
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[Reading]:
         """Open a GET whose body is read as it comes; not rate limited, as client-go does not limit watches.
 
         ``timeout_s`` bounds the whole stream, ``start_timeout_s`` the time until the headers have come.
@@ -456,27 +480,20 @@ class RestClient:
                         if got.status == 401 and may_refresh and self.config.credentials.invalidate():
                             continue
                         if not 200 <= got.status < 300:
-                            headers = {name.lower(): value for name, value in got.headers.items()}
-                            body = await got.content.read(1 << 16)
-                            raise error_of_answer(got.status, body, headers, method="GET", path=target)
-                        _keep_alive(got)
+                            body = await _whole(got, 1 << 16)
+                            raise error_of_answer(got.status, body, got.headers, method="GET", path=target)
                         timer.reschedule(asyncio.get_running_loop().time() + timeout_s)
-                        yield got.content
+                        yield got
                         return
             except TimeoutError:
                 raise RequestTimeout(f"GET {path}: the stream was silent for too long", was_sent=True) from None
 
 
-def _keep_alive(response: aiohttp.ClientResponse) -> None:
-    """Let the kernel find a dead peer within a minute: it looks like a watch without events."""
-    connection = response.connection
-    transport = connection.transport if connection is not None else None
-    sock: socket.socket | None = transport.get_extra_info("socket") if transport is not None else None
-    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    with contextlib.suppress(OSError):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-            option = getattr(socket, name, None)
-            if option is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+async def _whole(reading: Reading, most: int = sys.maxsize) -> bytes:
+    """The body, or its beginning."""
+    parts: list[bytes] = []
+    size = 0
+    while size < most and (part := await reading.readany()):
+        parts.append(part)
+        size += len(part)
+    return b"".join(parts)

@@ -25,7 +25,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from mooring.client.backoff import Backoff
 from mooring.client.errors import (
@@ -42,14 +42,12 @@ from mooring.client.errors import (
     VersionTooLarge,
 )
 from mooring.client.pages import Garbled, read_page
+from mooring.client.read_connection import Reading
 from mooring.client.resource_kind import ApiObject, ResourceKind
 from mooring.client.rest import RestClient
 from mooring.client.watch_events import EventReader, LineSplitter
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError
-
-if TYPE_CHECKING:
-    import aiohttp
 
 log = logging.getLogger("mooring.client.watch")
 
@@ -381,7 +379,7 @@ class Reflector(Generic[T]):
         await asyncio.sleep(0)
 
 
-async def _read_soon(body: aiohttp.StreamReader) -> bytes:
+async def _read_soon(body: Reading) -> bytes:
     try:
         async with asyncio.timeout(INITIAL_SILENCE_S):
             return await body.readany()

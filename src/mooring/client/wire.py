@@ -40,7 +40,7 @@ class Fields:
     def __init__(self, host: str, fields: Iterable[tuple[str, str]]) -> None:
         fields = list(fields)
         lines = [f"{name}: {value}" for name, value in (("Host", host), *fields)]
-        self.http1 = ("\r\n".join(lines) + "\r\nContent-Length: ").encode()
+        self.http1 = ("\r\n".join(lines) + "\r\n").encode()
         self.http2 = b"".join(
             http2.encode_field(name.lower(), value) for name, value in ((":authority", host), *fields)
         )

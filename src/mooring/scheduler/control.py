@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
@@ -20,10 +20,12 @@ from mooring.scheduler.dump import queue_content
 from mooring.scheduler.leader_election import LeaderElector
 from mooring.scheduler.lifeline import Heartbeat, ask
 from mooring.scheduler.live import COMPONENT, LiveScheduler
-from mooring.scheduler.serving import EndpointServer, Pages, ServingSettings, Sources, default_health
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
 from mooring.scheduler.settings import Settings
 from mooring.scheduler.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from mooring.scheduler.serving import EndpointServer, Pages, Sources
 
 log = get_logger("mooring.scheduler")
 T = TypeVar("T")
@@ -161,6 +163,8 @@ class Control:
         flags = self._settings.flags
         if not flags.number("secure-port"):
             return
+        from mooring.scheduler.serving import EndpointServer, ServingSettings  # 12 MiB, for those who serve
+
         authentication = self._review_client("authentication-kubeconfig")
         authorization = self._review_client("authorization-kubeconfig")
         client_ca = None
@@ -189,6 +193,8 @@ class Control:
         self.server = server
 
     def _sources(self) -> Sources:
+        from mooring.scheduler.serving import Sources, default_health
+
         live, scheduler = self._live, self._live.scheduler
         health = default_health()
         if self.elector is not None:

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient, user_agent
@@ -26,10 +26,12 @@ from mooring.scheduler.lifeline import Lifeline, run_in
 from mooring.scheduler.live import COMPONENT, LiveScheduler
 from mooring.scheduler.log_entry import LoggedDecisions
 from mooring.scheduler.reload import ConfigReloader
-from mooring.scheduler.serving import EndpointServer, Pages
 from mooring.scheduler.settings import Settings, load_configuration
 from mooring.scheduler.surroundings import Surroundings
 from mooring.version import __version__
+
+if TYPE_CHECKING:
+    from mooring.scheduler.serving import EndpointServer, Pages
 
 log = get_logger("mooring.scheduler")
 

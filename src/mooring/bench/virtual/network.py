@@ -347,12 +347,6 @@ class Body:
             await self._reader
         return self._pieces.popleft()
 
-    async def read(self, n: int = -1) -> bytes:
-        pieces = []
-        while piece := await self.readany():
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def send(self, piece: bytes, delay_s: float) -> None:
         """Have a piece arrive, in order; nothing is the end."""
         world = self._network.world
@@ -385,15 +379,10 @@ class Body:
 
 
 class Got:
-    """An answer whose body is still coming; the names are aiohttp's."""
-
-    connection = None
+    """An answer whose body is still coming."""
 
     def __init__(self, status: int, headers: dict[str, str], content: Body) -> None:
-        self.status, self.headers, self.content = status, headers, content
-
-    async def read(self) -> bytes:
-        return await self.content.read()
+        self.status, self.headers, self.readany = status, headers, content.readany
 
 
 class VirtualTransport(Transport):
@@ -404,7 +393,7 @@ class VirtualTransport(Transport):
         self._network, self._machine = network, machine
 
     @contextlib.asynccontextmanager
-    async def open(  # type: ignore[override]
+    async def open(
         self, method: str, target: str, headers: list[tuple[str, str]], body: bytes | None
     ) -> AsyncIterator[Got]:
         network, machine = self._network, self._machine

@@ -1,0 +1,104 @@
+"""The way to a server: its address, TLS, and a proxy in between. Whatever fails on it is told in one line."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Protocol, TypeVar, cast
+
+from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
+from mooring.client.tunnel import Opening, Proxy
+
+
+class Beginner(Protocol):
+    """A connection that may have to hear from the server before it can be used."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+
+    def data_received(self, data: bytes) -> None: ...
+
+    async def begin(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Beginner)
+
+
+class Way:
+    """Opens connections to one server. ``tls`` is asked for the context before each; None: no TLS is spoken."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        server_name: str = "",
+        proxy: Proxy | None = None,
+        connect_timeout_s: float = 30.0,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.tls = tls
+        self.where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
+        self._proxy = proxy  # between us and a server that speaks TLS
+        self._server_name = server_name or host
+        self._connect_timeout_s = connect_timeout_s
+
+    def context(self) -> ssl.SSLContext | None:
+        """What a new connection shows and trusts; ConnectionFailed if no certificate can be read."""
+        return self.tls() if self.tls is not None else None
+
+    async def connect(self, context: ssl.SSLContext | None, speaking: Callable[[str | None], C]) -> C:
+        """Open a connection; ``speaking`` makes it for the protocol that the server has chosen (ALPN)."""
+        where = self.where
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                if context is not None:
+                    return await self._connect_secured(context, speaking)
+                loop = asyncio.get_running_loop()
+                _, made = await loop.create_connection(
+                    lambda: cast(asyncio.Protocol, speaking(None)), self.host, self.port
+                )
+                return cast(C, made)
+        except TimeoutError:
+            raise RequestTimeout(f"cannot connect to {where}: no answer in time", was_sent=False) from None
+        except ConnectionFailed as error:
+            raise ConnectionFailed(f"cannot connect to {where}: {error}", was_sent=False) from None
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionFailed(
+                f"{where}: the server's certificate is not trusted: {error.verify_message}", was_sent=False
+            ) from None
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
+        except OSError as error:
+            raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
+
+    async def _connect_secured(self, context: ssl.SSLContext, speaking: Callable[[str | None], C]) -> C:
+        """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
+        loop, proxy = asyncio.get_running_loop(), self._proxy
+        host, port = (self.host, self.port) if proxy is None else (proxy.host, proxy.port)
+        transport, opening = await loop.create_connection(Opening, host, port)
+        try:
+            if proxy is not None:
+                transport.write(proxy.request(self.host, self.port))
+                await opening.pass_proxy()
+            secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
+        except BaseException:
+            transport.abort()
+            raise
+        if secured is None or opening.is_lost:
+            raise ConnectionResetError("the server closed the connection")
+        connection = speaking(secured.get_extra_info("ssl_object").selected_alpn_protocol())
+        secured.set_protocol(cast(asyncio.Protocol, connection))
+        connection.connection_made(secured)
+        if opening.heard:
+            connection.data_received(bytes(opening.heard))
+        try:
+            await connection.begin()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
