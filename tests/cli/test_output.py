@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import io
+import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input
+from mooring.cli.output import console, emit, plain, print_facts, print_table, read_input, to_json
+from mooring.cli.streams import say
 from mooring.errors import InputError
 
 
@@ -55,6 +59,36 @@ def test_plain(value: Any, want: Any) -> None:
 def test_emit(output: str, want: str, capsys: pytest.CaptureFixture[str]) -> None:
     emit({"b": 1, "a": "é"}, output, lambda to: to.print("drawn"))
     assert capsys.readouterr().out == want
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+COMMANDS = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\x7f"  # a terminal would obey these
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["into a file", "on a terminal"])
+def test_what_a_cluster_says_cannot_command_the_terminal(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, err = stream(), stream()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    to = console()
+    to.print("[bold red]ours[/]", markup=True)
+    print_table(to, ["POD", "WHY"], [(Text(COMMANDS), COMMANDS), ("[x]", "y")])
+    emit({COMMANDS: COMMANDS}, "json", lambda to: None)
+    emit({COMMANDS: COMMANDS}, "yaml", lambda to: None)
+    say(COMMANDS)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()) + err.getvalue()  # without our colours
+    assert [c for c in said if not c.isprintable() and c != "\n"] == []
+    assert "a\N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}b" in err.getvalue()
+
+
+def test_json_still_says_what_was_there() -> None:
+    assert json.loads(to_json({"x": COMMANDS})) == {"x": COMMANDS}
 
 
 def test_a_table_has_no_trailing_blanks_and_is_not_cut() -> None:

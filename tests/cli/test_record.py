@@ -38,8 +38,8 @@ async def test_a_cluster_is_recorded_until_ctrl_c(tmp_path: Path, capsys: pytest
             while not path.stat().st_size or not _attempts(path):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         recording.cancel()  # as Ctrl-C does
-        recorder = await recording
-    assert recorder.attempts == 1
+        attempts = await recording
+    assert attempts == 1
     with Record.open(path) as record:
         assert record.is_complete and record.header.source == "watch"
         assert record.attempt(1).decide().node == "a"

@@ -156,6 +156,7 @@ async def test_another_configuration_beside_what_happens(
     [
         pytest.param(["--for", "soon"], "--for soon: time: invalid duration", id="no duration"),
         pytest.param(["--report", "x.pdf"], "--report x.pdf: expected a name that ends in .html", id="no page"),
+        pytest.param(["--report", "absent/x.html"], "absent/x.html: no such file or directory", id="no directory"),
         pytest.param(["--kubeconfig", "absent"], "absent", id="no kubeconfig"),
     ],
 )

@@ -246,6 +246,27 @@ async def test_a_cut_watch_resumes_at_once_from_the_last_version(watching, fake_
     assert it.diary.lines == ["+a:1", "~a:1>2", "+b:5"]
 
 
+async def test_a_watch_that_cannot_be_resumed_says_why_until_it_is_open_again(watching, fake_api, eventually):
+    it = await watching()
+    await it.informer.wait_synced()
+    reflector = it.informer.reflector
+    is_back = asyncio.Event()
+
+    async def broken(_: web.Request) -> web.Response | None:
+        if is_back.is_set():
+            return None
+        fake_api.faults.append(broken)
+        return fake_api.status(500, "InternalError")
+
+    fake_api.faults.append(broken)
+    fake_api.cut()
+    await eventually(lambda: "trying again" in reflector.trouble)
+    is_back.set()
+    await eventually(lambda: not reflector.trouble)
+    fake_api.put("a", size=1)
+    await eventually(it.is_current)
+
+
 async def test_bookmarks_count_as_progress(watching, fake_api, eventually):
     it = await watching()
     await it.informer.wait_synced()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.errors import UsageError
+from mooring.errors import MooringError, UsageError
 from mooring.record.background import InBackground
 from mooring.record.entries import Attempt, Gap, Header
 from mooring.record.files import RotatedFiles, WholeWrites, create
@@ -118,7 +118,7 @@ class FullDisk(io.FileIO):
 def test_a_write_that_fails_leaves_no_half_block(tmp_path: Path) -> None:
     sink = WholeWrites(FullDisk(tmp_path / "r", "w"))
     sink.write(b"x" * 60)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(MooringError, match="r: No space left"):
         sink.write(b"y" * 60)
     sink.close()
     assert (tmp_path / "r").read_bytes() == b"x" * 60

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from mooring.cli.output import console, emit, output_option, print_table
+from mooring.cli.streams import say
 
 if TYPE_CHECKING:
     from mooring.bench.soak import Report
@@ -92,7 +93,7 @@ def soak(
             to.print(_so_far(elapsed, report), end="\r")
         elif elapsed - told_at >= TELL_EVERY_S:  # a log wants fewer lines than a terminal
             told_at = elapsed
-            click.echo(_so_far(elapsed, report), err=True)
+            say(_so_far(elapsed, report))
 
     if not logging.getLogger().isEnabledFor(logging.INFO):
         for name in ("mooring", "aiohttp"):
@@ -132,7 +133,7 @@ def _virtual(
             to.print(text, end="\r")
         elif time.monotonic() - told_at >= TELL_EVERY_S:
             told_at = time.monotonic()
-            click.echo(text, err=True)
+            say(text)
 
     for name in ("mooring", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mooring.cli.streams import say
 from mooring.errors import UsageError
 from mooring.record.named import file_and_time, names_a_record, record_time
 
@@ -57,9 +58,9 @@ class ClusterSource:
             return recorded
         manifests = self.manifests(command)
         if manifests.ignored and not quiet:
-            click.echo(f"mooring: {manifests.ignored_note}", err=True)
+            say(f"mooring: {manifests.ignored_note}")
         for note in manifests.unknown_notes:
-            click.echo(f"warning: {note}", err=True)
+            say(f"warning: {note}")
         cluster = Cluster().take_over(manifests.objects)
         cluster.release = manifests.release
         cluster.namespace = self.names_in
@@ -119,4 +120,4 @@ def warnings_on_stderr() -> Iterator[None]:
             yield
         finally:
             for text in dict.fromkeys(str(each.message) for each in caught):
-                click.echo(f"warning: {text}", err=True)
+                say(f"warning: {text}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mooring.api.release import UNKNOWN, Release
+from mooring.cli.streams import say
 from mooring.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def features_for(kubernetes_version: str | None, release: Release = UNKNOWN) -> 
         return Features(parse_version(kubernetes_version))
     version, warning = nearest_version(release)
     if warning:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     return Features(version)
 
 
@@ -72,7 +73,7 @@ def load_registry(plugins: Iterable[str]) -> tuple[Registry, list[str]]:
     except PluginError as error:
         raise UsageError(str(error)) from None
     for problem in load_installed(registry):
-        click.echo(f"warning: {problem}", err=True)
+        say(f"warning: {problem}")
     return registry, names
 
 
@@ -92,7 +93,7 @@ def load_configuration(
     loaded = load_config_file(path, features)
     warnings = [*loaded.warnings, *unused(loaded.config, own, path)]
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     warn_of_extenders((extender.shown_url for extender in loaded.config.extenders), path)
     return loaded.config
 
@@ -101,4 +102,4 @@ def warn_of_extenders(urls: Iterable[str], where: str) -> None:
     """Say in one line that the configuration has extenders, which this command does not call."""
     names = ", ".join(urls)
     if names:
-        click.echo(f"warning: {where}: extenders are not called here, their verdicts are missing: {names}", err=True)
+        say(f"warning: {where}: extenders are not called here, their verdicts are missing: {names}")

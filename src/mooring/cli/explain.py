@@ -17,6 +17,7 @@ from mooring.cli.configuration import (
     version_option,
 )
 from mooring.cli.output import emit, output_option
+from mooring.cli.streams import say
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def explain(
     source = ClusterSource(dumps, kubeconfig, context, namespace)
     manifests = source.manifests("explain")
     if manifests.ignored and output == "table":
-        click.echo(f"mooring: {manifests.ignored_note}", err=True)
+        say(f"mooring: {manifests.ignored_note}")
     cluster = Cluster().take_over(manifests.objects)
     cluster.namespace = source.names_in
     if group := asked_group(pod_name, cluster.namespace):
@@ -91,7 +92,7 @@ def explain(
     asked = find_pod(pod_name, cluster)
     pod = asked.pod
     for warning in (*manifests.unknown_notes, *asked.warnings):
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}")
     running = cluster.find_pod(pod.key)
     if running is not None:
         cluster.remove(running)
@@ -102,7 +103,7 @@ def explain(
     built = build(config, cluster.state, nominator=cluster.nominations, registry=registry, features=features)
     if config_path is None and pod.spec.scheduler_name not in built.profiles:
         theirs, ours = pod.spec.scheduler_name, next(iter(built.profiles))
-        click.echo(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)", err=True)
+        say(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)")
         pod.spec.scheduler_name = ours
     found = explain_pod(built, pod)
     found.notes += asked.notes

@@ -19,6 +19,7 @@ from mooring.api import yaml
 from mooring.cli.configuration import plugin_option
 from mooring.cli.help import Group
 from mooring.cli.output import console, emit, output_option, print_table
+from mooring.cli.streams import say
 from mooring.errors import PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _served(
         raise UsageError(str(error)) from None
     if server.left_out:
         left_out = ", ".join(server.left_out)
-        click.echo(f"warning: an extender cannot do {left_out}; these are left out", err=True)
+        say(f"warning: an extender cannot do {left_out}; these are left out")
     return server.served(), server
 
 
@@ -169,7 +170,7 @@ def _watched(server: PluginServer | None, kubeconfig: str, context: str) -> Iter
 
     assert server is not None, "only plugins are served with a cluster"
     config = find_config(kubeconfig, context=context)
-    click.echo(f"waiting for the objects of {config.server}", err=True)
+    say(f"waiting for the objects of {config.server}")
     watch = ClusterWatch(config, server, resources=server.resources)
     watch.start(FIRST_LISTS_S)
     try:
@@ -191,7 +192,7 @@ def _serve(server: ExtenderServer, host: str, port: int, tls: ssl.SSLContext | N
     if prefix.strip("/"):
         url += "/" + prefix.strip("/")
     verbs = ", ".join(server.served.verbs)
-    click.echo(f"{server.served.settings.name}: {verbs} at {url} (Ctrl-C ends it)", err=True)
+    say(f"{server.served.settings.name}: {verbs} at {url} (Ctrl-C ends it)")
     sys.stderr.flush()
     gc.collect()
     gc.freeze()  # what is loaded stays; collections need not look at it with every few requests

@@ -21,6 +21,7 @@ from mooring.cli.interruption import Termination
 from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
 from mooring.observe.logs import PlainFormatter
+from mooring.plain_text import printable
 from mooring.version import __version__
 
 OK, NO, BAD_USAGE = 0, 1, 2
@@ -240,7 +241,7 @@ def _fail(message: str, error: BaseException, settings: Settings, code: int) -> 
     if settings.wants_tracebacks:
         traceback.print_exception(error, file=sys.stderr)
     one_line = " ".join(message.split())
-    print("mooring: " + "".join(c if c.isprintable() else "�" for c in one_line), file=sys.stderr)
+    print("mooring: " + printable(one_line), file=sys.stderr)
     return code
 
 

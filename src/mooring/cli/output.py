@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from mooring.api import yaml
 from mooring.errors import InputError
+from mooring.plain_text import printable
 from mooring.text_tables import print_aligned
 from mooring.text_tables import print_table as print_table
 
@@ -43,7 +46,16 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console that knows whether it is a terminal; NO_COLOR and FORCE_COLOR are honoured."""
     stream = sys.stderr if stderr else sys.stdout
     is_terminal = stream.isatty()
-    return Console(file=stream, width=None if is_terminal else _UNBOUNDED, highlight=False, soft_wrap=not is_terminal)
+    return _Console(file=stream, width=None if is_terminal else _UNBOUNDED, highlight=False, soft_wrap=not is_terminal)
+
+
+class _Console(Console):
+    """A console whose texts cannot command the terminal; its colours and cursor are no text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            clean = segment.text if segment.control else printable(segment.text)
+            yield segment if clean == segment.text else Segment(clean, segment.style)
 
 
 def emit(value: Any, output: str, table: Callable[[Console], None]) -> None:
@@ -57,7 +69,14 @@ def emit(value: Any, output: str, table: Callable[[Console], None]) -> None:
 
 
 def to_json(value: Any) -> str:
-    return json.dumps(plain(value), indent=2, ensure_ascii=False)
+    return _UNESCAPED.sub(_escaped, json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+_UNESCAPED = re.compile(r"[\x7f-\x9f]")  # JSON lets them stand; terminals obey some of them
+
+
+def _escaped(control: re.Match[str]) -> str:
+    return f"\\u{ord(control[0]):04x}"
 
 
 def plain(value: Any) -> Any:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from mooring.cli.output import console
+from mooring.cli.streams import say
 
 
 class Show(Protocol):
@@ -67,7 +67,7 @@ class _Lines:
     def __call__(self, part: str, done: int, total: int, stage: str = "") -> None:
         if part != self._part:
             self._part = part
-            click.echo(part, err=True)
+            say(part)
 
 
 class _Tenths:
@@ -93,4 +93,4 @@ class _Tenths:
             if left_s >= 1
             else ""
         )
-        click.echo(f"{part}: {done} of {total} {self._unit}{left}", err=True)
+        say(f"{part}: {done} of {total} {self._unit}{left}")

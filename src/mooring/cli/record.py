@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from mooring.cli.configuration import features_for, load_configuration
 from mooring.cli.help import examples
+from mooring.cli.streams import say
 from mooring.config.duration import parse_seconds
 from mooring.errors import ParseError, UsageError
 
 if TYPE_CHECKING:
-    from mooring.record.recorder import Immediately
-    from mooring.record.watching import WatchRecorder
+    from mooring.cli.watched_record import WatchedRecord
 
 FLUSH_S = 2.0
 
@@ -57,9 +56,8 @@ def record(
         seconds = None if duration is None else parse_seconds(duration)
     except ParseError as error:
         raise UsageError(f"--for {duration}: {error}; write 90s or 8h") from None
-    recorder = asyncio.run(_record(path, kubeconfig, context, config_path, seconds, max_size << 20, annotations))
-    attempts = recorder.attempts
-    click.echo(f"{path}: {attempts} attempt{'s' if attempts != 1 else ''}; mooring replay {path} opens it", err=True)
+    attempts = asyncio.run(_record(path, kubeconfig, context, config_path, seconds, max_size << 20, annotations))
+    say(f"{path}: {attempts} attempt{'s' if attempts != 1 else ''}; mooring replay {path} opens it")
     return 0
 
 
@@ -71,35 +69,33 @@ async def _record(
     seconds: float | None,
     max_bytes: int,
     annotations: bool,
-) -> WatchRecorder:
+) -> int:
     from mooring.cli.watched_cluster import SYNC_S, watched
+    from mooring.cli.watched_record import WatchedRecord
     from mooring.client.kubeconfig import find_config
     from mooring.client.rest import RestClient, user_agent
     from mooring.client.server_version import server_version
-    from mooring.record.files import WholeWrites, create
-    from mooring.record.recorder import Immediately
-    from mooring.record.watching import WatchRecorder
 
     async with RestClient(find_config(kubeconfig, context=context), agent=user_agent("mooring", "record")) as client:
         release = (await server_version(client, timeout_s=SYNC_S)).release
         features = features_for(None, release)
         config = load_configuration(config_path, (), features)
-        output = Immediately(WholeWrites(create(path)))
-        recorder = WatchRecorder(output, config, features, time.time, is_redacted=not annotations)
+        record = WatchedRecord(path, max_bytes, config, features, is_redacted=not annotations)
         try:
-            async with watched(client, recorder):
-                click.echo(f"Recording into {path}; Ctrl-C ends it.", err=True)
-                await _until_the_end(output, seconds, max_bytes)
+            async with watched(client, record):
+                say(f"Recording into {path}; Ctrl-C ends it.")
+                await _until_the_end(record, seconds)
         finally:
-            recorder.close()
-    return recorder
+            record.close()
+    if record.failure is not None:
+        raise record.failure
+    return record.attempts
 
 
-async def _until_the_end(output: Immediately, seconds: float | None, max_bytes: int) -> None:
-    """Return after the given time, at Ctrl-C, or when the file is large enough."""
+async def _until_the_end(record: WatchedRecord, seconds: float | None) -> None:
+    """Return after the given time, at Ctrl-C, or when the record has ended."""
     with contextlib.suppress(TimeoutError, asyncio.CancelledError):
         async with asyncio.timeout(seconds):
-            while output.size < max_bytes:
+            while record.is_open:
                 await asyncio.sleep(FLUSH_S)
-                output.flush()
-            click.echo(f"The record has {max_bytes >> 20} MiB and ends here; see --max-size.", err=True)
+                record.flush()

@@ -13,6 +13,7 @@ from mooring.api.times import format_micro_time, human_duration
 from mooring.cli.configuration import plugin_option
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
+from mooring.cli.streams import say
 from mooring.errors import UsageError
 from mooring.record.named import record_time
 from mooring.state.quantity_text import written
@@ -66,9 +67,7 @@ def replay(
         raise UsageError("--at and --open exclude each other; give one of them")
     with Record.open(file, plugins) as record:
         if not record.is_complete:
-            click.echo(
-                f"warning: {file} was cut off, or is still being written; it is read as far as it goes", err=True
-            )
+            say(f"warning: {file} was cut off, or is still being written; it is read as far as it goes")
         if number is not None:
             return _open(record, number, top, output)
         if at is not None:
@@ -285,11 +284,10 @@ def _open(record: Record, number: int, top: int, output: str) -> int:
 
     emit(value, output, shown)
     if moment.lacks_answers:
-        click.echo(
+        say(
             "warning: extenders were asked about this attempt; what they answered is not in the record, and the "
-            "decision was made without them",
-            err=True,
+            "decision was made without them"
         )
     if difference:
-        click.echo(f"mooring: the recorded decision was another: {difference}", err=True)
+        say(f"mooring: the recorded decision was another: {difference}")
     return 1 if difference else 0

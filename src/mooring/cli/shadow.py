@@ -15,14 +15,13 @@ import click
 
 from mooring.cli.configuration import features_for, load_configuration, load_registry, plugin_option, version_option
 from mooring.cli.output import console, emit, output_option
+from mooring.cli.streams import say
 from mooring.config.duration import parse_seconds
 from mooring.errors import ParseError, UsageError
 
 if TYPE_CHECKING:
-    from mooring.api.meta import Object
+    from mooring.cli.watched_record import WatchedRecord
     from mooring.config.features import Features
-    from mooring.config.types import KubeSchedulerConfiguration
-    from mooring.record.watching import WatchRecorder
     from mooring.shadow.beside import Shadow
     from mooring.shadow.verdict import Verdict
 
@@ -93,65 +92,25 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
         seconds = None if duration is None else parse_seconds(duration)
     except ParseError as error:
         raise UsageError(f"--for {duration}: {error}; write 90s or 10m") from None
-    if report_path is not None and report_path.suffix.lower() != ".html":
-        raise UsageError(f"--report {report_path}: expected a name that ends in .html")
+    if report_path is not None:
+        if report_path.suffix.lower() != ".html":
+            raise UsageError(f"--report {report_path}: expected a name that ends in .html")
+        _write(report_path, "")  # that it cannot be written is said now, not after the watch
     watch = _Watch(output, seconds=seconds, **asked)
     asyncio.run(watch.run())
     summary = watch.shadow.summary
-    if report_path is not None:
-        try:
-            report_path.write_text(page(summary, watch.facts), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{report_path}: {(error.strerror or str(error)).lower()}") from None
-        click.echo(f"The page is {report_path}.", err=True)
     emit({**watch.facts_for_programs, **summary.to_dict()}, output, lambda to: draw(to, summary, top))
+    if report_path is not None:
+        _write(report_path, page(summary, watch.facts))
+        say(f"The page is {report_path}.")
     return 1 if summary.differing else 0
 
 
-class _Recording:
-    """A record of what is watched, until it is large enough."""
-
-    is_synced = False
-
-    def __init__(self, path: str, max_bytes: int, config: KubeSchedulerConfiguration, features: Features) -> None:
-        from mooring.record.files import WholeWrites, create
-        from mooring.record.recorder import Immediately
-        from mooring.record.watching import WatchRecorder
-
-        self._path, self._max_bytes = path, max_bytes
-        self._output = Immediately(WholeWrites(create(path)))
-        self._recorder: WatchRecorder | None = WatchRecorder(self._output, config, features, time.time)
-
-    def put(self, obj: Object) -> None:
-        if self._recorder is not None:
-            self._recorder.is_synced = self.is_synced
-            self._recorder.put(obj)
-
-    def update(self, old: Object, new: Object) -> None:
-        self.put(new)
-
-    def delete(self, obj: Object) -> None:
-        if self._recorder is not None:
-            self._recorder.delete(obj)
-
-    def note(self, text: str) -> None:
-        if self._recorder is not None:
-            self._recorder.note(text, "shadow")
-
-    def flush(self) -> None:
-        """Let readers see what there is; end it if that is enough."""
-        if self._recorder is None:
-            return
-        self._output.flush()
-        if self._output.size >= self._max_bytes:
-            click.echo(f"The record has {self._max_bytes >> 20} MiB and ends here; see --max-size.", err=True)
-            self.close()
-
-    def close(self) -> None:
-        if self._recorder is not None:
-            self._recorder.close()
-            self._recorder = None
-            click.echo(f"The record is {self._path}; mooring replay {self._path} opens it.", err=True)
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
 @dataclass(slots=True)
@@ -170,7 +129,8 @@ class _Watch:
     record_path: str | None
     max_size: int
     shadow: Shadow = None  # type: ignore[assignment]
-    _recording: _Recording | None = None
+    _recording: WatchedRecord | None = None
+    _is_record_told: bool = False
     _latest: deque[Verdict] = None  # type: ignore[assignment]
     _server: str = ""
     _version: str = ""
@@ -191,18 +151,21 @@ class _Watch:
             self._prepare(features)
             also = [] if self._recording is None else [self._recording]
             try:
-                async with watched(client, self.shadow, *also) as informers:
+                async with watched(client, self.shadow, *also) as (informers, reach):
                     self.shadow.is_listing = lambda: informers.is_listing
                     self._started = time.time()
-                    click.echo(f"Watching {', '.join(self.names)}; Ctrl-C ends it.", err=True)
+                    say(f"Watching {', '.join(self.names)}; Ctrl-C ends it.")
                     await self._until_the_end()
+                    self.shadow.summary.unheard_s = reach.lost_s
             finally:
                 self._ended = time.time()
                 self.shadow.settle(is_over=True)
                 if self._recording is not None:
                     self._recording.close()
+                    self._tell_of_record(self._recording)
 
     def _prepare(self, features: Features) -> None:
+        from mooring.cli.watched_record import WatchedRecord
         from mooring.clock import SystemClock
         from mooring.shadow.beside import Shadow
         from mooring.shadow.judge import Judge
@@ -218,7 +181,7 @@ class _Watch:
         self._latest = deque(maxlen=SHOWN)
         self.shadow = Shadow(scene, judge, ours if compares else None, self.names, time.time, tell=self._tell)
         if self.record_path is not None:
-            self._recording = _Recording(self.record_path, self.max_size << 20, theirs, features)
+            self._recording = WatchedRecord(self.record_path, self.max_size << 20, theirs, features)
 
     def _tell(self, verdict: Verdict) -> None:
         """A difference is shown at once, and marked in the record."""
@@ -230,7 +193,17 @@ class _Watch:
         if self._recording is not None:
             self._recording.note(line(verdict))
         if not sys.stderr.isatty():
-            click.echo(line(verdict), err=True)
+            say(line(verdict))
+
+    def _tell_of_record(self, record: WatchedRecord) -> None:
+        """Once it has ended."""
+        if record.is_open or self._is_record_told:
+            return
+        self._is_record_told = True
+        if record.failure is not None:
+            say(f"The record ends here, the comparison goes on: {record.failure}")
+        else:
+            say(f"The record is {self.record_path}; mooring replay {self.record_path} opens it.")
 
     async def _until_the_end(self) -> None:
         """Return after the given time, or at Ctrl-C."""
@@ -250,6 +223,7 @@ class _Watch:
                     steps += 1
                     if self._recording is not None and steps % FLUSH_STEPS == 0:
                         self._recording.flush()
+                        self._tell_of_record(self._recording)
                     await asyncio.sleep(STEP_S)
 
     # ---- what was watched ----------------------------------------------------------------------------------------

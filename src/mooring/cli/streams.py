@@ -1,4 +1,4 @@
-"""Standard output that says clearly when nothing more can be written to it."""
+"""Standard output that says clearly when nothing more can be written to it, and what is said beside it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, TypeVar
 
+import click
+
 from mooring.cli.interruption import interrupt
+from mooring.plain_text import printable
 
 T = TypeVar("T")
+
+
+def say(text: str) -> None:
+    """Say something on standard error, beside the result."""
+    click.echo(printable(text), err=True)
 
 
 class OutputLost(SystemExit):

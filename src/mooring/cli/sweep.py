@@ -15,6 +15,7 @@ import click
 
 from mooring.cli.help import Group, examples
 from mooring.cli.output import console, emit, output_option, print_facts
+from mooring.cli.streams import say
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _draw(found: Sweep, store: Store, done: Done) -> None:
     )
     print_facts(to, {"sweep": found.title or found.source, "rows": f"{done.rows}: {ran}", "results": str(store.folder)})
     for command, said in list(done.failed.items())[:5]:
-        click.echo(f"mooring: {command}: {said}", err=True)
+        say(f"mooring: {command}: {said}")
     records = records_of(value for row in found.rows if (value := store.get(row)) is not None)
     if found.table is not None and records:
         to.print()

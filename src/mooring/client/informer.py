@@ -297,6 +297,12 @@ class InformerSet:
         """Name the kinds whose first list has not come yet."""
         return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
 
+    @property
+    def trouble(self) -> str:
+        """Why one of the kinds is not heard of just now; empty if all are."""
+        troubles = (f"{each.kind.name}: {each.reflector.trouble}" for each in self if each.reflector.trouble)
+        return next(troubles, "")
+
     def not_served(self) -> list[str]:
         """Name the kinds that this API server does not serve: too old for them, or told not to.
 

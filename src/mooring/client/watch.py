@@ -102,6 +102,7 @@ class Reflector(Generic[T]):
         self._version = 0  # which of them is asked for
         self.last_version = ""
         self.is_served = True
+        self.trouble = ""  # why nothing is heard just now; empty while a watch is open
         self._client = client
         self._sink = sink
         self._events = EventReader(kind)
@@ -157,10 +158,11 @@ class Reflector(Generic[T]):
     def _complain(self, level: int, text: str) -> None:
         """Log a failure; the same failure again goes to the debug log only."""
         log.log(logging.DEBUG if text == self._complaint else level, "%s: %s", self.kind.name, text)
-        self._complaint = text
+        self._complaint = self.trouble = text
 
     async def _not_served(self) -> float:
         """Go on to the next version of the kind; after the last one, do without."""
+        self.trouble = ""
         self._version = (self._version + 1) % len(self._versions)
         self.kind = self._versions[self._version]
         if self._version:
@@ -345,6 +347,7 @@ class Reflector(Generic[T]):
         }
         splitter = LineSplitter()
         async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
+            self.trouble = ""
             while True:
                 chunk = await (_read_soon(body) if is_initial() else body.readany())
                 if not chunk:

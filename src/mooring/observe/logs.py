@@ -21,6 +21,7 @@ import sys
 from typing import Any, TextIO
 
 from mooring.errors import UsageError
+from mooring.plain_text import printable
 
 OBJECTS = frozenset(("pod", "preemptor", "victim", "waitingPod"))
 """Keys whose value is an object's ``namespace/name``; in JSON it has two fields, as klog's KObj has."""
@@ -87,7 +88,7 @@ class KlogFormatter(logging.Formatter):
             text = quote(record.getMessage()) + "".join(f" {key}={value_text(value)}" for key, value in values.items())
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return head + text
+        return head + printable(text)
 
 
 class JsonFormatter(logging.Formatter):
@@ -115,7 +116,7 @@ class PlainFormatter(logging.Formatter):
         values: dict[str, Any] = getattr(record, "values", None) or {}
         text = f"{record.levelname} {record.name}: {record.getMessage()}"
         text += "".join(f" {key}={value_text(value)}" for key, value in values.items())
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        return printable(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
 def _reference(key: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ import io
 import os
 import time
 
-from mooring.errors import UsageError
+from mooring.errors import MooringError, UsageError
 
 BACKUPS = 3
 
@@ -34,11 +34,11 @@ class WholeWrites:
         try:
             while rest:
                 rest = rest[self._file.write(rest) or 0 :]
-        except OSError:
+        except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._size)
                 self._file.seek(self._size)
-            raise
+            raise MooringError(f"{os.fspath(self._file.name)}: {error.strerror or error}") from None
         self._size += len(data)
 
     def close(self) -> None:

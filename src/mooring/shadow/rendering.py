@@ -83,6 +83,8 @@ def notes(summary: Summary) -> list[str]:
     for cause, number in sorted(summary.causes.items()):
         named = f"{cause}: " if cause else ""
         found.append(f"{count_of(number, 'difference')}: {named}{CAUSES[cause]}")
+    if summary.unheard_s >= 1:
+        found.append(f"the cluster was out of reach for {summary.unheard_s:.0f}s; what was decided then was not seen")
     if summary.left_out:
         parts = ", ".join(f"{reason} ({number})" for reason, number in sorted(summary.left_out.items()))
         found.append(f"not compared, because the pod {parts}")

@@ -24,6 +24,7 @@ class Summary:
         self.passed_over: Counter[str] = Counter()  # scheduler name -> decisions
         self.kept: dict[Agreement, list[Verdict]] = {}  # differences
         self.raced: list[Verdict] = []  # agreements that were not found at once
+        self.unheard_s = 0.0  # for so long the cluster was out of reach
 
     def count(self, verdict: Verdict) -> None:
         self.agreements[verdict.agreement] += 1
@@ -84,6 +85,7 @@ class Summary:
             "moments": {moment.value: self.moments[moment] for moment in Moment},
             "causes": {cause or "unknown": count for cause, count in sorted(self.causes.items())},
             "tipped": {plugin: count for plugin, count in sorted(self.plugins.items()) if plugin},
+            "unheardSeconds": round(self.unheard_s, 3),
             "notCompared": dict(sorted(self.left_out.items())),
             "otherSchedulers": dict(sorted(self.passed_over.items())),
             "differences": [verdict.to_dict() for verdict in self.differences],

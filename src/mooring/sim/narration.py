@@ -18,6 +18,7 @@ from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventResource
+from mooring.plain_text import printable
 from mooring.queue.events import (
     BACKOFF_COMPLETE,
     POP_FROM_BACKOFF,
@@ -104,12 +105,12 @@ class Narrator:
         kind = f"{note.kind:<7}"
         if self._colored and note.kind in _COLORS:
             kind = f"\x1b[{_COLORS[note.kind]}m{kind}\x1b[0m"
-        first, *rest = self._wrapped(note.text)
+        first, *rest = self._wrapped(printable(note.text))
         self._write(f"{note.at_s:7.2f}s  {kind} {first}".rstrip())
         for line in rest:
             self._write(f"{'':17} {line}")
         for line in note.table:
-            self._write(f"{'':17} {line}".rstrip())
+            self._write(f"{'':17} {printable(line)}".rstrip())
 
     def _wrapped(self, text: str) -> list[str]:
         """The text in lines that fit beside the time and the word; a terminal would break it inside words."""
