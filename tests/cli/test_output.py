@@ -87,6 +87,13 @@ def test_what_a_cluster_says_cannot_command_the_terminal(
     assert "a\N{REPLACEMENT CHARACTER}]0;title\N{REPLACEMENT CHARACTER}b" in err.getvalue()
 
 
+def test_a_line_of_progress_is_still_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", Terminal())
+    to = console()
+    to.print("so\rfar", end="\r")
+    assert to.file.getvalue() == "sofar\r"  # type: ignore[attr-defined]
+
+
 def test_json_still_says_what_was_there() -> None:
     assert json.loads(to_json({"x": COMMANDS})) == {"x": COMMANDS}
 

@@ -54,7 +54,8 @@ class _Console(Console):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            clean = segment.text if segment.control else printable(segment.text)
+            is_ours = segment.control or segment.text == "\r"  # a line that is written over; rich takes it out of texts
+            clean = segment.text if is_ours else printable(segment.text)
             yield segment if clean == segment.text else Segment(clean, segment.style)
 
 
