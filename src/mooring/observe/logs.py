@@ -83,12 +83,12 @@ class KlogFormatter(logging.Formatter):
         head = f"{letter}{when:%m%d %H:%M:%S.%f} {record.process or os.getpid():7d} {record.filename}:{record.lineno}] "
         values: dict[str, Any] | None = getattr(record, "values", None)
         if values is None:
-            text = record.getMessage().replace("\n", "\\n")
+            text = printable(record.getMessage().replace("\n", "\\n"))
         else:
             text = quote(record.getMessage()) + "".join(f" {key}={value_text(value)}" for key, value in values.items())
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
-        return head + printable(text)
+        return head + text
 
 
 class JsonFormatter(logging.Formatter):
