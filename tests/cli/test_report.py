@@ -17,7 +17,8 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "monday.mrec"
     recorder = Recorder.to_file(path, source="simulation")
     arrivals = [Arrival(10.0 * i, make_pod(f"web-{i}", cpu="2"), run_s=35.0) for i in range(4)]
-    simulate([make_node("a", cpu="4")], [*arrivals, Arrival(5.0, make_pod("huge", cpu="9"))], observers=[recorder])
+    arrivals.insert(1, Arrival(5.0, make_pod("huge", cpu="9")))
+    simulate([make_node("a", cpu="4")], arrivals, observers=[recorder])
     recorder.close()
     return path
 

@@ -14,25 +14,95 @@ NODES = b"name,cpu\na,4\n"
 @pytest.mark.parametrize(
     ("nodes", "pods", "says"),
     [
-        pytest.param(NODES, b"name,at,cpu\nx,10,1\ny,5,1\n", "pods.csv, line 3: at: 5 after 10; rows must be in order",
-                     id="times that go backwards"),
-        pytest.param(NODES, b"name,at,cpu\nx,,1\n", "pods.csv, line 2: at: nothing is there; expected a time",
-                     id="no time"),
-        pytest.param(NODES, b"name,at,run,cpu\nx,1,-5,1\n", "pods.csv, line 2: run: expected seconds from 0 on, found",
-                     id="a negative run time"),
+        pytest.param(
+            NODES,
+            b"name,at,cpu\nx,10,1\ny,5,1\n",
+            "pods.csv, line 3: at: 5 after 10; pods must come in the order",
+            id="times that go backwards",
+        ),
+        pytest.param(
+            NODES, b"name,at,cpu\nx,,1\n", "pods.csv, line 2: at: nothing is there; expected a time", id="no time"
+        ),
+        pytest.param(
+            NODES,
+            b"name,at,run,cpu\nx,1,-5,1\n",
+            "pods.csv, line 2: run: expected seconds from 0 to 315360000",
+            id="a negative run time",
+        ),
         pytest.param(NODES, b"name,at,cpu\nx,1\n", "pods.csv, line 2: 2 values; expected 3", id="a short row"),
-        pytest.param(NODES, b"name,at,cpu\nx,1,1\nx,2,1\n", "pods.csv, line 3: pod default/x is there already",
-                     id="a pod twice"),
-        pytest.param(NODES, b"\xff\xfe\x00", "pods.csv, line 1: not CSV", id="not text"),
-        pytest.param(NODES, b"name,at,cpu\nx,1,1\n\xff\xfe,1,1\n", "pods.csv, line 1: not CSV", id="not text later"),
+        pytest.param(
+            NODES, b"name,at,cpu\nx,1,1\nx,2,1\n", "pods.csv, line 3: pod default/x is there already", id="a pod twice"
+        ),
+        pytest.param(NODES, b"\xff\xfe\x00", "pods.csv: not UTF-8 text; expected CSV", id="not text"),
+        pytest.param(
+            NODES, b"name,at,cpu\nx,1,1\n\xff\xfe,1,1\n", "pods.csv: not UTF-8 text; expected CSV", id="not text later"
+        ),
         pytest.param(NODES + b"a,2\n", b"name,cpu\n", "nodes.csv, line 3: node a is already", id="a node twice"),
-        pytest.param(b"name,cpu\na,-1\n", b"name,cpu\n", 'steps[0]: Node "a" is invalid', id="a negative node"),
+        pytest.param(
+            b"name,cpu\na,-1\n",
+            b"name,cpu\n",
+            "nodes.csv, line 2: status.capacity[cpu]: '-1' is negative",
+            id="a negative node",
+        ),
+        pytest.param(
+            b"name;cpu\na;4\n",
+            b"name,at\nx,1\n",
+            "nodes.csv, line 1: no column that a field names; there are n",
+            id="nodes with semicolons",
+        ),
+        pytest.param(
+            NODES,
+            b"name,cpu\nx,1\n",
+            "pods.csv, line 1: no column 'at', which a workload without at or every",
+            id="no column with times",
+        ),
+        pytest.param(NODES, b"name,at\n", "pods.csv: no row; expected one per pod", id="no pods"),
+        pytest.param(
+            NODES,
+            b"name,at\nx,1e300\n",
+            "pods.csv, line 2: at: expected seconds from 0 to 315360000",
+            id="a time that never comes",
+        ),
+        pytest.param(
+            NODES,
+            b"name,at,run\nx,1,99999999999\n",
+            "pods.csv, line 2: run: expected seconds from 0 to 3153",
+            id="a run time without end",
+        ),
+        pytest.param(
+            NODES,
+            b"name,at\nX_1,1\n",
+            "pods.csv, line 2: name: expected lower case letters, digits, '-' and",
+            id="a name that no pod may have",
+        ),
+        pytest.param(
+            NODES,
+            b"name,at,namespace\nx,1,a b\n",
+            "pods.csv, line 2: namespace: expected lower case letters",
+            id="a namespace that there cannot be",
+        ),
+        pytest.param(
+            NODES,
+            b"name,at,labels.app\nx,1,a b\n",
+            "pods.csv, line 2: metadata.labels: Invalid value",
+            id="a label that no pod may have",
+        ),
+        pytest.param(
+            NODES,
+            b"name,at,priority\nx,1,99999999999\n",
+            "pods.csv, line 2: priority: expected a whole number",
+            id="a priority of too many bits",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line(
-    nodes: bytes, pods: bytes, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    nodes: bytes,
+    pods: bytes,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("nodes.csv").write_bytes(nodes)
     Path("pods.csv").write_bytes(pods)
@@ -40,3 +110,61 @@ def test_a_mistake_is_one_line(
     assert run(["simulate", "story.yaml"]) == 2
     told = capsys.readouterr()
     assert says in told.err and told.err.count("\n") == 1 and told.out == ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        pytest.param(
+            "[{workload: {csv: pods.csv, at: '0', every: 1s}}]",
+            "steps[0]: at and every exclude each other",
+            id="two times",
+        ),
+        pytest.param(
+            "[{workload: {csv: pods.csv, recreate: maybe}}]",
+            "recreate: expected true or false, found 'maybe'",
+            id="neither true nor false",
+        ),
+        pytest.param(
+            "[{workload: {csv: pods.csv, spec: {foo: 1}}}]",
+            "pods.csv, line 2: unknown field 'spec.foo'",
+            id="a field that pods do not have",
+        ),
+        pytest.param(
+            "[{workload: {count: 1, templates: [{weight: .inf}]}}]",
+            "weight: expected a number above 0",
+            id="a weight without end",
+        ),
+        pytest.param(
+            "[{nodeGroup: {name: g, max: 1, price: .nan}}]", "price: expected what a node costs", id="no price"
+        ),
+        pytest.param(
+            "[{nodeGroup: {name: g, max: 1}}, {nodeGroup: {name: g, max: 1}}]",
+            "there is a group 'g' already",
+            id="a node group twice",
+        ),
+        pytest.param(
+            "[{nodes: {count: 1}}, {nodes: {count: 1}}]", 'steps[1]: nodes "node1" already exists', id="nodes twice"
+        ),
+        pytest.param("[{fail: gone}]", 'steps[0]: nodes "gone" not found', id="a node that is not there"),
+    ],
+)
+def test_a_mistake_in_a_step_is_one_line(
+    steps: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pods.csv").write_bytes(b"name,at\nx,1\n")
+    Path("story.yaml").write_text(f"steps: {steps}\n")
+    assert run(["simulate", "story.yaml"]) == 2
+    told = capsys.readouterr()
+    assert says in told.err and told.err.count("\n") == 1 and told.out == ""
+
+
+@pytest.mark.parametrize("name", ["empty.mrec", "story.txt"])
+def test_a_file_that_is_no_story_is_not_taken_for_the_name_of_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(b"")
+    assert run(["simulate", name]) == 2
+    assert capsys.readouterr().err.startswith(f"mooring: {name}: not a story; expected a scenario")

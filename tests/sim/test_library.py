@@ -90,7 +90,7 @@ def test_a_python_file_that_is_no_story(tmp_path: Path, text: str, says: str) ->
         pytest.param("nothing-like-it", "there are first-placement", id="an unknown name"),
         pytest.param("missing/story.py", "No such file", id="a file that is not there"),
         pytest.param("missing.yaml", "No such file", id="a YAML file that is not there"),
-        pytest.param("story.txt/", "a scenario is a .py or a .yaml file", id="another kind of file"),
+        pytest.param("story.txt/", "not a story; expected a scenario", id="another kind of file"),
     ],
 )
 def test_what_cannot_be_found(text: str, says: str) -> None:

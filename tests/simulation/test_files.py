@@ -207,20 +207,40 @@ def test_mistakes_that_are_found_before_anything_happens(write: Write, files: di
 @pytest.mark.parametrize(
     ("pods", "says"),
     [
-        pytest.param("name,at\na,5\nb,3\n", "line 3: at: 3 after 5; rows must be in order", id="times backwards"),
-        pytest.param("name,at\na,-5\n", "line 2: at: expected seconds from 0 on, found -5", id="a time too early"),
-        pytest.param("name,run\na,-5\n", "line 2: run: expected seconds from 0 on, found -5", id="a negative run time"),
-        pytest.param("name,run\na,soon\n", "line 2: run: expected a duration such as 30s", id="a run time in words"),
-        pytest.param("name,cpu\na,1\na,1\n", "line 3: pod default/a is there already", id="a pod twice"),
-        pytest.param("name,cpu\na,much\n", "line 2: .*much", id="no quantity"),
-        pytest.param("name,priority\na,high\n", "line 2: priority: expected a whole number", id="a priority in words"),
-        pytest.param("name,priorityClassName\na,high\n", "line 2: .*no PriorityClass with name high", id="no class"),
+        pytest.param("name,at\na,5\nb,3\n", "line 3: at: 3 after 5; pods must come in the order", id="times backwards"),
+        pytest.param("name,at\na,-5\n", "line 2: at: expected seconds from 0 to .*, found -5", id="a time too early"),
+        pytest.param(
+            "name,at,run\na,0,-5\n", "line 2: run: expected seconds from 0 to .*, found -5", id="a negative run time"
+        ),
+        pytest.param(
+            "name,at,run\na,0,soon\n", "line 2: run: expected a duration such as 30s", id="a run time in words"
+        ),
+        pytest.param("name,at,cpu\na,0,1\na,0,1\n", "line 3: pod default/a is there already", id="a pod twice"),
+        pytest.param("name,at,cpu\na,0,much\n", "line 2: .*much", id="no quantity"),
+        pytest.param(
+            "name,at,priority\na,0,high\n", "line 2: priority: expected a whole number", id="a priority in words"
+        ),
+        pytest.param(
+            "name,at,priorityClassName\na,0,high\n", "line 2: .*no PriorityClass with name high", id="no class"
+        ),
     ],
 )
 def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> None:
     result = run_scenario(load_scenario_file(write(pods=pods)))
     assert "pods.csv, " in result.failure
     assert re.search(says, result.failure), result.failure
+
+
+def test_a_time_between_pods_counts_instead_of_a_column(write: Write) -> None:
+    story = "steps:\n- nodes: {count: 1}\n- workload: {csv: pods.csv, every: 10s}\n"
+    result = run_scenario(load_scenario_file(write(story, pods="name,at\na,0\nb,1\n")), keeps_placements=True)
+    assert result.placements is not None and [each.at_s for each in result.placements.values()] == [0, 10]
+
+
+def test_blanks_around_values_do_not_count(write: Write) -> None:
+    story = "steps:\n- nodes: {csv: nodes.csv}\n- workload: {csv: pods.csv}\n"
+    result = run_scenario(load_scenario_file(write(story, nodes="name, cpu\na, 1\n", pods="name, at, cpu\na, 0, 1\n")))
+    assert not result.failure and result.placed == 1
 
 
 def test_a_mistake_in_a_row_is_found_also_where_the_end_is_given(write: Write) -> None:

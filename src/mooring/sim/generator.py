@@ -25,10 +25,11 @@ from typing import Any
 from mooring.errors import InputError
 from mooring.sim.pod_shape import FIELDS, PodShape
 from mooring.sim.rows import columns_in
-from mooring.sim.step_fields import DAY_S, described, fields_of, seconds, whole_number
+from mooring.sim.step_fields import DAY_S, described, fields_of, seconds, truth, whole_number
 from mooring.sim.workload import Arrival, Setting
 
 MAX_PODS = 100_000_000
+MAX_WEIGHT = 10**9
 _TIMES = {"count", "for", "rate", "every", "recreate", "templates"}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(s|m|h|d)")
 _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
@@ -59,7 +60,7 @@ class Generated:
         self._every_s = seconds(times.get("every", 0))
         if self._count is None and "every" in times and not self._every_s:
             raise InputError("every: expected a time between two pods, found 0")
-        self._recreate = bool(times.get("recreate"))
+        self._recreate = truth(times.get("recreate"), "recreate")
         self._rate = _Rate(times["rate"]) if "rate" in times else None
         self._ends, self._templates = _templates(times.get("templates"), fields)
 
@@ -101,8 +102,10 @@ def _templates(value: Any, common: dict[str, Any]) -> tuple[list[float], list[_T
         try:
             fields = {**common, **fields_of(each, FIELDS | {"run", "weight"})}
             weight = fields.pop("weight", 1)
-            if not isinstance(weight, int | float) or isinstance(weight, bool) or not weight > 0:
-                raise InputError(f"weight: expected a number above 0, found {described(weight)}")
+            if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 < weight < MAX_WEIGHT:
+                raise InputError(
+                    f"weight: expected a number above 0 and below {MAX_WEIGHT:,}, found {described(weight)}"
+                )
             run = fields.pop("run", None)
             shape = PodShape(fields, default_name="pod-{i}")
             for name in sorted(shape.columns - {"i"}):

@@ -23,6 +23,10 @@ FOLDER = Path(__file__).parent / "scenarios"
 FIRST = "first-placement"
 IMPORTED = (".csv", ".json", ".jsonl", ".sktrace")  # endings of files that other tools write
 
+_EXPECTED = (
+    "not a story; expected a scenario (.yaml or .py), a record of mooring, or a file that another tool has written"
+)
+
 
 def names() -> list[str]:
     """The names of the stories that come with mooring, the introductory one first."""
@@ -44,6 +48,8 @@ def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
     for file in _files():
         if _name(file) == text:
             return load(file, given)
+    if path.exists():
+        raise InputError(f"{path}: {_EXPECTED}")
     near = difflib.get_close_matches(text, names(), n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
     raise InputError(f"no scenario {text!r}; {hint}")
@@ -57,7 +63,7 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
     if path.suffix in IMPORTED:
         return story_of_files([str(path)])
     if path.suffix != ".py":
-        raise InputError(f"{path}: a scenario is a .py or a .yaml file")
+        raise InputError(f"{path}: {_EXPECTED}")
     if given:
         raise UsageError(f"{path}: a story in Python has no parameters; found {', '.join(given)}")
     return from_module(_import(path), _name(path), str(path))

@@ -13,6 +13,7 @@ from mooring.sim.step_fields import described, fields_of, mapping, seconds, text
 PRICE = "mooring/price-per-hour"
 _FIELDS = {"name", "min", "max", "delay", "idle", "price", "cpu", "memory", "pods", "capacity", "labels", "taints",
            "zones"}  # fmt: skip
+MAX_PRICE = 10**9
 DEFAULT_DELAY_S, DEFAULT_IDLE_S = 120.0, 600.0
 
 
@@ -38,8 +39,10 @@ class NodeGroup:
         if most < least:
             raise InputError(f"max: expected at least min, which is {least}, found {most}")
         price = fields.get("price", 0)
-        if not isinstance(price, int | float) or isinstance(price, bool) or price < 0:
-            raise InputError(f"price: expected what a node costs in an hour, found {described(price)}")
+        if not isinstance(price, int | float) or isinstance(price, bool) or not 0 <= price < MAX_PRICE:
+            raise InputError(
+                f"price: expected what a node costs in an hour, below {MAX_PRICE:,}, found {described(price)}"
+            )
         shape: dict[str, Any] = {name: str(fields[name]) for name in ("cpu", "memory", "pods") if name in fields}
         for name in ("capacity", "labels"):
             shape[name] = {key: str(each) for key, each in mapping(fields.get(name), name).items()}

@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from mooring.api.codec import from_plain
+from mooring.api.core import Node
+from mooring.controlplane.registry.catalog import NODES
 from mooring.errors import InputError, MooringError
+from mooring.sim.admissible import check_admissible
 from mooring.sim.backend import Object
 from mooring.sim.objects import node
-from mooring.sim.rows import Row, Table, columns_in, filler
+from mooring.sim.rows import NUMBER, Row, Table, columns_in, filler
 from mooring.sim.step_fields import fields_of, mapping, texts
 
 _FIELDS = {"csv", "arrange", "name", "cpu", "memory", "pods", "zone", "zones", "labels", "taints", "capacity"}
@@ -31,6 +35,8 @@ def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterab
     fields["taints"] = texts(fields.get("taints", []), "taints")
     fields.setdefault("name", "node{i}")
     table.check(sorted(columns_in(fields)), "nodes")
+    if not columns_in(fields) - {NUMBER}:
+        raise InputError(f"{path}, line 1: no column that a field names; there are {', '.join(table.columns)}")
     fill = filler(fields)
     made: list[Object] = []
     lines: dict[str, int] = {}
@@ -41,6 +47,7 @@ def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterab
         row["i"] = str(number)
         try:
             made.append(_node(fill(row), zones[(number - 1) % len(zones)] if zones else ""))
+            check_admissible(NODES, made[-1], from_plain(Node, made[-1]))
             name = made[-1]["metadata"]["name"]
             if name in lines:
                 raise InputError(f"node {name} is already in line {lines[name]}; there can be only one of that name")

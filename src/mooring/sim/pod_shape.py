@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.api.checks import problems_in
 from mooring.api.codec import from_plain
 from mooring.api.core import Pod
 from mooring.api.defaults import set_default_meta
 from mooring.api.meta import ObjectMeta
+from mooring.controlplane.registry.catalog import PODS
+from mooring.controlplane.registry.meta import is_label, is_subdomain
 from mooring.errors import InputError
+from mooring.sim.admissible import check_admissible
 from mooring.sim.objects import taint
 from mooring.sim.rows import columns_in, filler
 from mooring.sim.step_fields import mapping, texts
@@ -40,6 +42,7 @@ class PodShape:
         self._is_numbered = "i" in columns_in(self._fields)
         self._name, self._fill = filler(pattern), filler(self._fields)
         self._kinds: dict[tuple[str, ...], Pod] = {}
+        self._spaces: set[str] = set()
 
     def pod(self, row: Mapping[str, str], admit: Admit) -> Pod:
         """The pod of a row; ``admit`` completes it as an API server would."""
@@ -50,6 +53,12 @@ class PodShape:
             kind = self._made(self._fill(row), admit)
             self._kinds[key] = kind
         name, space = self._name(row), self._namespace(row) or "default"
+        if not is_subdomain(name):
+            raise InputError(f"name: expected lower case letters, digits, '-' and '.', found {name!r}")
+        if space not in self._spaces:
+            if not is_label(space):
+                raise InputError(f"namespace: expected lower case letters, digits and '-', found {space!r}")
+            self._spaces.add(space)
         meta = kind.metadata
         pod = kind.__copy__()
         pod.metadata = ObjectMeta(
@@ -59,9 +68,9 @@ class PodShape:
 
     @staticmethod
     def _made(fields: Mapping[str, Any], admit: Admit) -> Pod:
-        pod: Pod = from_plain(Pod, manifest(fields))
-        for problem in problems_in(pod):
-            raise InputError(problem)
+        made = manifest(fields)
+        pod: Pod = from_plain(Pod, made)
+        check_admissible(PODS, made, pod)
         set_default_meta(pod)
         admit(pod)
         return pod
@@ -91,7 +100,7 @@ def manifest(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields.get("tolerations"):
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *map(_toleration, fields["tolerations"])]
     _select_nodes(spec, mapping(fields.get("nodeSelector"), "nodeSelector"))
-    meta: dict[str, Any] = {"name": "pod"}
+    meta: dict[str, Any] = {"name": "pod", "namespace": "default"}
     for name in ("labels", "annotations"):
         if fields.get(name):
             meta[name] = {key: str(each) for key, each in mapping(fields[name], name).items()}
@@ -124,6 +133,9 @@ def _toleration(text: str) -> dict[str, Any]:
 
 def _whole(value: Any, name: str) -> int:
     try:
-        return int(str(value))
+        number = int(str(value))
     except ValueError:
         raise InputError(f"{name}: expected a whole number, found {value!r}") from None
+    if not -(2**31) <= number < 2**31:
+        raise InputError(f"{name}: expected a whole number of 32 bits, found {value!r}")
+    return number

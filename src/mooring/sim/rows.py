@@ -37,7 +37,7 @@ class Table:
             try:
                 header = next(csv.reader(file), None)
             except _UNREADABLE as error:
-                raise InputError(f"{path}, line 1: not CSV: {error}") from None
+                raise _unreadable(path, error, 1) from None
         if not header or not any(header):
             raise InputError(f"{path}, line 1: no header; expected the names of columns with commas between them")
         columns = [name.strip().lstrip("\ufeff") for name in header]
@@ -55,14 +55,14 @@ class Table:
             try:
                 for values in reader:
                     if len(values) == width:
-                        yield reader.line_num, dict(zip(columns, values, strict=True))
+                        yield reader.line_num, dict(zip(columns, map(str.strip, values), strict=True))
                     elif any(values):
                         raise InputError(
                             f"{self.path}, line {reader.line_num}: {len(values)} values; "
                             f"expected {width}, as the header has columns"
                         )
             except _UNREADABLE as error:
-                raise InputError(f"{self.path}, line {reader.line_num}: not CSV: {error}") from None
+                raise _unreadable(self.path, error, reader.line_num + 1) from None
 
     def count(self) -> int:
         """About how many rows there are: for a progress bar."""
@@ -77,6 +77,12 @@ class Table:
                 raise InputError(
                     f"{self.path}, line 1: no column {name!r}, which {what} needs; there are {', '.join(self.columns)}"
                 )
+
+
+def _unreadable(path: Path, error: Exception, line: int) -> InputError:
+    if isinstance(error, UnicodeDecodeError):  # read in pieces: the line is not known
+        return InputError(f"{path}: not UTF-8 text; expected CSV")
+    return InputError(f"{path}, line {line}: not CSV: {error}")
 
 
 def _opened(path: Path) -> io.TextIOBase:

@@ -71,6 +71,10 @@ class Listening:
     kubeconfig_path: Path | None = None
 
 
+MISTAKES = (400, 404, 409, 422)
+"""Answers of the API server to a step that names what is not there, is there already, or cannot be."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """How a story ended."""
@@ -213,7 +217,7 @@ class World(ABC):
             await scenario.play(self.cluster)
         except (MooringError, AssertionError) as error:
             failure = str(error) or "an assertion of the story does not hold"
-            is_mistake = isinstance(error, InputError) or (isinstance(error, ApiError) and error.code in (400, 422))
+            is_mistake = isinstance(error, InputError) or (isinstance(error, ApiError) and error.code in MISTAKES)
             if not self.narrator.failed_expectations:
                 self.narrator.note("FAILED", failure, level=0)
         await self.cluster.stop_workloads()

@@ -16,7 +16,7 @@ from mooring.clock import Clock
 from mooring.config.features import Features, check_supported, parse_feature_gates
 from mooring.config.versions import DEFAULT_VERSION, parse_version
 from mooring.controlplane.cluster.kubelet import KUBELET
-from mooring.errors import ApiError, MooringError
+from mooring.errors import ApiError, InputError, MooringError
 from mooring.framework.extender import Extender
 from mooring.sim.backend import Backend, Object, Ref, kind_named
 from mooring.sim.objects import documents, node, pod, taint
@@ -233,8 +233,12 @@ class ScenarioCluster:
         return sum(filter(None, self._expected))
 
     async def _arrive(self, arrivals: Generator[Arrival]) -> None:
-        started = self.clock.monotonic()
+        started, before_s = self.clock.monotonic(), 0.0
         for arrival in arrivals:
+            problem = arrival.problem_after(before_s)
+            if problem:
+                arrivals.throw(InputError(problem))
+            before_s = arrival.at_s
             wait_s = started + arrival.at_s - self.clock.monotonic()
             if wait_s > 0:
                 await asyncio.sleep(wait_s)

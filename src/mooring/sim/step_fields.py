@@ -52,6 +52,16 @@ def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000
     return number
 
 
+def truth(value: Any, name: str) -> bool:
+    """True or false, also as a text, which a parameter may be; nothing stands for false."""
+    found = (
+        {None: False, "false": False, "true": True}.get(value, value) if not isinstance(value, list | dict) else value
+    )
+    if not isinstance(found, bool):
+        raise InputError(f"{name}: expected true or false, found {described(value)}")
+    return found
+
+
 def texts(value: Any, name: str) -> list[str]:
     """A list of texts; a single text is a list of one."""
     if isinstance(value, str):

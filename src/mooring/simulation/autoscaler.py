@@ -14,6 +14,7 @@ from typing import Any
 from mooring.api.codec import from_plain
 from mooring.api.core import Node, Pod
 from mooring.clock import Clock
+from mooring.errors import InputError
 from mooring.framework.nominator import Nominations
 from mooring.scheduler.assembly import Scheduler
 from mooring.sim.node_group import NodeGroup
@@ -56,6 +57,8 @@ class Autoscaler:
 
     async def add(self, group: NodeGroup) -> None:
         """Begin to scale a group; its smallest number of nodes is there at once."""
+        if any(known.group.name == group.name for known in self._groups):
+            raise InputError(f"name: there is a group {group.name!r} already; give each one its own")
         members = _Members(group)
         self._groups.append(members)
         self._groups.sort(key=lambda each: each.group.price)  # the cheapest is tried first
