@@ -133,6 +133,25 @@ async def test_answers_may_come_in_any_pieces(size):
     assert stage.server.of(http2.PING) == [(0, http2.ACK, b"12345678")]
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param(lambda status: encode_field(":status", status), id="a name by its number"),
+        pytest.param(
+            lambda status: b"\0" + http2.string(b":status") + http2.string(status.encode()), id="a name in full"
+        ),
+        pytest.param(lambda status: b"\x20" + encode_field(":status", status), id="behind the size of a table"),
+    ],
+)
+async def test_each_answer_has_its_own_status(field):
+    stage = Stage()
+    statuses = [200, 409, 500, 201, 409]
+    sent = stage.send(*[b"x"] * len(statuses))
+    for number, status in zip(range(1, 99, 2), statuses, strict=False):
+        stage.hear(frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, number, field(str(status))))
+    assert [each.result().status for each in sent] == statuses
+
+
 async def test_a_body_waits_for_room():
     stage = Stage()
     stage.hear(http2.settings([(http2.INITIAL_WINDOW_SIZE, 10)]))

@@ -35,6 +35,8 @@ _OPENING = (
     )
     + http2.window_update(0, http2.MOST_WINDOW - http2.WINDOW)
 )
+_NAMED_BY_NUMBER = (b"\x08", b"\x18", b"\x48")
+"""How a field begins whose name is :status by its number, and whose value follows."""
 _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
 
 
@@ -251,15 +253,21 @@ class Http2Connection(asyncio.Protocol):
             self._answered(number, stream)
 
     def _status(self, block: bytes) -> int:
-        """Read the status, which is the first field, and ends where all answers that say the same end."""
-        says = block[:1] if block[:1] >= b"\x80" else block[: 2 + (block[1] & 0x7F)] if len(block) > 1 else block
+        """Read the status, which is the first field. All answers that say the same mostly begin with the same bytes."""
+        first = block[:1]
+        if first >= b"\x80":
+            says = first
+        elif first in _NAMED_BY_NUMBER and len(block) > 1:
+            says = block[: 2 + (block[1] & 0x7F)]
+        else:
+            says = block
         status = self._statuses.get(says)
         if status is None:
             name, value = next(http2.decode_fields(block), ("", ""))
             if name != ":status" or not value.isdecimal():
                 raise BadFrame("an answer has no status")
             status = int(value)
-            if block[0] & 0xE0 != 0x20 and len(self._statuses) < 100:  # not behind the size of a table
+            if len(self._statuses) < 100:
                 self._statuses[says] = status
         return status
 
