@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -73,9 +74,11 @@ class Stage:
     def hear(self, *frames: bytes) -> None:
         self.connection.data_received(b"".join(frames))
 
-    def send(self, *bodies: bytes, method: str = "POST") -> list[asyncio.Future[Answer]]:
+    def send(
+        self, *bodies: bytes, method: str = "POST", is_fenced: Callable[[], bool] = lambda: False
+    ) -> list[asyncio.Future[Answer]]:
         loop = asyncio.get_running_loop()
-        requests = [Request(method, b"/x", FIELDS, body, 0.0, lambda: False, loop.create_future()) for body in bodies]
+        requests = [Request(method, b"/x", FIELDS, body, 0.0, is_fenced, loop.create_future()) for body in bodies]
         self.connection.send(requests)
         return [request.answer for request in requests]
 
@@ -349,6 +352,25 @@ async def test_another_identity_gets_another_connection(served):
     served.trusting = again
     await post(served.pool, b"two")
     assert len(served.peers) == 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(http2.window_update(1, 100), id="of the request"),
+        pytest.param(http2.settings([(http2.INITIAL_WINDOW_SIZE, 100)]), id="of every request"),
+    ],
+)
+async def test_who_is_fenced_while_a_body_waits_for_room_does_not_finish_it(more):
+    stage, fenced = Stage(), []
+    stage.hear(http2.settings([(http2.INITIAL_WINDOW_SIZE, 10)]))
+    (sent,) = stage.send(b"x" * 30, is_fenced=lambda: bool(fenced))
+    fenced.append(True)
+    stage.hear(more)
+    assert isinstance(sent.exception(), Fenced)
+    assert stage.server.bodies() == {1: b"x" * 10}
+    assert stage.server.of(http2.RST_STREAM) == [(1, 0, http2.CANCEL.to_bytes(4))]
+    assert stage.connection.load == 0 and not stage.server.is_aborted
 
 
 async def test_who_is_fenced_writes_nothing(served):

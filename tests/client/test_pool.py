@@ -36,6 +36,9 @@ class Peer(asyncio.Protocol):
         self.transport = transport
         self.server.peers.append(self)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.server.ends.append(exc)
+
     def data_received(self, data: bytes) -> None:
         self.server.requests.append(data)
         script = self.server.script
@@ -46,6 +49,7 @@ class Server:
     def __init__(self) -> None:
         self.peers: list[Peer] = []
         self.requests: list[bytes] = []
+        self.ends: list[Exception | None] = []
         self.script: list[Callable[[asyncio.Transport], object]] = []
         self.port = 0
 
@@ -466,3 +470,34 @@ def test_it_works_on_uvloop():
         return status, len(state.peers)
 
     assert uvloop.run(run()) == (201, 1)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no limit for unacknowledged bytes")
+async def test_what_has_not_arrived_in_time_does_not_arrive_later(server):
+    """A leader's write that the network holds back would otherwise reach the server when another one leads."""
+    pool = ConnectionPool(Way("127.0.0.1", server.port, arrives_within_s=0.1), max_connections=1)
+    await send(pool)
+    transport = server.peers[0].transport
+    transport.pause_reading()  # as if the network were cut: nothing is acknowledged once the buffers are full
+    body = b"x" * (32 << 20)
+    with pytest.raises(ConnectionFailed) as caught:
+        await send(pool, body=body, timeout_s=600.0)
+    assert caught.value.was_sent and not isinstance(caught.value, RequestTimeout)
+    transport.resume_reading()
+    await pool.close()
+    assert sum(map(len, server.requests)) < len(body)
+
+
+@pytest.mark.parametrize(
+    ("arrives_within_s", "end"),
+    [
+        pytest.param(None, type(None), id="what is on its way still arrives"),
+        pytest.param(5.0, ConnectionResetError, id="what is on its way is forgotten"),
+    ],
+)
+async def test_a_connection_that_is_closed(server, eventually, arrives_within_s, end):
+    pool = ConnectionPool(Way("127.0.0.1", server.port, arrives_within_s=arrives_within_s))
+    await send(pool)
+    await pool.close()
+    await eventually(lambda: server.ends)
+    assert type(server.ends[0]) is end

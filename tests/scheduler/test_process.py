@@ -54,12 +54,19 @@ async def holder(client) -> str:
     return json.loads((await client.get(LEASE)).body)["spec"].get("holderIdentity") or ""
 
 
-@pytest.mark.parametrize("flags", [("--leader-elect=false",), ELECTION], ids=["alone", "with a lease"])
-async def test_it_runs_until_it_is_stopped_and_ends_with_0(plane, flags):
+@pytest.mark.parametrize(
+    ("flags", "arrives_within_s"),
+    [
+        pytest.param(("--leader-elect=false",), None, id="alone"),
+        pytest.param(ELECTION, 5.0, id="with a lease"),
+    ],
+)
+async def test_it_runs_until_it_is_stopped_and_ends_with_0(plane, flags, arrives_within_s):
     process = make_process(plane, *flags)
     running = asyncio.create_task(process.run(signals=False))
     await within(process.ready.wait())
     assert "lifeline" in {thread.name for thread in threading.enumerate()}
+    assert process.live.client.config.arrives_within_s == arrives_within_s
     process.stop()
     assert await within(running) == OK
     assert "lifeline" not in {thread.name for thread in threading.enumerate()}

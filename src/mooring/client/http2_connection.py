@@ -12,6 +12,7 @@ from typing import cast
 
 from mooring import http2
 from mooring.client import wire
+from mooring.client.errors import Fenced
 from mooring.client.wire import Answer, Broken, Request
 from mooring.http2 import BadFrame
 
@@ -181,7 +182,12 @@ class Http2Connection(asyncio.Protocol):
             kind, flags = http2.CONTINUATION, 0
 
     def _send_rest(self, number: int, stream: _Stream, out: list[bytes]) -> None:
-        """Write as much of a body as the server has room for."""
+        """Write as much of a body as the server has room for. A request that is not whole has not been made."""
+        if stream.unsent and stream.request.is_fenced():
+            del self._streams[number]
+            stream.request.fail(Fenced())
+            out.append(http2.reset(number, http2.CANCEL))
+            return
         while stream.unsent:
             size = min(len(stream.unsent), self._window, stream.window, self._frame_bytes)
             if size <= 0:
@@ -361,7 +367,7 @@ class Http2Connection(asyncio.Protocol):
                 self._frame_bytes = max(http2.FRAME_BYTES, min(value, 1 << 24))
             elif what == http2.INITIAL_WINDOW_SIZE:
                 more, self._stream_window = value - self._stream_window, value
-                for number, stream in self._streams.items():
+                for number, stream in list(self._streams.items()):
                     stream.window += more
                     self._send_rest(number, stream, out)
         out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))

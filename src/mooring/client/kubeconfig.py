@@ -47,6 +47,7 @@ class ClientConfig:
     namespace: str = "default"
     extra_headers: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    arrives_within_s: float | None = None  # writes that have not arrived by then must not arrive any more
 
     @property
     def is_tls(self) -> bool:

@@ -102,7 +102,7 @@ class Transport:
         proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
         if config.proxy_url is None or proxy is not None:
 
-            def way(settings: TlsSettings) -> Way:
+            def way(settings: TlsSettings, arrives_within_s: float | None = None) -> Way:
                 return Way(
                     parts.hostname or "",
                     parts.port or (443 if config.is_tls else 80),
@@ -110,9 +110,10 @@ class Transport:
                     server_name=config.tls.server_name,
                     proxy=proxy,
                     connect_timeout_s=CONNECT_TIMEOUT_S,
+                    arrives_within_s=arrives_within_s,
                 )
 
-            to_write = way(config.tls.for_protocols("h2", "http/1.1"))
+            to_write = way(config.tls.for_protocols("h2", "http/1.1"), config.arrives_within_s)
             self.pool = ConnectionPool(to_write, max_connections=max_connections)
             self.paperwork = ConnectionPool(to_write, max_connections=PAPERWORK_CONNECTIONS, batch=PAPERWORK_BATCH)
             self.reads = ReadConnections(way(config.tls))

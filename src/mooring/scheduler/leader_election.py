@@ -71,6 +71,11 @@ class LeaderElectionSettings:
         if self.retry_period_s <= 0:
             raise UsageError("retryPeriod must be greater than zero")
 
+    @property
+    def arrives_within_s(self) -> float:
+        """How long the last write of a leader may take to arrive: half of what lies between deadline and duration."""
+        return (self.lease_duration_s - self.renew_deadline_s) / 2
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -140,8 +145,7 @@ class LeaderElector:
         write and the lease's end there is half of what lies between deadline and duration: time for what is under way
         to arrive, and for clocks that do not run at the same rate.
         """
-        settings = self.settings
-        right_s = (settings.renew_deadline_s + settings.lease_duration_s) / 2
+        right_s = self.settings.renew_deadline_s + self.settings.arrives_within_s
         return not self.is_leader or self._clock.monotonic() >= self._renewed_at + right_s
 
     def check(self, tolerance_s: float = WATCHDOG_S) -> str | None:

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -291,6 +292,9 @@ class SchedulerProcess:
     def _connect(self, metrics: SchedulerMetrics) -> RestClient:
         connection = self._settings.config.client_connection
         config, around = self._client_config(), self._surroundings
+        election = self._settings.leader_election
+        if election is not None:
+            config = replace(config, arrives_within_s=election.arrives_within_s)
         return RestClient(
             config,
             agent=user_agent(COMPONENT, "scheduler"),
