@@ -48,6 +48,16 @@ def test_pods_that_would_not_fit_add_no_node() -> None:
     assert (result.nodes, len(result.pending)) == (0, 1)
 
 
+def test_many_pods_that_no_node_helps_do_not_keep_it_from_those_that_one_does() -> None:
+    result = simulated(
+        "nodes: {count: 1, cpu: 100m}",
+        "nodeGroup: {name: pool, max: 2, delay: 1m, cpu: '1'}",
+        "workload: {count: 201, every: 0s, name: 'huge-{i}', cpu: '9', priority: 1}",
+        "workload: {count: 1, cpu: '1', name: 'small-{i}'}",
+    )
+    assert (result.nodes, result.placed, len(result.pending)) == (2, 1, 201)
+
+
 @pytest.mark.parametrize(
     ("tolerations", "node"),
     [

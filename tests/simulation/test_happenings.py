@@ -382,7 +382,18 @@ def test_the_end_of_a_story_does_not_wait_for_schedules() -> None:
     forever = CRON_JOB.partition("- advance")[0].replace("Forbid", "Allow").replace("150s", "1h")
     found = simulated(forever, "count: 3, every: 100s, cpu: '100m', run: 250s")
     assert (found.failure, found.arrived, found.ended) == ("", 3, 3)
-    assert found.placed == 3 + 2 and found.ended_at_s < 2 * 3600  # two Jobs until the last pod of the workload came
+    assert found.placed == 3 + 1 and found.ended_at_s < 2 * 3600  # one Job until the last pod of the workload came
+
+
+def test_a_schedule_that_was_due_after_the_end_of_a_story_starts_no_job() -> None:
+    ends_soon = CRON_JOB.partition("- delete")[0].replace("9m", "6m")  # Jobs run from 2:00 and from 4:30, to 7:00
+    found = simulated(ends_soon, "count: 1, run: 1s")
+    assert (found.placed, found.running) == (1 + 2, 0)
+
+
+def test_a_cluster_without_nodes_is_given_up_at_once() -> None:
+    found = run_scenario(parse_scenario("steps: [{workload: {count: 3}}]", source="s", folder=Path(), name="s"))
+    assert len(found.pending) == 3 and found.ended_at_s < 60
 
 
 def test_jobs_of_a_schedule_come_until_the_given_end() -> None:

@@ -54,9 +54,9 @@ def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000
 
 def truth(value: Any, name: str) -> bool:
     """True or false, also as a text, which a parameter may be; nothing stands for false."""
-    found = (
-        {None: False, "false": False, "true": True}.get(value, value) if not isinstance(value, list | dict) else value
-    )
+    if value is None:
+        return False
+    found = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
     if not isinstance(found, bool):
         raise InputError(f"{name}: expected true or false, found {described(value)}")
     return found

@@ -19,10 +19,14 @@ from mooring.framework.nominator import Nominations
 from mooring.scheduler.assembly import Scheduler
 from mooring.sim.node_group import NodeGroup
 from mooring.state.cluster import Cluster
+from mooring.state.pod_info import PodClass, PodShape
 
 SCAN_S = 10.0
 MOST_TRIED = 200
-"""Pending pods that are tried at one look; the others wait for the next one."""
+"""Pending pods that are tried at one look; the others wait for the next one.
+
+Of pods alike that no node helps, one is tried.
+"""
 MOST_ROUNDS = 100
 """Rounds of the event loop in which the scheduler hears of a node that was created."""
 
@@ -95,7 +99,7 @@ class Autoscaler:
             return
         waiting = [each for each in self._scheduler.queue.pending_pods() if each.queue in ("unschedulable", "backoff")]
         known = self._scheduler.pods
-        pods = [pod for each in waiting[:MOST_TRIED] if (pod := known.get(f"{each.namespace}/{each.name}")) is not None]
+        pods = [pod for each in waiting if (pod := known.get(f"{each.namespace}/{each.name}")) is not None]
         if not pods:
             return
         fork = self._scheduler.cluster.fork()
@@ -104,10 +108,20 @@ class Autoscaler:
                 fork.set_node(_node_of(members.group, number))
         built = self._scheduler.built.on(fork, Nominations())
         wanted: dict[str, int] = {}
+        helpless: set[tuple[PodShape, PodClass]] = set()
+        num_tried = 0
         for pod in pods:
+            like = (fork.interner.shape(pod), fork.interner.pod_class(pod))
+            if like in helpless:
+                continue
+            if num_tried == MOST_TRIED:
+                break
+            num_tried += 1
             node = built.decide(pod, detail=False).node or self._on_a_new_node(pod, fork, built, wanted)
             if node:
                 fork.set_pod(_placed(pod, node))
+            else:
+                helpless.add(like)
         for members in self._groups:
             for _ in range(wanted.get(members.group.name, 0)):
                 self._order(members)

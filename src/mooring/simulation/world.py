@@ -48,7 +48,7 @@ REST_S, MAX_REST_S = 0.001, 1.0
 CLASSES = ("PriorityClass", "RuntimeClass")
 """What an API server looks up when it admits a pod."""
 STALLED_S = 3600.0
-"""A simulation is over when pods are only tried again in vain for so long, as in a cluster without nodes."""
+"""A simulation is over when pods are only tried again in vain for so long; at once in a cluster without nodes."""
 NO_LEASES = KubeletOptions(lease_interval_s=0)
 """A kubelet that is well is believed to be: a thousand of them would renew sixty million leases in a week."""
 
@@ -239,9 +239,10 @@ class _SplitBackend(Backend):
             if self._streamed.ahead:  # pods may run for months: to ask every second would take longer than all else
                 await self._streamed.run_out()
                 rest_s, since = REST_S, clock.monotonic()
+            is_empty = not len(self._world.scheduler.cluster.nodes())
             if self._world.witness.placed != placed:
                 placed, since = self._world.witness.placed, clock.monotonic()
-            elif clock.monotonic() - since > STALLED_S and self._world.is_idle(retries_count=False):
+            elif (is_empty or clock.monotonic() - since > STALLED_S) and self._world.is_idle(retries_count=False):
                 return
             rest_s = min(2 * rest_s, MAX_REST_S)
 

@@ -26,6 +26,7 @@ class CronJobController(Controller):
 
     watches: ClassVar[tuple[str, ...]] = ("cronjobs.batch", "jobs.batch")
 
+    _resumed_at = 0.0
     starts_jobs = True
     """False while a story waits for its end: a schedule has none."""
 
@@ -42,8 +43,9 @@ class CronJobController(Controller):
         self.starts_jobs = False
 
     def resume(self) -> None:
-        """Go on with the schedules; of times that have passed meanwhile, the last one counts."""
+        """Go on with the schedules; times that have passed meanwhile do not count."""
         self.starts_jobs = True
+        self._resumed_at = self.api.clock.now()
         for entry in self.store.iterate(CRON_JOBS):
             self.enqueue(entry.key)
 
@@ -79,6 +81,7 @@ class CronJobController(Controller):
             return jobs  # written by somebody who does not validate; nothing can be due
         since = meta.parse_time(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]) or 0.0
         deadline_s = spec.get("startingDeadlineSeconds")
+        since = max(since, self._resumed_at)
         earliest = since if deadline_s is None else max(since, now - deadline_s)
         due = most_recent(schedule, earliest, now)
         if due is not None:
