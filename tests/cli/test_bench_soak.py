@@ -66,3 +66,21 @@ def test_a_problem_is_told_and_is_exit_code_1(asked: dict[str, Any], capsys: pyt
 def test_numbers_out_of_range_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "soak", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param("--minutes nan", "Invalid value for '--minutes': 'nan' is not a number", id="no minutes"),
+        pytest.param("--virtual-time --rate nan", "Invalid value for '--rate': 'nan' is not a number", id="no rate"),
+        pytest.param("--seeds 3", "--seeds and --crowd are for --virtual-time", id="seeds in real time"),
+        pytest.param("--crowd tight", "--seeds and --crowd are for --virtual-time", id="a crowd in real time"),
+        pytest.param("--virtual-time --leader-every 9", "--leader-every: in virtual time", id="leaders by seed"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(
+    arguments: str, words: str, asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bench", "soak", *arguments.split()]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1

@@ -16,7 +16,7 @@ pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
 
 from mooring.cli.main import run
-from mooring.cli.mcp_tools import MAX_ITEMS, make_server
+from mooring.cli.mcp_tools import MAX_ITEMS, MAX_TEXT, make_server
 from mooring.client.kubeconfig import load_kubeconfig
 from mooring.client.rest import RestClient
 from mooring.controlplane.server import ControlPlane
@@ -81,6 +81,8 @@ async def test_what_if_changes_a_copy() -> None:
     assert alone["node"] == "node0"
     gone = await answer(cluster, "what_if", pod=MANIFEST, remove=["node/node0", "node/node1"])
     assert gone["outcome"] == "unschedulable"
+    twice = await answer(cluster, "what_if", pod=MANIFEST, remove=["node/node0", "node/node0"])
+    assert twice["node"] == "node1"
     more = await answer(cluster, "what_if", pod=MANIFEST, add_nodes_like="node1", copies=3)
     assert more["nodes"]["all"] == 5
     assert len(cluster.nodes) == 2
@@ -91,6 +93,7 @@ async def test_what_if_changes_a_copy() -> None:
     [
         pytest.param("explain", {"pod": "shop/nobody"}, "shop/nobody: no such pod", id="an unknown pod"),
         pytest.param("explain", {"pod": "/etc/passwd"}, "/etc/passwd: no such pod", id="a path is no pod"),
+        pytest.param("explain", {"pod": "[" * 100_000}, "[[[", id="a long name"),
         pytest.param("explain", {"pod": "{"}, "pod", id="no manifest"),
         pytest.param("explain", {"pod": "a\n" * 100_000}, "expected at most 100000", id="too long a text"),
         pytest.param("drill", {"lose": "rack"}, "rack", id="nothing of that name to lose"),
@@ -99,7 +102,7 @@ async def test_what_if_changes_a_copy() -> None:
 )
 async def test_a_bad_question_is_answered_in_one_line(tool: str, arguments: dict[str, Any], says: str) -> None:
     error = (await answer(a_cluster(), tool, **arguments))["error"]
-    assert says in error and "Traceback" not in error
+    assert says in error and "Traceback" not in error and len(error) < 2 * MAX_TEXT
 
 
 async def test_a_path_of_a_real_file_is_not_read(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import socket
 
 import pytest
 
@@ -28,6 +30,7 @@ from mooring.client.errors import (
     parse_retry_after,
     resource_of,
     verb_of,
+    why_not,
 )
 from mooring.errors import ApiError
 
@@ -155,3 +158,19 @@ def test_whether_it_was_sent_has_to_be_said():
 )
 def test_verb_and_resource_of_a_request(method, path, verb, resource):
     assert (verb_of(method, path), resource_of(path)) == (verb, resource)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        pytest.param(
+            ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"),
+            "Connection refused",
+            id="refused",
+        ),
+        pytest.param(socket.gaierror(-2, "Name or service not known"), "Name or service not known", id="no such host"),
+        pytest.param(OSError("Multiple exceptions: both"), "Multiple exceptions: both", id="several addresses"),
+    ],
+)
+def test_why_there_is_no_connection(error: OSError, words: str) -> None:
+    assert why_not(error) == words

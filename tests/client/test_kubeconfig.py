@@ -152,6 +152,7 @@ def test_impersonation_becomes_headers(tmp_path):
         pytest.param({"kind": "Pod", "apiVersion": "v1"}, "found v1 Pod", id="another kind"),
         pytest.param({"clusters": 3}, "clusters: Expected `array", id="clusters is a number"),
         pytest.param(kubeconfig(**{"current-context": ""}), "no current-context; name one of main", id="no current"),
+        pytest.param("", "no current-context; and no contexts to name one of", id="an empty file"),
         pytest.param(
             kubeconfig(**{"current-context": "x"}), "no context named 'x'; there are main", id="unknown context"
         ),

@@ -75,7 +75,7 @@ def test_an_identity_whose_parts_do_not_fit_is_one_clear_line(authority):
     ):
         settings.context()
     settings = TlsSettings(certificate_file=one.certificate_file, key_file="/nowhere")
-    with pytest.raises(InputError, match=f"{one.certificate_file}: cannot use the client certificate: .*No such file"):
+    with pytest.raises(InputError, match=r"^/nowhere: cannot use the client certificate: No such file"):
         settings.context()
 
 

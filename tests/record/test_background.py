@@ -124,6 +124,13 @@ def test_a_write_that_fails_leaves_no_half_block(tmp_path: Path) -> None:
     assert (tmp_path / "r").read_bytes() == b"x" * 60
 
 
+def test_a_first_file_that_cannot_be_opened_is_the_only_thing_that_is_said(tmp_path: Path) -> None:
+    output = InBackground(files(tmp_path / "absent" / "r"))
+    with pytest.raises(UsageError, match="absent/r: No such file or directory"):
+        output.begin(HEADER)
+    output.close(1.0)
+
+
 def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Path) -> None:
     limits = files(tmp_path / "r")
     limits.begin = lambda: WholeWrites(FullDisk(tmp_path / "r", "w"))  # type: ignore[method-assign]

@@ -40,6 +40,9 @@ def test_reading(arguments, name, want):
         pytest.param(["--secure-prt=1"], "unknown flag: --secure-prt; did you mean --secure-port?", id="a typo"),
         pytest.param(["--secure-port"], "flag needs an argument: --secure-port", id="nothing behind it"),
         pytest.param(["--secure-port=x"], 'invalid argument "x" for --secure-port: write a whole number', id="no int"),
+        pytest.param(["--secure-port=65536"], "for --secure-port: write a number from 0 to 65535", id="no port"),
+        pytest.param(["--secure-port=-1"], "for --secure-port: write a number from 0 to 65535", id="below all ports"),
+        pytest.param(["--kube-api-qps=nan"], 'invalid argument "nan" for --kube-api-qps: write a number', id="NaN"),
         pytest.param(["--kube-api-qps=x"], 'invalid argument "x" for --kube-api-qps: write a number', id="no number"),
         pytest.param(
             ["--leader-elect=no"], 'invalid argument "no" for --leader-elect: write true or false', id="no bool"

@@ -141,7 +141,7 @@ def leases() -> Leases:
 def candidate(leases: Leases, time: VirtualTime, name: str, **kwargs: Any) -> LeaderElector:
     return LeaderElector(
         kwargs.pop("client", None) or leases.client(),
-        SETTINGS,
+        kwargs.pop("settings", SETTINGS),
         identity=name,
         clock=time.clock,
         sleep=time.sleep,
@@ -343,6 +343,17 @@ async def test_a_lease_that_another_has_taken_is_not_given_back(leases, time):
     assert leases.holder == "thief"
 
 
+async def test_the_right_to_write_ends_with_the_whole_seconds_that_others_count(leases, time):
+    settings = LeaderElectionSettings(lease_duration_s=6.9, renew_deadline_s=5, retry_period_s=1)
+    elector = candidate(leases, time, "me", settings=settings)
+    await elector.acquire()
+    assert leases.lease["spec"]["leaseDurationSeconds"] == 6
+    time.clock.advance(5.4)
+    assert not elector.is_expired
+    time.clock.advance(0.1)
+    assert elector.is_expired, "half a second before another candidate may lead"
+
+
 async def test_a_lease_that_was_not_renewed_in_time_is_expired(leases, time):
     elector = candidate(leases, time, "me")
     assert elector.is_expired, "we never had it"
@@ -455,6 +466,7 @@ async def test_the_observer_hears_of_leadership(leases, time):
         pytest.param({"lease_duration_s": 10}, "leaseDuration must be greater", id="duration not above deadline"),
         pytest.param({"retry_period_s": 9}, "retryPeriod", id="deadline not above jittered period"),
         pytest.param({"retry_period_s": 0}, "greater than zero", id="no period"),
+        pytest.param({"lease_duration_s": 10.9}, "a Lease has whole seconds, and 10s must be", id="others count less"),
     ],
 )
 def test_settings_that_cannot_work(kwargs, words):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import Console
 
+from mooring.cli.numbers import Numbers
 from mooring.cli.output import emit, output_option, print_table
 from mooring.cli.progress import Show, progress
 from mooring.errors import UsageError
@@ -42,7 +43,7 @@ def _options(command: F) -> F:
             click.option(
                 "--stall",
                 "stall_s",
-                type=click.FloatRange(1.0),
+                type=Numbers(1.0),
                 default=120.0,
                 show_default=True,
                 help="Give a workload up when nothing has happened for so many seconds.",

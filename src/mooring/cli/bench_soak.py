@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 
+from mooring.cli.numbers import Numbers
 from mooring.cli.output import console, emit, output_option, print_table
 from mooring.cli.streams import say
 
@@ -22,21 +24,21 @@ TELL_EVERY_S = 60.0
 
 
 @click.command()
-@click.option("--minutes", type=click.FloatRange(0.05, 1440), default=60.0, show_default=True, help="How long.")
+@click.option("--minutes", type=Numbers(0.05, 1440), default=60.0, show_default=True, help="How long.")
 @click.option("--nodes", type=click.IntRange(2, 1000), help="Nodes.  [default: 20; in virtual time by seed]")
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 1000),
+    type=Numbers(0.1, 1000),
     help="Changes per second.  [default: 20]  In virtual time: arrivals of pods per second.  [default: 2]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Which changes: the same seed, the same ones.")
 @click.option(
     "--leader-every",
     "leader_every_s",
-    type=click.FloatRange(3.0),
+    type=Numbers(3.0),
     default=30.0,
     show_default=True,
-    help="Seconds between leader changes.",
+    help="Seconds between leader changes; in virtual time by seed.",
 )
 @click.option("--virtual-time", is_flag=True, help="Replicas in one thread; nobody waits, and a seed is a run.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="In virtual time: so many seeds.")
@@ -77,9 +79,11 @@ def soak(
       mooring bench soak --virtual-time --minutes 10 --seeds 20
     """
     if virtual_time or story is not None:
+        if click.get_current_context().get_parameter_source("leader_every_s") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--leader-every: in virtual time the seed says when leaders change")
         return _virtual(minutes, crowd or "", nodes, rate, range(seed, seed + seeds), story, output)
-    if seeds != 1:
-        raise click.UsageError("--seeds: several seeds are for --virtual-time")
+    if seeds != 1 or crowd is not None:
+        raise click.UsageError("--seeds and --crowd are for --virtual-time")
     import asyncio
 
     from mooring.bench import soak as soaking

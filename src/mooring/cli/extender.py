@@ -18,6 +18,7 @@ from rich.console import Console
 from mooring.api import yaml
 from mooring.cli.configuration import plugin_option
 from mooring.cli.help import Group
+from mooring.cli.numbers import Numbers
 from mooring.cli.output import console, emit, output_option, print_table
 from mooring.cli.streams import say
 from mooring.errors import PluginError, UsageError
@@ -103,7 +104,7 @@ _args_option = click.option("--args", "arguments", metavar="YAML", help="Argumen
 @click.option("--client-ca-file", default="", metavar="FILE", help="Serve only clients with a certificate of this CA.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.01),
+    type=Numbers(0.01),
     help="Seconds for one call.  [default: a tenth less than its http_timeout, which is 5s if it names none]",
 )
 @click.option("--max-body-mb", default=256, show_default=True, type=click.IntRange(1), help="Larger requests: 413.")
@@ -262,7 +263,7 @@ def config_(
 @click.option("--nodes", default=5000, show_default=True, type=click.IntRange(1, 50_000), help="Nodes in big requests.")
 @click.option("--calls", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Calls per measurement.")
 @click.option("--concurrency", default=16, show_default=True, type=click.IntRange(1, 256), help="Calls at a time.")
-@click.option("--timeout", default=5.0, show_default=True, type=click.FloatRange(0.01), help="Seconds per call.")
+@click.option("--timeout", default=5.0, show_default=True, type=Numbers(0.01), help="Seconds per call.")
 @click.option("--seed", default=1, show_default=True, help="Another number makes other pods and nodes.")
 @click.option("--ca-file", default="", metavar="FILE", help="The CA of its certificate.")
 @click.option("--insecure", is_flag=True, help="Take any certificate.")

@@ -16,6 +16,7 @@ from rich.text import Text
 from mooring.cli.help import examples
 from mooring.cli.learn import LANG, next_step, words_for
 from mooring.cli.learn_diff import print_diff
+from mooring.cli.numbers import Numbers
 from mooring.cli.output import console
 from mooring.cli.streams import OutputLost
 from mooring.errors import InputError, MooringError, UsageError
@@ -47,7 +48,7 @@ def lesson_command(which: Lesson) -> click.Command:
         click.Option(
             ["--hint"], type=click.IntRange(1, 9), default=1, metavar="N", help="For --check: N hints, not one."
         ),
-        click.Option(["--time-limit"], type=click.FloatRange(1, 3600), default=60.0, help="For --check, in seconds."),
+        click.Option(["--time-limit"], type=Numbers(1, 3600), default=60.0, help="For --check, in seconds."),
         click.Option(["--file"], metavar="FILE", help="Play the scenario with your scheduler."),
         click.Option(["--scenario"], metavar="FILE", help="Play your scenario."),
         click.Option(

@@ -98,7 +98,7 @@ class Tools:
         with scheduler.cluster.fork() as changed:
             changed.cordon(*(cordon or ()))
             changed.uncordon(*(uncordon or ()))
-            for reference in remove or ():
+            for reference in dict.fromkeys(remove or ()):
                 changed.remove(reference)
             if add_nodes_like is not None:
                 changed.add(changed.get(f"node/{add_nodes_like}"), copies=copies)
@@ -136,7 +136,7 @@ def make_server(find: Find) -> MCPServer[Any]:
                 try:
                     return await anyio.to_thread.run_sync(lambda: question(**arguments))
                 except MooringError as error:
-                    raise ToolError(str(error)) from None
+                    raise ToolError(_cut(str(error))) from None
 
             return answer
 

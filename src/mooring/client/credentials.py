@@ -240,7 +240,7 @@ class ExecCredentials:
                     process.kill()
                 await process.wait()
         if process.returncode != 0:
-            said = " ".join(err.decode("utf-8", "replace").split())[:300]
+            said = " ".join(err.decode("utf-8", "replace").split())[:300] or "it said nothing"
             raise InputError(f"{self._where}.exec: {plugin.command} failed with status {process.returncode}: {said}")
         return out
 

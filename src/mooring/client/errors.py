@@ -13,6 +13,7 @@ ApiError
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import msgspec
@@ -139,6 +140,12 @@ class _Status(msgspec.Struct):
 
 
 _status_decoder = msgspec.json.Decoder(_Status)
+
+
+def why_not(error: OSError) -> str:
+    """Why there is no connection, as the system says it: asyncio says "Connect call failed"."""
+    number = error.errno or 0  # negative ones are of looking a name up
+    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 def resource_of(path: str) -> str:

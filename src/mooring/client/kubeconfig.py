@@ -163,7 +163,8 @@ def _resolve(
     if not name and not files.contexts and master:
         return _of_master(master, environ)
     if not name:
-        raise InputError(f"kubeconfig {where}: no current-context; name one of {_names(files.contexts)}")
+        hint = f"name one of {_names(files.contexts)}" if files.contexts else "and no contexts to name one of"
+        raise InputError(f"kubeconfig {where}: no current-context; {hint}")
     if name not in files.contexts:
         raise InputError(f"kubeconfig {where}: no context named {name!r}; there are {_names(files.contexts)}")
     chosen, path = files.contexts[name]

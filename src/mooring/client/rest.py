@@ -28,6 +28,7 @@ from mooring.client.errors import (
     Unreachable,
     error_of_answer,
     parse_retry_after,
+    why_not,
 )
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.limiter import RateLimiter
@@ -183,7 +184,7 @@ class Transport:
             text = f"{self._server}: the server's certificate is not trusted: {why}"
             raise ConnectionFailed(text, was_sent=False) from None
         except aiohttp.ClientConnectorError as error:
-            text = f"cannot connect to {self._server}: {error.os_error.strerror or error.os_error}"
+            text = f"cannot connect to {self._server}: {why_not(error.os_error)}"
             if isinstance(error, aiohttp.ClientSSLError):
                 raise ConnectionFailed(text, was_sent=False) from None
             raise Unreachable(text) from None

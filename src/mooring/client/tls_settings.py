@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,5 +83,8 @@ class TlsSettings:
                 context.load_cert_chain(self.certificate_file, self.key_file or None)
         except OSError as error:
             source = self.certificate_file or "client-certificate-data"
-            why = "certificate and key do not fit together or are not PEM" if isinstance(error, ssl.SSLError) else error
+            why = "certificate and key do not fit together or are not PEM"
+            if not isinstance(error, ssl.SSLError):  # which of the two files, Python does not say
+                source = next((f for f in (source, self.key_file) if f and not os.access(f, os.R_OK)), source)
+                why = error.strerror or str(error)
             raise InputError(f"{source}: cannot use the client certificate: {why}") from None

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
-from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable
+from mooring.client.errors import ConnectionFailed, RequestTimeout, Unreachable, why_not
 from mooring.client.tunnel import Opening, Proxy
 
 
@@ -87,7 +87,7 @@ class Way:
         except ssl.SSLError as error:
             raise ConnectionFailed(f"cannot connect to {where}: {error.strerror or error}", was_sent=False) from None
         except OSError as error:
-            raise Unreachable(f"cannot connect to {where}: {error.strerror or error}") from None
+            raise Unreachable(f"cannot connect to {where}: {why_not(error)}") from None
 
     def _limit_arrival(self, transport: asyncio.BaseTransport) -> None:
         if self._arrives_within_s is None:

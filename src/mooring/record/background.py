@@ -93,7 +93,7 @@ class InBackground:
 
     def close(self, time: float) -> None:
         """Write what is left; waits for the thread."""
-        if self._header is None:
+        if not self._thread.is_alive():  # nothing was begun, or the first file could not be
             return
         self._work.put(lambda: self._end_file(time))
         self._work.put(None)

@@ -12,6 +12,7 @@ it is refused with a sentence, unless it says what is the case anyway. Nothing i
 from __future__ import annotations
 
 import difflib
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -258,7 +259,7 @@ def _check(flag: Flag, value: str) -> None:
         problem = "write a whole number"
     elif flag.kind == FLOAT:
         try:
-            float(value)
+            problem = "write a number" if math.isnan(float(value)) else ""
         except ValueError:
             problem = "write a number"
     elif flag.kind == DURATION:
@@ -266,6 +267,8 @@ def _check(flag: Flag, value: str) -> None:
             parse_duration(value)
         except ParseError:
             problem = "write a duration such as 15s or 5m0s"
+    if flag.name == "secure-port" and not problem and not 0 <= int(value) <= 65535:
+        problem = "write a number from 0 to 65535"
     if problem:
         raise UsageError(f'invalid argument "{value}" for --{flag.name}: {problem}')
 

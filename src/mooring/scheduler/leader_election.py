@@ -70,11 +70,21 @@ class LeaderElectionSettings:
             raise UsageError("renewDeadline must be greater than retryPeriod*JitterFactor")
         if self.retry_period_s <= 0:
             raise UsageError("retryPeriod must be greater than zero")
+        if self.lease_s <= self.renew_deadline_s:
+            raise UsageError(
+                f"leaseDuration {self.lease_duration_s:g}s: a Lease has whole seconds, and {self.lease_s}s "
+                f"must be greater than renewDeadline {self.renew_deadline_s:g}s"
+            )
+
+    @property
+    def lease_s(self) -> int:
+        """The duration as the Lease has it, and as other candidates count."""
+        return int(self.lease_duration_s)
 
     @property
     def arrives_within_s(self) -> float:
         """How long the last write of a leader may take to arrive: half of what lies between deadline and duration."""
-        return (self.lease_duration_s - self.renew_deadline_s) / 2
+        return (self.lease_s - self.renew_deadline_s) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +274,7 @@ class LeaderElector:
     async def _try(self) -> bool:
         """Acquire or renew once; false if another candidate leads or the server refuses."""
         now, began = format_micro_time(self._clock.now()), self._clock.monotonic()
-        duration_s = int(self.settings.lease_duration_s)
+        duration_s = self.settings.lease_s
         if self.is_leader and self._is_valid():
             record = Record(self.identity, duration_s, self._observed.acquire_time, now, self._observed.transitions)
             try:

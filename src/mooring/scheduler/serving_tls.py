@@ -67,10 +67,9 @@ class ServerTls:
         stamp = file_stamp(files.certificate_file), file_stamp(files.key_file)
         try:
             self.context.load_cert_chain(files.certificate_file, files.key_file)
-        except ssl.SSLError as error:
+        except ssl.SSLError:
             raise UsageError(
-                f"--tls-cert-file {files.certificate_file}: certificate and key do not fit together or are not PEM "
-                f"({error.reason})"
+                f"--tls-cert-file {files.certificate_file}: certificate and key do not fit together or are not PEM"
             ) from None
         except OSError as error:
             raise UsageError(f"--tls-cert-file {files.certificate_file}: {error.strerror or error}") from None
