@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from mooring.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from mooring.devices import cel
 from mooring.devices.cluster_devices import ClusterDevices
 from mooring.devices.pools import DeviceId
 from mooring.state.cluster import Cluster
@@ -148,3 +149,21 @@ def test_classes_stand_for_extended_resources() -> None:
     cluster.put(msgspec.convert(wire, DeviceClass))
     assert devices.backs("example.com/gpu") and devices.mapping_version() != before
     assert not ClusterDevices(cluster, extended=False).backs("example.com/gpu")
+
+
+def class_with(*expressions: str) -> DeviceClass:
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    return msgspec.convert({"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}, DeviceClass)
+
+
+class TestGettingReady:
+    def test_a_class_sets_cel_up_before_a_pod_needs_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, devices = made()
+        devices.get_ready(class_with("nonsense(", "device.driver == 'drv'"))
+        monkeypatch.setattr(cel, "_Runtime", None)  # it is there, or this fails
+        devices.selectors.compile("device.driver == 'drv'")
+
+    def test_a_class_without_selectors_needs_no_cel(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, devices = made()
+        monkeypatch.setattr(cel, "_Runtime", None)
+        devices.get_ready(class_with())

@@ -13,6 +13,7 @@ from mooring.client.rest import RestClient
 from mooring.config.load import default_config
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults, Rule
+from mooring.devices.cel import CelSelectors
 from mooring.memory import SELDOM
 from mooring.scheduler.assembly import Options
 from mooring.scheduler.live import LiveScheduler
@@ -86,6 +87,19 @@ async def test_a_pod_with_claims_is_told_where_the_api_server_has_none(client, p
             return next((each["message"] for each in conditions if each["type"] == "PodScheduled"), "")
 
         assert "does not serve resource.k8s.io/v1" in await until(condition)
+
+
+async def test_selectors_of_a_new_device_class_are_compiled_before_a_pod_asks_for_it(client, monkeypatch):
+    compiled: list[str] = []
+    monkeypatch.setattr(CelSelectors, "compile", lambda _, expression: compiled.append(expression))
+    async with LiveScheduler(client, default_config(), hostname="h"):
+        spec = {"selectors": [{"cel": {"expression": "device.driver == 'd'"}}]}
+        await create(client, "/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": "gpu"}, "spec": spec})
+
+        async def is_compiled():
+            return compiled
+
+        assert await until(is_compiled) == ["device.driver == 'd'"]
 
 
 async def test_the_garbage_collector_is_tuned_only_while_it_runs(client):

@@ -110,6 +110,13 @@ class ClusterDevices:
     def device_class(self, name: str) -> DeviceClass | None:
         return self._objects.get(DeviceClass, name)
 
+    def get_ready(self, found: DeviceClass) -> None:
+        """Compile the class's selectors, and with the first one set CEL up. Wrong ones are told to pods that ask."""
+        for selector in found.spec.selectors:
+            if selector.cel is not None:
+                with suppress(CelError):
+                    self.selectors.compile(selector.cel.expression)
+
     def resolver(self) -> ClassResolver:
         version = self._objects.version(DeviceClass)
         if self._extended and version != self._resolver_version:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.api.resource import DeviceClass
 from mooring.state.node_rows import NodeRows
 
 
@@ -23,6 +24,9 @@ class Devices(Protocol):
     def mapping_version(self) -> Hashable:
         """Something that differs after the answers of ``backs`` may have changed."""
 
+    def get_ready(self, found: DeviceClass) -> None:
+        """Do now what the first pod that asks for devices of this class would have to wait for."""
+
 
 class NoDevices:
     """No DeviceClass stands for anything."""
@@ -35,3 +39,6 @@ class NoDevices:
 
     def mapping_version(self) -> Hashable:
         return 0
+
+    def get_ready(self, found: DeviceClass) -> None:
+        pass

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 
+from mooring.api.resource import DeviceClass
 from mooring.client.informer import InformerSet
-from mooring.client.kinds import RESOURCE_CLAIMS
+from mooring.client.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS
 from mooring.client.rest import RestClient, user_agent
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.extender.objects import RawObjects
@@ -67,6 +68,10 @@ class LiveScheduler:
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
         connect(self.informers, self.scheduler, raw=raw, resources=self.scheduler.resources)
+        self.informers[DEVICE_CLASSES.name].add_handler(self._get_ready, lambda _, new: self._get_ready(new))
+
+    def _get_ready(self, found: DeviceClass) -> None:
+        self.scheduler.built.handle.devices.get_ready(found)
 
     async def start(self) -> None:
         """Begin to watch and to write events."""
