@@ -167,6 +167,7 @@ class FakeApi:
         self.requests: list[dict[str, str]] = []
         self.faults: list[Callable[[web.Request], Awaitable[web.StreamResponse | None]]] = []
         self.watchers: list[asyncio.Queue[bytes | None]] = []
+        self.since: dict[asyncio.Queue[bytes | None], int] = {}  # the version from which each of them watches
 
     # What a test does to it
 
@@ -192,7 +193,9 @@ class FakeApi:
 
     def _happened(self, type_: str, item: dict[str, Any]) -> None:
         self.history.append((self.version, type_, item))
-        self.send({"type": type_, "object": item})
+        for watcher in self.watchers:
+            if self.since[watcher] < self.version:
+                watcher.put_nowait(encoded({"type": type_, "object": item}) + b"\n")
 
     def send(self, event: dict[str, Any] | bytes) -> None:
         """Send an event, or bytes as they are, to everybody who watches."""
@@ -207,6 +210,15 @@ class FakeApi:
         """Forget all history, as a compaction does."""
         self.compacted = self.version
         self.history.clear()
+
+    def backup(self) -> tuple[int, dict[str, dict[str, Any]]]:
+        return self.version, dict(self.objects)
+
+    def restore(self, backup: tuple[int, dict[str, dict[str, Any]]]) -> None:
+        """Go back to an older state, as an API server does whose etcd was restored."""
+        self.version, self.objects = backup[0], dict(backup[1])
+        self.history.clear()
+        self.cut()
 
     def cut(self) -> None:
         for watcher in self.watchers:
@@ -258,6 +270,7 @@ class FakeApi:
                 if at > version:
                     queue.put_nowait(encoded({"type": type_, "object": item}) + b"\n")
         self.watchers.append(queue)
+        self.since[queue] = 0 if initial else version  # one that is still to come is waited for, in silence
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)

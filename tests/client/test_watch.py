@@ -379,7 +379,7 @@ async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, ev
     async def nothing(_: web.Request) -> None:
         return None
 
-    fake_api.faults.extend([nothing, too_large])
+    fake_api.faults.extend([nothing, nothing, too_large])  # the newest version, the watch, the list
     fake_api.cut()
     await eventually(lambda: len(fake_api.watches()) == 4)
     assert [query.get("resourceVersion") for query in fake_api.watches()] == [None, "1", "1", None]

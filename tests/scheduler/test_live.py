@@ -102,6 +102,27 @@ async def test_selectors_of_a_new_device_class_are_compiled_before_a_pod_asks_fo
         assert await until(is_compiled) == ["device.driver == 'd'"]
 
 
+async def test_nothing_is_decided_while_the_server_is_known_to_have_gone_back(client):
+    await make_node(client)
+    async with LiveScheduler(client, default_config(), hostname="h") as live:
+        live.informers._restored()
+        await make_pod(client)
+
+        async def is_waiting():
+            return live.scheduler.queue.has_ready
+
+        await until(is_waiting)
+        for _ in range(20):  # turns that would do
+            await asyncio.sleep(0)
+        assert live.scheduler.queue.has_ready
+        live.informers._current()
+
+        async def is_bound():
+            return json.loads((await client.get(f"{PODS}/web")).body)["spec"].get("nodeName")
+
+        assert await until(is_bound) == "a"
+
+
 async def test_the_garbage_collector_is_tuned_only_while_it_runs(client):
     before = gc.get_threshold()
     live = LiveScheduler(client, default_config(), Options(), hostname="h", tune_gc=True)

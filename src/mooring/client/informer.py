@@ -90,6 +90,11 @@ class Informer(Generic[T]):
         """Say whether the API server serves this kind, as far as is known: true until it answers 404."""
         return self.reflector.is_served
 
+    @property
+    def is_current(self) -> bool:
+        """Say whether the copy is of a state that the API server has, as far as is known; a kind it lacks has none."""
+        return self.reflector.is_current or not self.is_served
+
     async def wait_synced(self) -> None:
         await self._synced.wait()
 
@@ -160,6 +165,8 @@ class Informer(Generic[T]):
         pause_s = 0.05
         while self.is_served:
             try:
+                if not self.reflector.is_current:
+                    raise ApiError("the watch is cut")  # versions prove nothing until it is known how it goes on
                 if len(self.store) <= SMALL or not await self._is_passed(await self.reflector.version_now()):
                     await self.merge(*await self.reflector.list_now())
                 return
@@ -259,13 +266,27 @@ class InformerSet:
         self._tune_gc = tune_gc
         self._informers: dict[str, Informer[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self.is_restoring = False
+        """Whether the API server has gone back to an older state, and some copies are not known to be of that state."""
+        self.on_restoring: Callable[[], None] = lambda: None  # called when that changes
+
+    def _restored(self) -> None:
+        if not self.is_restoring:
+            self.is_restoring = True
+            self.on_restoring()
+
+    def _current(self) -> None:
+        if self.is_restoring and all(informer.is_current for informer in self._informers.values()):
+            self.is_restoring = False
+            self.on_restoring()
 
     def add(self, kind: ResourceKind[T], **reflector: Any) -> Informer[T]:
         """Add an informer for a kind, or return the one that is there."""
         known = self._informers.get(kind.name)
         if known is not None:
             return known
-        informer: Informer[T] = Informer(self._client, kind, **{**self._reflector, **reflector})
+        heard = {"on_restored": self._restored, "on_current": self._current}
+        informer: Informer[T] = Informer(self._client, kind, **{**self._reflector, **heard, **reflector})
         self._informers[kind.name] = informer
         if self._tasks:
             self._tasks.append(asyncio.create_task(informer.run(), name=f"informer {kind.name}"))

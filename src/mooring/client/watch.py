@@ -11,6 +11,10 @@
 A cut stream is resumed at once from the last version seen, in events or in bookmarks. Nothing is lost by a cut in the
 middle of an object: what is incomplete was never counted.
 
+Versions can go backwards: an API server whose etcd was restored from a backup has an older one than it has told. It
+takes a watch from a version that is still to come, and says nothing until it is there. So before a stream is resumed
+the newest version is asked for, and if that is older than ours, everything is listed anew.
+
 | before the next try | client-go | here |
 |---|---|---|
 | after a failure | 0.8 s, doubled each time, to 30 s; up to as much again by chance | the same |
@@ -82,6 +86,10 @@ class _StreamingRefused(Exception):
     """The server does not support streaming lists."""
 
 
+class _Restored(Exception):
+    """The server has gone back to an older state."""
+
+
 class Reflector(Generic[T]):
     """Feeds a sink with one kind's objects until cancelled. Every failure is logged and followed by another try."""
 
@@ -96,7 +104,13 @@ class Reflector(Generic[T]):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_restored: Callable[[], None] = lambda: None,
+        on_current: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_restored`` hears that the server has gone back to an older state, before the sink does.
+
+        ``on_current`` hears each time when it is known that what the sink has is not ahead of the server.
+        """
         self.kind = kind
         self._versions = kind.at_each_version()
         self._version = 0  # which of them is asked for
@@ -113,6 +127,8 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._backoff = Backoff(clock=self._clock, rng=self._rng)
         self._is_version_lost = False
+        self.is_current = True  # whether what the sink has is of a state that the server has, as far as is known
+        self._on_restored, self._on_current = on_restored, on_current
         self._gone_at = float("-inf")
         self._complaint = ""
 
@@ -136,6 +152,9 @@ class Reflector(Generic[T]):
         except Gone as error:
             log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
             return self._after_gone()
+        except _Restored as error:
+            self._complain(logging.WARNING, f"listing anew: {error}")
+            return 0.0
         except NotFound:
             return await self._not_served()
         except Unreachable as error:
@@ -170,7 +189,7 @@ class Reflector(Generic[T]):
         if self.is_served:
             self.is_served = False
             log.debug("%s: not served by this API server, skipped", self.kind.name)
-            await self._sink.replace((), "")
+            await self._replace((), "")
         return NOT_SERVED_RECHECK_S
 
     # All objects
@@ -199,7 +218,7 @@ class Reflector(Generic[T]):
                             await asyncio.sleep(0)
                             continue
                         self._synchronised()
-                        await self._sink.replace(list(initial.values()), self.last_version)
+                        await self._replace(list(initial.values()), self.last_version)
                         initial = None
                         lines = lines[ended:]
                     await self._take(lines)
@@ -224,7 +243,7 @@ class Reflector(Generic[T]):
             if mark is not None:
                 if (mark.annotations or {}).get(INITIAL_EVENTS_END) != "true":
                     raise _StreamingRefused("a bookmark came before the end of the initial events")
-                self.last_version = mark.resource_version
+                self._listed_at(mark.resource_version)
                 return number
             if item is None:
                 continue
@@ -264,9 +283,36 @@ class Reflector(Generic[T]):
             token, listed_version = await self._read_page(answer.body, objects)
             if not token:
                 break
-        self.last_version = listed_version
+        self._listed_at(listed_version)
         self._synchronised()
-        await self._sink.replace(objects, listed_version)
+        await self._replace(objects, listed_version)
+
+    def _listed_at(self, version: str) -> None:
+        if self._is_behind(version):
+            self._on_restored()
+        self.last_version = version
+
+    async def _replace(self, objects: Sequence[T], version: str) -> None:
+        await self._sink.replace(objects, version)
+        self.is_current = True
+        self._on_current()
+
+    def _is_behind(self, version: str) -> bool:
+        """Report whether a version that a consistent read has found is older than what we were told before."""
+        try:
+            return int(version) < int(self.last_version)
+        except ValueError:  # there is none yet, or they have no order that we know
+            return False
+
+    async def _look_for_restore(self) -> None:
+        """Make sure that the server has not gone back since the last stream broke."""
+        version = await self.version_now()
+        if self._is_behind(version):
+            self._is_version_lost = True
+            self._on_restored()
+            raise _Restored(f"the API server is at version {version}, and had told of {self.last_version}")
+        self.is_current = True
+        self._on_current()
 
     async def version_now(self) -> str:
         """The newest version of this kind's list: a consistent read, which no cache may answer from the past."""
@@ -317,6 +363,8 @@ class Reflector(Generic[T]):
             seen = False
             failure: Exception | None = None
             try:
+                if not self.is_current:
+                    await self._look_for_restore()
                 async with contextlib.aclosing(self._stream({"resourceVersion": self.last_version})) as stream:
                     async for lines in stream:
                         seen = True
@@ -346,15 +394,18 @@ class Reflector(Generic[T]):
             "timeoutSeconds": str(seconds),
         }
         splitter = LineSplitter()
-        async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
-            self.trouble = ""
-            while True:
-                chunk = await (_read_soon(body) if is_initial() else body.readany())
-                if not chunk:
-                    return
-                lines = splitter.feed(chunk)
-                if lines:
-                    yield lines
+        try:
+            async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
+                self.trouble = ""
+                while True:
+                    chunk = await (_read_soon(body) if is_initial() else body.readany())
+                    if not chunk:
+                        return
+                    lines = splitter.feed(chunk)
+                    if lines:
+                        yield lines
+        finally:
+            self.is_current = False  # what happens from now on is not told
 
     async def _take(self, lines: Sequence[bytes]) -> None:
         """Decode events, give them to the sink, and only then count them as seen."""

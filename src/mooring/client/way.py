@@ -108,6 +108,9 @@ class Way:
             if proxy is not None:
                 transport.write(proxy.request(self.host, self.port))
                 await opening.pass_proxy()
+            if opening.is_lost or transport.is_closing():
+                # uvloop would begin the handshake all the same, and the loop would tell of an exception in a callback.
+                raise ConnectionResetError("the server closed the connection")
             secured = await loop.start_tls(transport, opening, context, server_hostname=self._server_name)
         except BaseException:
             transport.abort()

@@ -72,6 +72,7 @@ class Options:
     limits: TimeLimits = field(default_factory=TimeLimits)
     claims_are_served: Callable[[], bool] = lambda: True  # whether the API server has resource.k8s.io/v1
     condition_turn: Callable[[], Awaitable[None]] | None = None  # waited for before a pod's condition is patched
+    is_held: Callable[[], bool] = lambda: False  # asked before each turn: whether what is known is of the past
     is_fenced: Callable[[], bool] = lambda: False  # asked before each write: whether another replica may lead
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     is_metered: bool = True  # whether metrics are counted: a simulation has no use for them
@@ -149,7 +150,7 @@ class Scheduler:
             self._tasks,
             turnstile,
             clock,
-            wake=self._wake,
+            wake=self.wake,
             evicts_in_background=options.features["SchedulerAsyncPreemption"],
         )
         self.binding = BindingCycle(
@@ -180,6 +181,7 @@ class Scheduler:
             clock,
             attempt_timeout_s=options.attempt_timeout_s,
             on_cut_off=self._start_afresh,
+            is_held=options.is_held,
             stand_still=options.stand_still,
         )
         if isinstance(queue, PodGroupQueue):
@@ -356,7 +358,8 @@ class Scheduler:
         """Give every waiting pod another chance: something has changed that is no event."""
         self._turnstile(self.queue.move_all, CONFIGURATION_CHANGE)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Say that there may be something to decide."""
         self._loop.wake()
 
     def _start_afresh(self) -> None:

@@ -55,6 +55,7 @@ class LiveScheduler:
         calls = ExtenderCalls(options.metrics) if config.extenders else None
         options.extenders = lambda config: around.make_extenders(config.extenders, raw, observer=calls)
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
+        options.is_held = lambda: self.informers.is_restoring
         options.condition_turn = Leftovers(self.client.limiter, clock=around.clock).turn
         self.scheduler = Scheduler(
             config,
@@ -65,6 +66,7 @@ class LiveScheduler:
             options,
         )
         self.informers = InformerSet(client.sibling(agent=agent), tune_gc=tune_gc, **around.reflector())
+        self.informers.on_restoring = self._on_restoring
         self._gc_thresholds = gc.get_threshold()
         self._tune_gc = tune_gc
         connect(self.informers, self.scheduler, raw=raw, resources=self.scheduler.resources)
@@ -72,6 +74,14 @@ class LiveScheduler:
 
     def _get_ready(self, found: DeviceClass) -> None:
         self.scheduler.built.handle.devices.get_ready(found)
+
+    def _on_restoring(self) -> None:
+        """Decide nothing while some of what is known is of a state that the API server does not have any more."""
+        if self.informers.is_restoring:
+            log.warning("The API server has gone back to an older state; nothing is decided until all is listed anew")
+        else:
+            log.info("Everything is listed anew", pods=len(self.scheduler.pods))
+            self.scheduler.wake()
 
     async def start(self) -> None:
         """Begin to watch and to write events."""

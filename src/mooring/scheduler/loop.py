@@ -77,10 +77,12 @@ class SchedulingLoop:
         *,
         attempt_timeout_s: float,
         on_cut_off: Callable[[], None],
+        is_held: Callable[[], bool] = lambda: False,
         stand_still: Callable[[float], None] | None = None,
     ) -> None:
         """``on_cut_off`` follows an attempt that was ended in the middle.
 
+        While ``is_held``, nothing is decided; whoever holds it back wakes it afterwards.
         ``stand_still`` blocks the thread for some seconds; without it, every event is handled when it comes.
         """
         self.built = built
@@ -99,6 +101,7 @@ class SchedulingLoop:
         self._clock = clock
         self._attempt_timeout_s = attempt_timeout_s
         self._on_cut_off = on_cut_off
+        self._is_held = is_held
         self._stand_still = stand_still
         self._gathered = 0  # how many decisions there were when the thread last stood still
         self._is_resting = False
@@ -146,6 +149,9 @@ class SchedulingLoop:
     def _turn(self) -> None:
         """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
         if self._over is None or self._over.done():
+            return
+        if self._is_held():
+            self._is_resting = True
             return
         try:
             awaited = self._decide_for_a_while()
