@@ -115,6 +115,13 @@ def test_yaml_shows_the_scores(files: Path, capsys: pytest.CaptureFixture[str]) 
         assert sum(share["plugins"].values()) == share["total"]
 
 
+def test_a_pod_that_is_being_deleted_is_placed_by_nobody(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaving = (POD % "500m").replace("web}", 'leaving, namespace: shop, deletionTimestamp: "2026-01-01T00:00:00Z"}')
+    (files / "cluster.yaml").write_text(f"{CLUSTER}---{leaving}")
+    run(["explain", "--cluster", "cluster.yaml", "--pod", "shop/leaving"])
+    assert "Note: the pod is being deleted: no scheduler places it any more" in capsys.readouterr().out
+
+
 def test_top_limits_the_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["explain", "--cluster", "cluster.yaml", "--pod", "small.yaml", "--top", "1"])
     out = capsys.readouterr().out
@@ -124,7 +131,9 @@ def test_top_limits_the_table(files: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_running_pod_is_explained_as_if_it_were_new(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Itself taken out, node-1 has room for it again."""
     assert run(["explain", "--cluster", "cluster.yaml", "--pod", "shop/running"]) == 0
-    assert "shop/running goes to node-1" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "shop/running goes to node-1" in out
+    assert "Note: the pod is on node-1 already; this says where it would go if it came now" in out
 
 
 def test_the_same_pod_from_a_file_replaces_the_one_in_the_dump(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

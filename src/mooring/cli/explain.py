@@ -106,7 +106,7 @@ def explain(
         say(f"mooring: {pod.key} is for {theirs}; explained as {ours} would decide (see --config)")
         pod.spec.scheduler_name = ours
     found = explain_pod(built, pod)
-    found.notes += asked.notes
+    found.notes += (*asked.as_it_is, *asked.notes)
     if (key := group_of(pod)) and cluster.state.objects.get(PodGroup, key) is not None:
         found.notes.append(f"the pod is scheduled with its group: mooring explain podgroup/{key} says more")
     emit(found.to_dict(), output, lambda to: draw(to, found, top))

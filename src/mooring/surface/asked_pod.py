@@ -36,6 +36,7 @@ class AskedPod:
     others: list[Object] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)  # fields that Kubernetes does not know
+    as_it_is: list[str] = field(default_factory=list)  # what a decision about it as a new one cannot say
 
 
 def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
@@ -44,14 +45,24 @@ def find_pod(asked: Askable, cluster: Cluster) -> AskedPod:
         case Pod():
             pod = as_new(asked)
             set_default_meta(pod)
-            return AskedPod(pod)
+            return AskedPod(pod, as_it_is=_as_it_is(asked))
         case Mapping() | Path():
             return _of_manifest(asked, cluster)
         case str() if asked.endswith(_SUFFIXES) or os.path.exists(asked):
             return _of_manifest(asked, cluster)
         case str():
-            return AskedPod(as_new(_of_cluster(asked, cluster)))
+            known = _of_cluster(asked, cluster)
+            return AskedPod(as_new(known), as_it_is=_as_it_is(known))
     raise InputError(f"found {asked!r}; expected a pod: namespace/name, a manifest (path or dict), or a Pod")
+
+
+def _as_it_is(pod: Pod) -> list[str]:
+    """Whether the pod is to be placed at all."""
+    if pod.is_terminating:
+        return ["the pod is being deleted: no scheduler places it any more"]
+    if pod.spec.node_name:
+        return [f"the pod is on {pod.spec.node_name} already; this says where it would go if it came now"]
+    return []
 
 
 def _of_cluster(name: str, cluster: Cluster) -> Pod:

@@ -97,7 +97,7 @@ class Scheduler:
         """Decide about a pod, say why, and what would help; change nothing."""
         built, asked = self._question(pod)
         found = explain_pod(built, asked.pod)
-        found.notes += asked.notes
+        found.notes += (*asked.as_it_is, *asked.notes)
         return found
 
     def explain_group(self, name: str) -> GroupExplanation:
