@@ -1,3 +1,3 @@
-from mooring.cli.main import main
+from mooring.cli.entry import main
 
 main()

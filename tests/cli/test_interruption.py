@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
 
+from mooring.cli.entry import main
 from mooring.cli.interruption import Termination, interrupt
 from mooring.cli.kubeconfig_place import kubeconfig_place
 
@@ -36,6 +39,18 @@ def test_sigterm_is_taken_as_ctrl_c_and_remembered() -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
     assert termination.has_come
+
+
+def test_ctrl_c_while_everything_is_still_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, name: str, path: object, target: object = None) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "mooring.cli.main", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
 
 
 def test_an_event_loop_cancels_its_main_task_and_lets_it_clean_up() -> None:

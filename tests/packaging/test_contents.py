@@ -43,7 +43,7 @@ def test_the_wheel_says_what_it_is(packages):
         entry_points = wheel.read(f"{folder}/entry_points.txt").decode()
     assert metadata["Name"] == "mooring"
     assert metadata["Requires-Python"] == PROJECT["requires-python"]
-    assert "mooring = mooring.cli.main:main" in entry_points
+    assert "mooring = mooring.cli.entry:main" in entry_points
     needed = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert sorted(needed) == sorted(PROJECT["dependencies"])
 

@@ -1,0 +1,18 @@
+"""Where a process of ours begins: Ctrl-C while the command line is still being imported is no traceback."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Import the command line and run it."""
+    try:
+        from mooring.cli.main import main as command_line
+    except KeyboardInterrupt:
+        sys.exit(130)
+    command_line()
