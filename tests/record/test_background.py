@@ -11,7 +11,7 @@ import pytest
 
 from mooring.errors import MooringError, UsageError
 from mooring.record.background import InBackground
-from mooring.record.entries import Attempt, Gap, Header
+from mooring.record.entries import Attempt, Configured, ExtenderVerbs, Gap, Header
 from mooring.record.files import RotatedFiles, WholeWrites, create
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
@@ -35,6 +35,24 @@ def test_a_thread_writes_the_same_entries(tmp_path: Path) -> None:
         assert list(record.entries()) == list(read(sink.getvalue()).entries())
         assert record.is_complete and check_all(record, step=5)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("told_in", ["entries", "state"])
+def test_a_file_that_begins_after_a_reload_says_so_in_its_header(tmp_path: Path, told_in: str) -> None:
+    rotated = files(tmp_path / "live.mrec")
+    rotated.max_bytes_each = 1  # every state begins a new file
+    output = InBackground(rotated)
+    output.begin(HEADER)
+    reload = Configured({"profiles": [{"schedulerName": "other"}]}, (ExtenderVerbs("e", ("filter",)),))
+    if told_in == "entries":
+        output.take([2.0], [reload])
+    output.take_state(3.0, [reload] if told_in == "state" else [])
+    output.close(4.0)
+    headers = []
+    for path in sorted(tmp_path.iterdir(), reverse=True):
+        with Record.open(path) as record:
+            headers.append((record.header.configuration, record.header.extenders))
+    assert headers == [({}, ()), (reload.configuration, reload.extenders)]
 
 
 class Congested(Immediately):

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from mooring.client.credentials import StaticCredentials
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
+from mooring.config.features import Features
+from mooring.config.load import config_from_dict
 from mooring.controlplane.server import ControlPlane
+from mooring.observe.observer import SchedulerObserver
 from mooring.record.background import record_live, running
 from mooring.record.entries import Note
 from mooring.record.reader import Record
@@ -68,6 +71,45 @@ def test_promised_volumes_are_promised_again() -> None:
     attempts = check_all(played(Scenario("volumes", "", play)))
     assert [entry.node for entry in attempts[:2]] == ["node1", ""]
     assert "didn't find available persistent volumes to bind" in attempts[1].message
+
+
+class Known(SchedulerObserver):
+    """Knows the scheduler of a story."""
+
+    scheduler: Any = None
+
+    def configured(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
+
+
+PACKING = {
+    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+    "schedulerName": "default-scheduler",
+}
+
+
+def reloaded(recorder: Recorder) -> None:
+    """Half of the pods are spread over the nodes; then the configuration is another one, and the rest is packed."""
+    known = Known()
+
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.create(*(node(f"node{i}", cpu="8") for i in range(3)))
+        for i in range(12):
+            if i == 6:
+                known.scheduler.reload(config_from_dict({"profiles": [PACKING]}, Features()))
+            await cluster.create(pod(f"p{i}", cpu="1"))
+            await cluster.advance(1)
+
+    run_in_virtual_time(Scenario("reload", "", play), Settings(write=lambda text: None, observers=(known, recorder)))
+    recorder.close()
+
+
+@pytest.mark.parametrize("every", [1, 10_000], ids=["a keyframe after it", "no keyframe after it"])
+def test_attempts_after_a_reload_are_decided_by_the_configuration_of_then(every: int) -> None:
+    sink = io.BytesIO()
+    reloaded(Recorder(Immediately(sink), source="scenario", keyframe_every=every, batch=1))
+    attempts = check_all(read(sink.getvalue()))
+    assert [len({entry.node for entry in some}) for some in (attempts[:6], attempts[6:])] == [3, 1]
 
 
 STEPS = st.lists(

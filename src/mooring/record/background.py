@@ -133,10 +133,7 @@ class InBackground:
                 self._fail(error)
 
     def _write(self, times: Sequence[float], items: Sequence[Item]) -> None:
-        if entries.Configured in map(type, items):
-            assert self._header is not None
-            *_, last = (item for item in items if isinstance(item, entries.Configured))
-            self._header = msgspec.structs.replace(self._header, configuration=last.configuration)
+        self._heed(items)
         if self._writer is not None:
             self._writer.write(times, items)
             self._attempts = self._writer.attempts
@@ -145,7 +142,17 @@ class InBackground:
                 (each.number for each in items if isinstance(each, entries.Attempt)), default=self._attempts
             )
 
+    def _heed(self, items: Sequence[Item]) -> None:
+        """Let the next file begin with the configuration of now."""
+        if entries.Configured in map(type, items):
+            assert self._header is not None
+            *_, last = (item for item in items if isinstance(item, entries.Configured))
+            self._header = msgspec.structs.replace(
+                self._header, configuration=last.configuration, extenders=last.extenders
+            )
+
     def _write_state(self, time: float, items: Sequence[Item]) -> None:
+        self._heed(items)
         if self._writer is None:
             self._begin_file(time)
         elif self._is_new_file_due():

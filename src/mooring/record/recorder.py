@@ -116,6 +116,7 @@ class Recorder(SchedulerObserver):
         self._begin_batch()
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
+        self._reconfigured: entries.Configured | None = None  # since the beginning
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
         self._heard: list[Answer] = []  # what extenders answered since then
@@ -172,7 +173,8 @@ class Recorder(SchedulerObserver):
     def configured(self, scheduler: Observed) -> None:
         configuration = to_wire(scheduler.config, redact=True)
         if self._scheduler is scheduler:
-            self._add(entries.Configured(configuration, _extenders(scheduler)))
+            self._reconfigured = entries.Configured(configuration, _extenders(scheduler))
+            self._add(self._reconfigured)
             return
         assert self._scheduler is None, "one recorder for each scheduler"
         self._scheduler = scheduler
@@ -365,6 +367,8 @@ class Recorder(SchedulerObserver):
             self._missing = 0
         assert self._scheduler is not None
         state = state_of(self._scheduler)
+        if self._reconfigured is not None:  # who begins here has not read of it
+            state.insert(0, self._reconfigured)
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
