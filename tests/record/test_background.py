@@ -93,7 +93,7 @@ def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("mooring.record.writer.BLOCK_ENTRIES", 64)
     path = tmp_path / "live.mrec"
     limits = files(path)
-    limits.max_bytes_each = 12_000
+    limits.max_bytes_each = 6_000
     play(story(3, 60), Recorder(AtOnce(limits), batch=16))
     names = sorted(os.listdir(tmp_path))  # how many there are depends on how well uids compress
     assert names == ["live.mrec", *(f"live.mrec.{age}" for age in range(1, len(names)))] and len(names) >= 3

@@ -304,6 +304,23 @@ def test_a_cluster_is_simulated_with_pods_that_arrive() -> None:
     assert list(result.pending) == ["default/late"] and result.running == 2
 
 
+def arrivals(*times_s: float) -> list[Arrival]:
+    return [Arrival(at_s, make_pod(f"p{i}", cpu="1"), run_s=1) for i, at_s in enumerate(times_s)]
+
+
+def one_node() -> mooring.Cluster:
+    cluster = mooring.Cluster()
+    cluster.add(make_node("a", cpu="1"))
+    return cluster
+
+
+def test_a_list_of_arrivals_comes_in_the_order_of_its_times() -> None:
+    result = mooring.simulate(one_node(), arrivals(20, 0, 10))
+    assert result.placements is not None
+    found = {name: placed.at_s for name, placed in result.placements.items()}
+    assert found == {"default/p1": 0, "default/p2": 10, "default/p0": 20}
+
+
 def test_a_story_is_a_dict_too() -> None:
     assert mooring.simulate({"steps": [{"nodes": {"count": 3}}]}).nodes == 3
 
@@ -313,6 +330,8 @@ def test_a_story_is_a_dict_too() -> None:
     [
         pytest.param((3,), "expected a scenario file, its content as a dict, or a Cluster", id="no story"),
         pytest.param(({"steps": []}, [1]), "arrivals go with a Cluster", id="arrivals beside a story"),
+        pytest.param((one_node(), iter(arrivals(20, 0))), "the order of their times", id="a generator out of order"),
+        pytest.param((one_node(), arrivals(-1)), "at: expected seconds from 0", id="a time below 0"),
     ],
 )
 def test_what_the_front_door_refuses(arguments: Any, says: str) -> None:

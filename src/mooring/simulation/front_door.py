@@ -43,9 +43,9 @@ def simulate(
     """Play a story with its workloads, as ``mooring simulate`` does, and say what became of every pod.
 
     The story is a scenario file or its content as a dict, or the name of one that comes with mooring. Or it is a
-    cluster, on which ``arrivals`` come in the order of their times. ``parameters`` are those of the file. ``until``
-    ends the simulation, such as ``"36h"``; without it, it ends when nothing is left to happen. ``record`` names a file
-    to write.
+    cluster, on which ``arrivals`` come in the order of their times; what is made while it is read must have that order.
+    ``parameters`` are those of the file. ``until`` ends the simulation, such as ``"36h"``; without it, it ends when
+    nothing is left to happen. ``record`` names a file to write. A mistake in what was given raises InputError.
 
     The same arguments give the same result: chance comes from the seed, and time is the simulation's own.
     """
@@ -55,12 +55,15 @@ def simulate(
     recorder = None if record is None else Recorder.to_file(record, source="simulation")
     watching = (*observers, *(() if recorder is None else (recorder,)))
     try:
-        return _beside(
+        result = _beside(
             lambda: run_scenario(scenario, until_s=until_s, seed=seed, observers=watching, keeps_placements=True)
         )
     finally:
         if recorder is not None:
             recorder.close()
+    if result.is_mistake:
+        raise InputError(result.failure)
+    return result
 
 
 def _scenario(story: Any, arrivals: Iterable[Arrival], parameters: Mapping[str, Any] | None) -> Scenario:

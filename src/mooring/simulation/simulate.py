@@ -70,7 +70,9 @@ def story_of(objects: Iterable[Object], arrivals: Iterable[Arrival] = (), play: 
         missing = sorted({obj.namespace for obj in there} - known)
         spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in missing]
         await cluster.apply(*spaces, *map(_manifest, there))
-        await cluster.begin(Arrivals(arrivals))
+        # What is made while it is read can only come in its own order.
+        in_order = sorted(arrivals, key=lambda each: each.at_s) if isinstance(arrivals, Sequence) else arrivals
+        await cluster.begin(Arrivals(in_order))
         if play is not None:
             await play(cluster)
 
