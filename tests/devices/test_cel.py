@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mooring.api.resource import DeviceAttribute, DeviceCapacity
+from mooring.devices import cel
 from mooring.devices.cel import CelSelectors, CompileError, RuntimeCelError
 
 DRIVER = "gpu.example.com"
@@ -194,3 +195,20 @@ def test_where_the_package_is_missing_the_error_names_the_install_line(monkeypat
         CompileError, match="need a package that is not installed; install it with: pip install cel-expr-python"
     ):
         CelSelectors().matches("true", content())
+
+
+def test_extensions_are_loaded_for_expressions_that_need_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    kind = cel._Runtime
+
+    def counted(*, is_extended: bool) -> cel._Runtime:
+        made.append(is_extended)
+        return kind(is_extended=is_extended)
+
+    monkeypatch.setattr(cel, "_Runtime", counted)
+    selectors = CelSelectors()
+    selectors.compile("device.driver == 'd'")
+    assert made == [False]
+    selectors.compile("cel.bind(d, device.driver, d == 'd')")
+    selectors.compile("device.attributes[?'d'].hasValue()")
+    assert made == [False, True]

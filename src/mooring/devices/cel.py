@@ -7,7 +7,8 @@ runtime can carry (see ``cel_functions``). Verdicts are kept per (expression, de
 from __future__ import annotations
 
 import re
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -62,8 +63,9 @@ class CelSelectors:
     """Compiles and evaluates selectors; one per plugin instance, shared by all pods and nodes."""
 
     def __init__(self) -> None:
-        self._runtime: _Runtime | None = None
-        self._programs: dict[str, Any] = {}
+        self._plain: _Runtime | None = None
+        self._extended: _Runtime | None = None  # with cel.bind and optional values, for expressions that need them
+        self._programs: dict[str, _Program | CompileError] = {}
         self._verdicts: dict[tuple[str, bytes], bool | RuntimeCelError] = {}
         self._devices: dict[bytes, dict[str, Any]] = {}
 
@@ -80,14 +82,12 @@ class CelSelectors:
             raise verdict
         return verdict
 
-    def compile(self, expression: str) -> Any:
+    def compile(self, expression: str) -> _Program:
         """Return the program for an expression; a bad one raises CompileError each time it is asked for."""
         program = self._programs.get(expression)
         if program is None:
-            if self._runtime is None:
-                self._runtime = _Runtime()
             try:
-                program = self._runtime.compile(expression)
+                program = self._compile(expression)
             except CompileError as error:
                 program = error
             if len(self._programs) >= _MAX_CACHED_EXPRESSIONS:
@@ -97,8 +97,17 @@ class CelSelectors:
             raise program
         return program
 
-    def _evaluate(self, program: Any, content: bytes) -> bool | RuntimeCelError:
-        assert self._runtime is not None
+    def _compile(self, expression: str) -> _Program:
+        """Compile without the extensions, which take 5 MiB: few expressions need them, and wrong ones fail twice."""
+        if self._plain is None:
+            self._plain = _Runtime(is_extended=False)
+        with suppress(CompileError):
+            return _Program(self._plain, self._plain.compile(expression))
+        if self._extended is None:
+            self._extended = _Runtime(is_extended=True)
+        return _Program(self._extended, self._extended.compile(expression))
+
+    def _evaluate(self, program: _Program, content: bytes) -> bool | RuntimeCelError:
         try:
             data = self._devices.get(content)
             if data is None:
@@ -106,7 +115,7 @@ class CelSelectors:
                 if len(self._devices) >= _MAX_CACHED_DEVICES:
                     self._devices.clear()
                 self._devices[content] = data
-            return self._runtime.evaluate(program, data)
+            return program.runtime.evaluate(program.compiled, data)
         except RuntimeCelError as error:
             return error
 
@@ -114,17 +123,21 @@ class CelSelectors:
 class _Runtime:
     """The CEL library, loaded when the first expression needs it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_extended: bool) -> None:
+        self._extensions: list[Any] = []
         try:
             from cel_expr_python import cel
-            from cel_expr_python.ext import ext_bindings, ext_optional
+
+            if is_extended:
+                from cel_expr_python.ext import ext_bindings, ext_optional
+
+                self._extensions = [ext_bindings.ExtBindings(), ext_optional.ExtOptional()]
         except ImportError:
             raise CompileError(
                 f"CEL expressions need a package that is not installed; install it with: {INSTALL_LINE}"
             ) from None
         self._cel = cel
         self._budget = Budget()
-        self._extensions = [ext_bindings.ExtBindings(), ext_optional.ExtOptional()]
         offered = functions(self._budget)
         t = cel.Type
         quantity, semver = t.AbstractType(QUANTITY), t.AbstractType(SEMVER)
@@ -232,6 +245,13 @@ class _Runtime:
                 raise RuntimeCelError(_phrase(error_text))
             added.add(missing[1])
             data = _with_domain(data, missing[1])
+
+
+class _Program(NamedTuple):
+    """A compiled expression, and what evaluates it."""
+
+    runtime: _Runtime
+    compiled: Any
 
 
 def _no_bool(kind: str) -> RuntimeCelError:
