@@ -122,6 +122,12 @@ def test_a_pod_that_is_being_deleted_is_placed_by_nobody(files: Path, capsys: py
     assert "Note: the pod is being deleted: no scheduler places it any more" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["pod/running", "po/running", "pods/shop/running"])
+def test_a_pod_may_be_named_as_kubectl_names_it(name: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "--cluster", "cluster.yaml", "-n", "shop", name]) == 0
+    assert "shop/running goes to node-1" in capsys.readouterr().out
+
+
 def test_top_limits_the_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(["explain", "--cluster", "cluster.yaml", "--pod", "small.yaml", "--top", "1"])
     out = capsys.readouterr().out

@@ -199,6 +199,11 @@ def test_configurations(tmp_path: Path, text: str, want: TracingConfiguration) -
         pytest.param("kind: TracingConfiguration\n", "apiVersion: found None", id="no version"),
         pytest.param(FILE + "samplingRate: 1\n", "unknown field samplingRate", id="an unknown field"),
         pytest.param(FILE + "samplingRatePerMillion: 2000000\n", "expected a number from 0 to 1000000", id="too many"),
+        pytest.param(FILE + "endpoint: 'not a url ::'\n", "expected an http:// or https:// URL", id="no URL"),
+        pytest.param(FILE + "endpoint: dns:///collector:4317\n", "found 'dns:///collector:4317'", id="another scheme"),
+        pytest.param(FILE + "endpoint: collector:99999\n", "or a host and a port", id="no port"),
+        pytest.param(FILE + "endpoint: ftp://u:secret@x\n", r"found 'ftp://u:\*\*\*@x'", id="a password is not shown"),
+        pytest.param(FILE + "endpoint: [1]\n", "or a host and a port", id="no text"),
         pytest.param(None, "no such file", id="no file"),
     ],
 )

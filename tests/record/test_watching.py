@@ -6,10 +6,13 @@ import io
 from copy import deepcopy
 from typing import Any
 
+import pytest
+
 from mooring.api.meta import Condition
 from mooring.clock import VirtualClock
 from mooring.config.features import DEFAULT_FEATURES
 from mooring.config.load import default_config
+from mooring.errors import InputError
 from mooring.record import entries
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately
@@ -52,6 +55,11 @@ def test_what_was_there_before_is_no_attempt() -> None:
     cluster.put(make_node("a"), bound(make_pod("old"), "a"), refused(make_pod("waits"), "no room"))
     (moved,) = cluster.happened()
     assert (moved.key, moved.place, moved.event) == ("default/waits", "unschedulable", "UnschedulablePodAdd")
+
+
+def test_a_record_without_attempts_says_so() -> None:
+    with pytest.raises(InputError, match="there is no attempt 1; it has none"):
+        Cluster().record().attempt(1)
 
 
 def test_a_pod_that_gets_a_node_was_scheduled() -> None:

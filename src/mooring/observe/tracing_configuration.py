@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mooring.api import yaml
 from mooring.errors import InputError, UsageError
 from mooring.observe.tracing import MILLION, Tracing
+from mooring.urls import without_password
 from mooring.version import __version__
 
 API_VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
@@ -46,9 +48,12 @@ def read_tracing_configuration(path: str) -> TracingConfiguration:
     rate, endpoint = value.get("samplingRatePerMillion") or 0, value.get("endpoint") or ""
     if not isinstance(rate, int) or isinstance(rate, bool) or not 0 <= rate <= MILLION:
         raise UsageError(f"{path}: samplingRatePerMillion: found {rate!r}, expected a number from 0 to {MILLION}")
-    if not isinstance(endpoint, str):
-        raise UsageError(f"{path}: endpoint: found {endpoint!r}, expected a URL, or a host and a port")
-    return TracingConfiguration(_url(endpoint), rate)
+    if not isinstance(endpoint, str) or not _is_reachable(url := _url(endpoint)):
+        shown = without_password(str(endpoint))
+        raise UsageError(
+            f"{path}: endpoint: found {shown!r}, expected an http:// or https:// URL, or a host and a port"
+        )
+    return TracingConfiguration(url, rate)
 
 
 def _url(endpoint: str) -> str:
@@ -56,6 +61,17 @@ def _url(endpoint: str) -> str:
     if not endpoint or "://" in endpoint:
         return endpoint
     return f"http://{endpoint}/v1/traces"
+
+
+def _is_reachable(url: str) -> bool:
+    """Whether an exporter could send to it, as far as the text says."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # which is checked when it is read
+    except ValueError:
+        return False
+    is_text = url.isprintable() and not any(map(str.isspace, url))
+    return not url or (is_text and parts.scheme in ("http", "https") and bool(parts.hostname))
 
 
 def start_tracing(config: TracingConfiguration) -> tuple[Tracing, Callable[[], None]]:

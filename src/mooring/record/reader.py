@@ -209,7 +209,8 @@ class Record:
                 assert rest is not None, "it came a moment ago"
             found.to_reserve = ALL
             return found, rest
-        raise InputError(f"{self.name}: there is no attempt {number}; they are {first} to {self.num_attempts}")
+        there_are = f"they are {first} to {self.num_attempts}" if self.num_attempts >= first else "it has none"
+        raise InputError(f"{self.name}: there is no attempt {number}; {there_are}")
 
     def _play_to(
         self, number: int, start: int, to_reserve: Container[int]

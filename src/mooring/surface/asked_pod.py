@@ -26,6 +26,7 @@ Askable: TypeAlias = str | Path | Mapping[str, Any] | Pod
 
 _DAEMON_NOTE = "a DaemonSet makes a pod for every node that can take it, and each is tied to its node"
 _SUFFIXES = (".yaml", ".yml", ".json")
+_KUBECTL = ("pod/", "pods/", "po/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,9 @@ def _as_it_is(pod: Pod) -> list[str]:
 def _of_cluster(name: str, cluster: Cluster) -> Pod:
     key = name if "/" in name else f"{cluster.namespace}/{name}"
     pod = cluster.find_pod(key)
+    if pod is None and name.startswith(_KUBECTL):  # pod/web or pod/shop/web, if no namespace is called so
+        named = name.partition("/")[2]
+        pod = cluster.find_pod(named if "/" in named else f"{cluster.namespace}/{named}")
     if pod is not None:
         return pod
     known = [pod.key for pod in (*cluster.pods, *cluster.pending)]
