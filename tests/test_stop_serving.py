@@ -62,6 +62,26 @@ def test_a_server_leaves_no_connection_of_a_client_that_stays(tmp_path: Path) ->
             client.close()
 
 
+@pytest.mark.parametrize("turns", range(5))
+@pytest.mark.parametrize("use_tls", [False, True], ids=["plain", "TLS"])
+def test_a_server_leaves_no_connection_that_came_right_before_its_end(turns: int, use_tls: bool) -> None:
+    """In these turns of the loop the connection is accepted, gets its transport and its protocol, one after another."""
+    clients: list[socket.socket] = []
+
+    async def program() -> None:
+        async with ControlPlane(use_tls=use_tls) as plane:
+            await asyncio.sleep(0.01)  # whatever began with the server is over
+            clients.append(socket.create_connection(("127.0.0.1", int(plane.url.rsplit(":", 1)[1]))))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+    try:
+        assert left_open(program) == []
+    finally:
+        for client in clients:
+            client.close()
+
+
 @pytest.fixture
 def silent_server(tmp_path: Path) -> Iterator[str]:
     """Begins an answer that never ends, and does not answer a TLS farewell."""

@@ -14,6 +14,7 @@ from typing import Protocol
 from aiohttp import web
 
 from mooring.errors import UsageError
+from mooring.stop_serving import stop_serving
 from mooring.ui.answers import HEADERS, Answer, Editing, PageAnswers, Stories, problem
 from mooring.ui.bundle import File
 from mooring.ui.shown import Shown
@@ -77,7 +78,7 @@ class PageServer:
         try:
             await web.TCPSite(self._runner, HOST, self._port).start()
         except OSError as error:
-            await self._runner.cleanup()
+            await stop_serving(self._runner)
             await self._answers.stop()
             raise UsageError(f"cannot listen on {HOST}:{self._port}: {error.strerror or error}") from None
         self._port = self._runner.addresses[0][1]
@@ -85,7 +86,7 @@ class PageServer:
     async def stop(self) -> None:
         """Stop listening; whoever waits for news is sent away."""
         if self._runner is not None:
-            await self._runner.cleanup()
+            await stop_serving(self._runner)
         await self._answers.stop()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
