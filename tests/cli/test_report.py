@@ -60,3 +60,10 @@ def test_bad_usage_is_one_line(
     assert run(["report", str(tmp_path / name), "-o", str(tmp_path / output)]) == 2
     error = capsys.readouterr().err
     assert want in error and error.count("\n") == 1
+
+
+def test_a_record_that_was_cut_off_is_told(record: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = tmp_path / "cut.mrec"
+    cut.write_bytes(record.read_bytes()[:-1])
+    assert run(["report", str(cut)]) == 0
+    assert capsys.readouterr().err.startswith("warning: cut.mrec: the record was cut off")

@@ -97,6 +97,8 @@ def test_two_tables_make_one_import(tmp_path: Path) -> None:
                      id="a pod that ends before it comes"),
         pytest.param(PODS + "p,1,1,0,0,,,,1,5,6\n", "line 2: deletion_time 5 is before scheduled_time 6",
                      id="a negative run time"),
+        pytest.param(PODS + "p,1,1,0,0,,,,5,999999999,5\n", "line 2: deletion_time 999999999; expected at most ten",
+                     id="a run time without end"),
         pytest.param(PODS + "p,1,1,0,0,,,,7,9,6\n", "line 2: scheduled_time 6 is before creation_time 7",
                      id="scheduled before it comes"),
         pytest.param(SHORT + "p,1,1,1,2000\n", "line 2: gpu_milli: 2000 where 1 to 1000", id="more than a GPU of one"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.cli.help import examples
+from mooring.cli.streams import say
 from mooring.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
         check_form(output)
     with progress("attempts", eta=True) as show:
         runs = runs_of_records(records, show if sys.stderr.isatty() else None)
+    for run in runs:
+        if "note" in run.facts:
+            say(f"warning: {run.name}: {run.facts['note']}; it is read as far as it goes")
     if output is None:
         _print(runs)
         return

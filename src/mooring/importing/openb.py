@@ -45,6 +45,7 @@ from mooring.importing.table import Row, read_table
 
 PODS_PER_NODE = 1001  # the study's limit
 WHOLE_GPU = 1000
+MOST_RUN_S = 10 * 365 * 24 * 3600
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -123,6 +124,8 @@ def _run_s(row: Row, arrived_s: int, omissions: Omissions) -> float | None:
     ):
         if later_s < earlier_s:
             raise InputError(f"{row.where}: {name} {later_s} is before {earlier} {earlier_s}; it cannot be earlier")
+    if ended_s - started_s > MOST_RUN_S:
+        raise InputError(f"{row.where}: deletion_time {ended_s}; expected at most ten years after {started_s}")
     return float(ended_s - started_s)
 
 

@@ -28,6 +28,7 @@ figure{margin:0;background:var(--card);border-radius:8px;padding:12px 12px 8px;m
 figcaption{font-weight:600;margin:0 0 4px 4px;overflow-wrap:anywhere}
 .plot{display:block;width:100%;height:auto}
 .plot text{font-size:12px;fill:var(--quiet);font-variant-numeric:tabular-nums}
+@media (max-width:480px){.plot text{font-size:15px}}
 .grid{stroke:var(--grid)}.tick{stroke:var(--quiet)}
 .line{fill:none;stroke-width:2;stroke-linejoin:round}
 .area{stroke:var(--card);stroke-width:1}
@@ -46,13 +47,14 @@ figure li{overflow-wrap:anywhere}
 table{border-collapse:collapse;font-size:14px}
 th,td{text-align:left;padding:4px 14px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;
 overflow-wrap:anywhere}
+.scroll th,.scroll td{overflow-wrap:break-word}
 th{font-weight:500}thead th{color:var(--quiet);font-weight:600}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(250px,1fr));gap:20px 32px;align-items:start}
 .figures.side{grid-template-columns:repeat(auto-fill,minmax(min(100%,420px),1fr))}
 .figures table{width:100%}
 .differs td{font-weight:600}
-.message{max-width:60ch}
+.message{min-width:30ch;max-width:60ch}
 footer{margin-top:36px;color:var(--quiet);font-size:13px;max-width:90ch}
 @media print{figure{break-inside:avoid}}
 """.strip()
