@@ -167,3 +167,16 @@ class TestGettingReady:
         _, devices = made()
         monkeypatch.setattr(cel, "_Runtime", None)
         devices.get_ready(class_with())
+
+
+def test_nodes_that_the_same_slices_target_hold_what_they_reach_once() -> None:
+    spec = {each: ABC["spec"][each] for each in ("driver", "devices")}
+    everywhere = {**spec, "allNodes": True, "pool": {"name": "q", "resourceSliceCount": 1}}
+    local = {**spec, "nodeName": "n", "pool": {"name": "r", "resourceSliceCount": 1}}
+    cluster, devices = made(msgspec.convert({"metadata": {"name": "s"}, "spec": everywhere}, ResourceSlice))
+    inventory = devices.inventory()
+    reach = inventory.reach_of("n", {})
+    assert inventory.reach_of("m", {"zone": "z"}) is reach and len(reach.ids) == 3
+    cluster.put(msgspec.convert({"metadata": {"name": "t"}, "spec": local}, ResourceSlice))
+    assert len(devices.inventory().reach_of("n", {}).ids) == 6
+    assert len(devices.inventory().reach_of("m", {"zone": "z"}).ids) == 3

@@ -61,7 +61,9 @@ class PublishedDevice:
 
 @dataclass(slots=True, eq=False)
 class Reach:
-    """What one node can reach: its pools in search order, and all devices that can be taken from them.
+    """What a node can reach: its pools in search order, and all devices that can be taken from them.
+
+    Nodes that the same slices target have it in common.
 
     Nodes whose devices look the same, one after another, have the same ``likeness``: a search on one of them finds
     the positions for all. It is None where a search depends on more than that.
@@ -110,6 +112,7 @@ class Inventory:
         self._likenesses: dict[tuple[_Look, ...], int] = {}
         self._numbers = itertools.count()
         self._reach: dict[str, tuple[Mapping[str, str], Reach]] = {}
+        self._alike: dict[tuple[str, ...], Reach] = {}  # by names of slices: what several nodes reach is held once
         self._nodes_of_pool: defaultdict[PoolId, set[str]] = defaultdict(set)
         for slice in slices:
             self.put(slice)
@@ -155,6 +158,7 @@ class Inventory:
 
     def _forget(self, slice: ResourceSlice) -> None:
         """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
+        self._alike.clear()
         if self._group_of(slice) is self._shared:
             self._forget_all()
             return
@@ -168,6 +172,7 @@ class Inventory:
                 known[1].taken = None
 
     def _forget_all(self) -> None:
+        self._alike.clear()
         self._reach.clear()
         self._nodes_of_pool.clear()
 
@@ -178,9 +183,16 @@ class Inventory:
             return known[1]
         if len(self._reach) >= MAX_REACHES:
             self._forget_all()  # nodes come and go, and nobody says so here
-        pools = self._gather(node_name, labels)
-        devices = [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates]
-        reach = Reach(pools, devices, [candidate.id for _, candidate in devices], self._likeness(pools, devices))
+        targeting = self._targeting(node_name, labels)
+        for id in targeting:
+            self._nodes_of_pool[id].add(node_name)
+        names = tuple([slice.name for slices in targeting.values() for slice in slices])
+        reach = self._alike.get(names)
+        if reach is None:
+            pools = self._pools(targeting)
+            devices = [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates]
+            ids = [candidate.id for _, candidate in devices]
+            reach = self._alike[names] = Reach(pools, devices, ids, self._likeness(pools, devices))
         self._reach[node_name] = (labels, reach)
         return reach
 
@@ -245,7 +257,8 @@ class Inventory:
                 raise AllocationError(f"failed to perform node selection for {where}: {error}") from None
         return False
 
-    def _gather(self, node_name: str, labels: Mapping[str, str]) -> list[Pool]:
+    def _targeting(self, node_name: str, labels: Mapping[str, str]) -> dict[PoolId, list[ResourceSlice]]:
+        """The slices of the newest generation that target the node, by pool, both in order."""
         newest: dict[PoolId, list[ResourceSlice]] = {}
         for slice in self._slices_for(node_name):
             if self._is_left_out(slice):
@@ -261,11 +274,13 @@ class Inventory:
                 newest[id] = [slice]
             elif slice.spec.pool.generation == known[0].spec.pool.generation:
                 known.append(slice)
+        return {id: sorted(newest[id], key=lambda slice: slice.name) for id in sorted(newest)}
+
+    def _pools(self, targeting: Mapping[PoolId, list[ResourceSlice]]) -> list[Pool]:
         plain: list[Pool] = []
         binding: list[Pool] = []
-        for id in sorted(newest):
-            self._nodes_of_pool[id].add(node_name)
-            pool = self._build(id, newest[id])
+        for id, slices in targeting.items():
+            pool = self._build(id, slices)
             if pool is None:
                 continue
             waits = any(candidate.device.binding_conditions for candidate in pool.candidates)
@@ -274,7 +289,6 @@ class Inventory:
 
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
         """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
-        targeting = sorted(targeting, key=lambda slice: slice.name)
         # Slices that disagree about their number are a driver's mistake; upstream meets the node's own ones first.
         first = next((slice for slice in targeting if self._group_of(slice) is not self._shared), targeting[0])
         generation, count = first.spec.pool.generation, first.spec.pool.resource_slice_count
