@@ -90,9 +90,9 @@ class Way:
             raise Unreachable(f"cannot connect to {where}: {why_not(error)}") from None
 
     def _limit_arrival(self, transport: asyncio.BaseTransport) -> None:
-        if self._arrives_within_s is None:
+        sock: socket.socket | None = transport.get_extra_info("socket")
+        if self._arrives_within_s is None or sock is None:  # a virtual network has no kernel between us and the server
             return
-        sock: socket.socket = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET)
         option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
         if option is not None:
