@@ -49,7 +49,7 @@ async def answer(cluster: Cluster, tool: str, **arguments: Any) -> dict[str, Any
 async def test_every_question_only_reads() -> None:
     async with Client(make_server(lambda: Scheduler(a_cluster()))) as client:
         tools = (await client.list_tools()).tools
-    assert {tool.name for tool in tools} == {"pending", "explain", "capacity", "drill", "what_if"}
+    assert {tool.name for tool in tools} == {"pending", "explain", "capacity", "drill", "what_if", "diff"}
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description for tool in tools)
 
@@ -73,6 +73,42 @@ async def test_how_many_more_fit() -> None:
 async def test_a_drill() -> None:
     found = await answer(a_cluster(), "drill")
     assert found["isSafe"] and found["tried"] == 2
+
+
+PACKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]
+"""
+
+
+async def test_what_another_configuration_would_move() -> None:
+    cluster = Cluster(
+        *(make_node(f"node{i}", cpu="4") for i in range(2)),
+        make_pod("web", node="node0", cpu="2"),
+        make_pod("waits", cpu="1"),
+    )
+    found = await answer(cluster, "diff", config=PACKING)
+    (move,) = found["moved"]
+    assert (move["pod"], move["from"], move["to"]) == ("default/waits", "node1", "node0")
+    assert (await answer(cluster, "diff", kubernetes_version="1.37"))["moved"] == []
+    assert (await answer(cluster, "diff", config=PACKING, all_pods=True))["pods"] == 2
+    assert len(cluster.pending) == 1, "it only asks"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param({}, "nothing to compare; expected config or kubernetes_version", id="nothing"),
+        pytest.param({"config": "scheduler.yaml"}, "config: expected one manifest", id="a path"),
+        pytest.param({"config": "{kind: Pod, apiVersion: v1}"}, "KubeSchedulerConfiguration", id="another kind"),
+        pytest.param({"kubernetes_version": "1.2"}, "1.36", id="a version that is not known"),
+        pytest.param({"config": "x" * 100_001}, "expected at most 100000", id="too long"),
+    ],
+)
+async def test_what_cannot_be_compared(arguments: dict[str, Any], says: str) -> None:
+    assert says in (await answer(a_cluster(), "diff", **arguments))["error"]
 
 
 async def test_what_if_changes_a_copy() -> None:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def mcp(**asked: Any) -> int:
     """Serve questions about one cluster over MCP, on standard input and output.
 
-    The questions are: which pods are pending and why, explain a pod, how many more fit, what a loss would do, and what
-    if something changed. All of them only read. A live cluster is read anew for each question.
+    The questions are: which pods are pending and why, explain a pod, how many more fit, what a loss would do, what if
+    something changed, and which pods another configuration would move. All of them only read. A live cluster is read
+    anew for each question.
 
     \b
     Example:

@@ -104,6 +104,23 @@ class Tools:
                 changed.add(changed.get(f"node/{add_nodes_like}"), copies=copies)
             return _bounded(scheduler.on(changed).explain(asked).to_dict())
 
+    def diff(
+        self, config: str | None = None, kubernetes_version: str | None = None, all_pods: bool = False
+    ) -> dict[str, Any]:
+        """Say which pods would go elsewhere, and why, under another configuration or another version of Kubernetes.
+
+        ``config`` is the text of a KubeSchedulerConfiguration (YAML or JSON), whose extenders are not called;
+        ``kubernetes_version`` is such as ``1.37``. With ``all_pods`` every pod is placed anew, not only waiting ones.
+        """
+        from mooring.compare.diff import diff
+
+        if config is None and kubernetes_version is None:
+            raise InputError("nothing to compare; expected config or kubernetes_version")
+        before = self._find()
+        wanted = None if config is None else _manifest(config, "config", "a KubeSchedulerConfiguration")
+        after = before.under(wanted, kubernetes_version=kubernetes_version)
+        return _bounded(diff(before, after, "all" if all_pods else "pending").to_dict())
+
 
 def make_server(find: Find) -> MCPServer[Any]:
     """An MCP server with these questions as its tools."""
@@ -128,7 +145,7 @@ def make_server(find: Find) -> MCPServer[Any]:
         log_level="ERROR",
     )
     tools = Tools(find)
-    for question in (tools.pending, tools.explain, tools.capacity, tools.drill, tools.what_if):
+    for question in (tools.pending, tools.explain, tools.capacity, tools.drill, tools.what_if, tools.diff):
 
         def answering(question: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
             @wraps(question)
@@ -146,18 +163,22 @@ def make_server(find: Find) -> MCPServer[Any]:
 
 def _asked(scheduler: Scheduler, pod: str) -> Pod | Mapping[str, Any]:
     """The pod that a text means. Unlike on the command line, it is never the path of a file."""
-    if len(pod) > MAX_MANIFEST:
-        raise InputError(f"pod: a text of {len(pod)} characters; expected at most {MAX_MANIFEST}")
     if "\n" in pod or pod.lstrip().startswith("{"):
-        manifest = yaml.load(pod.encode(), "pod")
-        if not isinstance(manifest, Mapping):
-            raise InputError("pod: expected one manifest of a pod or a workload")
-        return manifest
+        return _manifest(pod, "pod", "a pod or a workload")
     key = pod if "/" in pod else f"{scheduler.cluster.namespace}/{pod}"
     known = scheduler.cluster.find_pod(key)
     if known is None:
         raise InputError(f"{pod}: no such pod in the cluster; expected namespace/name, or a manifest")
     return known
+
+
+def _manifest(text: str, name: str, what: str) -> Mapping[str, Any]:
+    if len(text) > MAX_MANIFEST:
+        raise InputError(f"{name}: a text of {len(text)} characters; expected at most {MAX_MANIFEST}")
+    manifest = yaml.load(text.encode(), name)
+    if not isinstance(manifest, Mapping):
+        raise InputError(f"{name}: expected one manifest of {what}")
+    return manifest
 
 
 def _bounded(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -51,9 +52,10 @@ class Scheduler:
         Decisions are those of ``kubernetes_version`` (``"1.36"`` or ``"1.37"``); without it, of the cluster's version.
         """
         self.cluster = as_cluster(cluster)
+        self._config, self._plugins, self._asked_version = config, tuple(plugins), kubernetes_version
         groups = cluster.state.objects.all(PodGroup)
         features = with_groups(Features(_version(cluster, kubernetes_version)), groups)
-        registry, own = registry_with(plugins)
+        registry, own = registry_with(self._plugins)
         self._built = build(
             configuration_of(config, own, features),
             cluster.state,
@@ -80,10 +82,16 @@ class Scheduler:
 
     def on(self, cluster: Cluster) -> Scheduler:
         """The same scheduler for another cluster, such as a fork."""
-        other = object.__new__(Scheduler)
+        other = copy(self)
         other.cluster = as_cluster(cluster)
         other._built = self._built.on(cluster.state, cluster.nominations)
         return other
+
+    def under(self, config: Configuration = None, *, kubernetes_version: str | None = None) -> Scheduler:
+        """A scheduler with the same cluster and plugins, under another configuration or another version."""
+        config = self._config if config is None else config
+        version = kubernetes_version or self._asked_version
+        return Scheduler(self.cluster, config, self._plugins, kubernetes_version=version)
 
     def decide(self, pod: Askable) -> Decision:
         """Decide about a pod, and change nothing.
