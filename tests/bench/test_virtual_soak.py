@@ -15,7 +15,7 @@ from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.shrink import shrink
 from mooring.bench.virtual.story import from_text, story_of, to_text
 from mooring.bench.virtual.world import Machine, MachineClock, World
-from mooring.errors import InputError
+from mooring.errors import InputError, MooringError
 from mooring.record.background import InBackground, running
 from mooring.record.files import RotatedFiles, WholeWrites
 from mooring.record.reader import Record
@@ -194,7 +194,7 @@ class AtOnce(InBackground):
         try:
             work()
             self._flush()
-        except OSError as error:
+        except MooringError as error:
             self._fail(error)
 
 

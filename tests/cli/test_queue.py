@@ -141,7 +141,7 @@ async def test_another_cluster_is_asked_at_the_schedulers_own_port(
     monkeypatch.setattr(queue_source, "DEFAULT_SERVER", "https://127.0.0.1:1")
     assert await ask() == 1
     err = capsys.readouterr().err
-    assert err.startswith("mooring: cannot connect to https://127.0.0.1:1: ")
+    assert err.startswith("mooring: cannot connect to 127.0.0.1:1: ")
     assert err.endswith("; --server says where the scheduler is\n")
 
 

@@ -60,7 +60,7 @@ async def watch(
             RestClient(config, qps=-1) as ours,
             LiveScheduler(theirs, config_from_dict(scheduler, DEFAULT_FEATURES), None, hostname="HOST") as live,
             asyncio.timeout(WAIT_S),
-            watched(ours, shadow) as informers,
+            watched(ours, shadow) as (informers, _),
         ):
             shadow.is_listing = lambda: informers.is_listing
             while shadow.summary.decisions < DECISIONS:

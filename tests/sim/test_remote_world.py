@@ -158,10 +158,10 @@ def test_a_server_that_is_not_there_is_one_line_at_once(
 ) -> None:
     with socket.socket() as closed:  # bound, but it does not listen: whoever calls is refused
         closed.bind(("127.0.0.1", 0))
-        server = f"https://127.0.0.1:{closed.getsockname()[1]}"
+        server = f"127.0.0.1:{closed.getsockname()[1]}"
         path = tmp_path / "kubeconfig"
         path.write_text(
-            f"{{apiVersion: v1, kind: Config, clusters: [{{name: a, cluster: {{server: '{server}'}}}}], "
+            f"{{apiVersion: v1, kind: Config, clusters: [{{name: a, cluster: {{server: 'https://{server}'}}}}], "
             "contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a, "
             "users: [{name: a, user: {token: x}}]}"
         )
