@@ -229,6 +229,21 @@ def test_a_pool_comes_back_when_its_newer_generation_goes() -> None:
     assert pool.is_incomplete
 
 
+def test_nodes_with_devices_of_their_own_hold_common_pools_once() -> None:
+    """Or 100 nodes that reach 2,000 pools would hold 200,000."""
+    inventory = Inventory(
+        [
+            publish("common", "net", driver="net", all_nodes=True),
+            publish("s-a", "d"),
+            publish("s-b", "d", node_name="b"),
+        ]
+    )
+    (own_a, common_a), (own_b, common_b) = (inventory.reach_of(node, {}).pools for node in "ab")
+    assert common_a is common_b and own_a is not own_b
+    inventory.put(publish("common", "net", "other", driver="net", all_nodes=True))
+    assert names(inventory.reach_of("a", {}).pools) == ["p/d", "p/net", "p/other"]
+
+
 def test_nodes_that_came_and_went_with_their_devices_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their slices are told of when they go; the nodes themselves are not."""
     monkeypatch.setattr(module, "MAX_REACHES", 10)

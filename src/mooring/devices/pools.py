@@ -96,6 +96,16 @@ class Pool:
 _Look = tuple[bytes, tuple[tuple[str, str, str], ...], DeviceId | None]
 
 
+class _Built(NamedTuple):
+    """A pool as the nodes see it that the same of its slices target; all of them hold this one."""
+
+    pool: Pool
+    devices: list[tuple[Pool, PublishedDevice]]
+    """Empty if nothing can be taken from the pool."""
+    looks: list[_Look] | None
+    """What a search sees of the devices; None if it depends on more than that."""
+
+
 class Inventory:
     """All ResourceSlices, indexed. What nodes reach is gathered on first use and kept until it may have changed."""
 
@@ -108,6 +118,7 @@ class Inventory:
         # By name of the slice, then of the device; "" is the slice's own selector.
         self._matchers: defaultdict[str, dict[str, CompiledNodeSelector]] = defaultdict(dict)
         self._candidates: dict[str, list[PublishedDevice]] = {}  # by name of the slice
+        self._built: defaultdict[PoolId, dict[tuple[str, ...], _Built | None]] = defaultdict(dict)  # by names of slices
         self._contents: dict[bytes, bytes] = {}
         self._likenesses: dict[tuple[_Look, ...], int] = {}
         self._numbers = itertools.count()
@@ -159,6 +170,7 @@ class Inventory:
     def _forget(self, slice: ResourceSlice) -> None:
         """Forget what was gathered for nodes that the slice, or another one of its pool, concerns."""
         self._alike.clear()
+        self._built.pop(pool_of(slice), None)
         if self._group_of(slice) is self._shared:
             self._forget_all()
             return
@@ -183,16 +195,17 @@ class Inventory:
             return known[1]
         if len(self._reach) >= MAX_REACHES:
             self._forget_all()  # nodes come and go, and nobody says so here
+            self._built.clear()
         targeting = self._targeting(node_name, labels)
         for id in targeting:
             self._nodes_of_pool[id].add(node_name)
         names = tuple([slice.name for slices in targeting.values() for slice in slices])
         reach = self._alike.get(names)
         if reach is None:
-            pools = self._pools(targeting)
-            devices = [(pool, candidate) for pool in pools if pool.is_usable for candidate in pool.candidates]
+            built = self._pools(targeting)
+            devices = [each for pool in built for each in pool.devices]
             ids = [candidate.id for _, candidate in devices]
-            reach = self._alike[names] = Reach(pools, devices, ids, self._likeness(pools, devices))
+            reach = self._alike[names] = Reach([each.pool for each in built], devices, ids, self._likeness(built))
         self._reach[node_name] = (labels, reach)
         return reach
 
@@ -276,16 +289,27 @@ class Inventory:
                 known.append(slice)
         return {id: sorted(newest[id], key=lambda slice: slice.name) for id in sorted(newest)}
 
-    def _pools(self, targeting: Mapping[PoolId, list[ResourceSlice]]) -> list[Pool]:
-        plain: list[Pool] = []
-        binding: list[Pool] = []
+    def _pools(self, targeting: Mapping[PoolId, list[ResourceSlice]]) -> list[_Built]:
+        plain: list[_Built] = []
+        binding: list[_Built] = []
         for id, slices in targeting.items():
-            pool = self._build(id, slices)
-            if pool is None:
+            built = self._pool(id, slices)
+            if built is None:
                 continue
-            waits = any(candidate.device.binding_conditions for candidate in pool.candidates)
-            (binding if waits else plain).append(pool)
+            waits = any(candidate.device.binding_conditions for candidate in built.pool.candidates)
+            (binding if waits else plain).append(built)
         return plain + binding
+
+    def _pool(self, id: PoolId, targeting: list[ResourceSlice]) -> _Built | None:
+        known, names = self._built[id], tuple([slice.name for slice in targeting])
+        if names not in known:
+            pool = self._build(id, targeting)
+            if pool is None:
+                known[names] = None
+            else:
+                devices = [(pool, candidate) for candidate in pool.candidates] if pool.is_usable else []
+                known[names] = _Built(pool, devices, _looks(pool) if pool.is_usable else None)
+        return known[names]
 
     def _build(self, id: PoolId, targeting: list[ResourceSlice]) -> Pool | None:
         """Make a pool of the slices that target a node; None if a newer generation exists elsewhere."""
@@ -316,23 +340,18 @@ class Inventory:
             pool.elsewhere = [c for s in others if not s.spec.shared_counters for c in self._candidates_of(s)]
         return pool
 
-    def _likeness(self, pools: list[Pool], devices: list[tuple[Pool, PublishedDevice]]) -> int | None:
+    def _likeness(self, pools: list[_Built]) -> int | None:
         looks: list[_Look] = []
-        for _, candidate in devices:
-            spec, device = candidate.slice.spec, candidate.device
-            selector = spec.node_selector
-            if spec.per_device_node_selection or (selector is not None and len(selector.node_selector_terms) > 1):
+        for pool in pools:
+            if pool.looks is None:
                 return None
-            # What its pool's counters still hold depends on other devices: such a device is like itself alone.
-            itself = candidate.id if device.consumes_counters else None
-            looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints), itself))
-        if not all(pool.is_usable for pool in pools):
-            return None
-        known = self._likenesses.get(tuple(looks))
+            looks += pool.looks
+        key = tuple(looks)
+        known = self._likenesses.get(key)
         if known is None:
             if len(self._likenesses) >= MAX_CONTENTS:
                 self._likenesses.clear()
-            known = self._likenesses[tuple(looks)] = next(self._numbers)  # one never means another likeness later
+            known = self._likenesses[key] = next(self._numbers)  # one never means another likeness later
         return known
 
     def _candidates_of(self, slice: ResourceSlice) -> list[PublishedDevice]:
@@ -357,6 +376,19 @@ class Inventory:
         if len(self._contents) >= MAX_CONTENTS:
             self._contents.clear()  # equal contents share less from now on; nothing else depends on it
         return self._contents.setdefault(seen, seen)
+
+
+def _looks(pool: Pool) -> list[_Look] | None:
+    looks: list[_Look] = []
+    for candidate in pool.candidates:
+        spec, device = candidate.slice.spec, candidate.device
+        selector = spec.node_selector
+        if spec.per_device_node_selection or (selector is not None and len(selector.node_selector_terms) > 1):
+            return None
+        # What its pool's counters still hold depends on other devices: such a device is like itself alone.
+        itself = candidate.id if device.consumes_counters else None
+        looks.append((candidate.content, tuple((t.key, t.value, t.effect) for t in device.taints), itself))
+    return looks
 
 
 def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
