@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import ssl
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
-from mooring.tls import file_stamp, load_identity, self_signed
+from mooring.tls import file_stamp, load_identity, self_signed, self_signed_elsewhere
 
 ONE, OTHER = self_signed("localhost", "127.0.0.1", "::1"), self_signed("example.com", common_name="me")
 
@@ -52,6 +53,19 @@ def test_nobody_else_trusts_it() -> None:
     load_identity(server, *ONE)
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(server, ssl.create_default_context(cadata=OTHER.certificate.decode()), "localhost")
+
+
+@pytest.mark.parametrize(
+    "executable", [sys.executable, "nowhere", "false"], ids=["by Python", "without Python", "by a program that fails"]
+)
+def test_one_that_another_process_makes(executable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    made = self_signed_elsewhere("localhost", "127.0.0.1")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_identity(server, *made)
+    handshake(server, ssl.create_default_context(cadata=made.certificate.decode()), "127.0.0.1")
+    made_here = x509.load_pem_x509_certificate(made.certificate).subject.rfc4514_string().endswith(f"@{os.getpid()}")
+    assert made_here == (executable in ("nowhere", "false")), "or the package would be loaded here"
 
 
 def test_what_it_is_called() -> None:

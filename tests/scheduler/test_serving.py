@@ -25,6 +25,7 @@ from mooring.client.wire import Answer
 from mooring.clock import VirtualClock
 from mooring.errors import UsageError
 from mooring.observe.metrics import SchedulerMetrics
+from mooring.scheduler import serving
 from mooring.scheduler.health import HealthChecks, ping
 from mooring.scheduler.serving import EndpointServer, ServingSettings, Sources, default_health, negotiate
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster, user_of_certificate
@@ -313,13 +314,74 @@ async def test_a_token_that_is_no_text_is_401(bench, caplog, token):
     assert caplog.records == [] and bench.reviews.requests == []
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /healthz HTTP/1.1\r\nHost:"], ids=["nothing is sent", "the headers do not end"]
-)
-async def test_a_connection_that_sends_no_request_is_closed(bench, sent):
+async def test_a_connection_that_is_silent_is_closed_without_a_word(bench):
     bench.settings = ServingSettings(port=0, idle_s=0.05)
     await bench.start()
-    assert await raw(bench, sent) == b""
+    assert await raw(bench, b"") == b""
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        pytest.param(b"GET /healthz HTTP/1.1\r\nHost:", 408, id="the headers do not end"),
+        pytest.param(b"PUT /debug/flags/v HTTP/1.1\r\nContent-Length: 9\r\n\r\n4", 408, id="the body does not end"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", 400, id="another protocol"),
+        pytest.param(b"GET / HTTP/1.1\r\nX: " + b"x" * (80 << 10), 431, id="headers that are too large"),
+        pytest.param(
+            b"PUT /debug/flags/v HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n", 413, id="a body that is too large"
+        ),
+        pytest.param(
+            b"PUT /debug/flags/v HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: br\r\n\r\n4",
+            415,
+            id="an encoding that is not known",
+        ),
+    ],
+)
+async def test_what_is_no_request_is_told_so_and_the_connection_is_closed(bench, sent, status):
+    bench.settings = ServingSettings(port=0, read_s=0.05 if status == 408 else 600.0)
+    await bench.start()
+    answer = await raw(bench, sent)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert answer.count(b"HTTP/1.1 ") == 1 and b"Connection: close\r\n" in answer
+
+
+async def test_several_requests_share_a_connection_and_head_has_no_body(bench):
+    await bench.start()
+    asked = [b"GET /healthz HTTP/1.1\r\n\r\n", b"HEAD /healthz HTTP/1.1\r\n\r\n", b"GET /livez HTTP/1.0\r\n\r\n"]
+    first, second, third = (await raw(bench, b"".join(asked))).split(b"HTTP/1.1 ")[1:]
+    assert first.endswith(b"\r\n\r\nok") and third.endswith(b"Connection: close\r\n\r\nok")
+    assert second.endswith(b"\r\n\r\n") and b"Content-Length: 2\r\n" in second
+
+
+async def test_an_answer_in_flight_is_finished_and_others_are_sent_away(bench, monkeypatch):
+    monkeypatch.setattr(serving, "SHUTDOWN_S", 600.0)
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def ask(question):
+        asked.set()
+        await may_answer.wait()
+        return question()
+
+    bench.sources.ask = ask
+    await bench.start()
+    silent = asyncio.create_task(raw(bench, b""))
+    flying = asyncio.create_task(raw(bench, b"GET /mooring/queue HTTP/1.1\r\n\r\n"))
+    await asked.wait()
+    stopping = asyncio.create_task(bench.server.stop())
+    assert await silent == b"", "nobody waits for one who asks nothing"
+    assert not stopping.done()
+    may_answer.set()
+    assert (await flying).endswith(b'{"active":[]}')
+    await stopping
+
+
+async def test_one_who_is_still_shaking_hands_is_sent_away(bench):
+    await bench.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", bench.server.port)
+    assert (await bench.ask("/healthz"))[0] == 200  # by now the other one has a thread
+    await bench.server.stop()
+    assert await reader.read() == b""
+    writer.close()
 
 
 @pytest.mark.parametrize("page", ["flagz", "statusz"])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from email.utils import formatdate
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from mooring.http1 import (
     BadEncoding,
@@ -49,6 +48,27 @@ class Bounds:
     idle_timeout_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as those see it who serve more than one path."""
+
+    method: str
+    path: str
+    query: Mapping[str, list[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By lower-case name."""
+    body: bytes = b""
+
+    @classmethod
+    def of(cls, message: Message, body: bytes | bytearray) -> Request:
+        query = parse_qs(message.target.decode("latin-1").partition("?")[2], keep_blank_values=True)
+        return cls(message.method, unquote(path_of(message)), query, message.headers, bytes(body))
+
+    def asked(self, name: str, default: str = "") -> str:
+        """What the query says, the first time if it says it several times."""
+        return self.query.get(name, (default,))[0]
+
+
 @dataclass(slots=True)
 class Response:
     """What a client gets."""
@@ -56,6 +76,8 @@ class Response:
     body: bytes
     status: int = 200
     content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further ones."""
     afterwards: Callable[[], None] | None = None  # what can be done when the client has its response: logs
 
 
@@ -170,6 +192,8 @@ def send(sock: socket.socket, response: Response, request: Message | None, *, cl
         # In a response this says that later requests may come compressed (RFC 7694).
         f"Accept-Encoding: gzip\r\nDate: {_date(int(time.time()))}\r\n"
     )
+    for name, value in response.headers.items():
+        head += f"{name}: {value}\r\n"
     if closes:
         head += "Connection: close\r\n"
     elif request is not None and request.version != "1.1":
@@ -185,4 +209,11 @@ def send(sock: socket.socket, response: Response, request: Message | None, *, cl
 
 @lru_cache(maxsize=1)
 def _date(second: int) -> str:
-    return formatdate(second, usegmt=True)
+    # Not by strftime, whose names depend on the locale, nor by the email package, which takes a mebibyte.
+    when = time.gmtime(second)
+    day, month = _DAYS[when.tm_wday], _MONTHS[when.tm_mon - 1]
+    return f"{day}, {when.tm_mday:02} {month} {when.tm_year} {when.tm_hour:02}:{when.tm_min:02}:{when.tm_sec:02} GMT"
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -23,6 +23,7 @@ from mooring.scheduler.live import COMPONENT, LiveScheduler
 from mooring.scheduler.serving_auth import DelegatedAuth, client_ca_of_cluster
 from mooring.scheduler.settings import Settings
 from mooring.scheduler.surroundings import Surroundings
+from mooring.tls import self_signed_elsewhere
 
 if TYPE_CHECKING:
     from mooring.scheduler.serving import EndpointServer, Pages, Sources
@@ -163,7 +164,7 @@ class Control:
         flags = self._settings.flags
         if not flags.number("secure-port"):
             return
-        from mooring.scheduler.serving import EndpointServer, ServingSettings  # 12 MiB, for those who serve
+        from mooring.scheduler.serving import EndpointServer, ServingSettings
 
         authentication = self._review_client("authentication-kubeconfig")
         authorization = self._review_client("authorization-kubeconfig")
@@ -178,17 +179,15 @@ class Control:
             allowed_ttl_s=flags.seconds("authorization-webhook-cache-authorized-ttl"),
             denied_ttl_s=flags.seconds("authorization-webhook-cache-unauthorized-ttl"),
         )
-        server = EndpointServer(
-            ServingSettings(
-                bind_address=flags.text("bind-address"),
-                port=flags.number("secure-port"),
-                tls=self._settings.tls_files(),
-                client_ca=client_ca,
-                profiling=self._settings.config.enable_profiling,
-            ),
-            self._sources(),
-            auth,
+        settings = ServingSettings(
+            bind_address=flags.text("bind-address"),
+            port=flags.number("secure-port"),
+            tls=self._settings.tls_files(),
+            client_ca=client_ca,
+            make_identity=self_signed_elsewhere,
+            profiling=self._settings.config.enable_profiling,
         )
+        server = await asyncio.to_thread(EndpointServer, settings, self._sources(), auth)  # makes a certificate
         await server.start()
         self.server = server
 

@@ -7,20 +7,25 @@ only authentication and authorisation ask the API server.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import datetime
 import platform
+import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
 import yaml
-from aiohttp import web
 
 from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, UsageError
+from mooring.extender.body_memory import BodyMemory
+from mooring.extender.connections import Connection, Connections
+from mooring.extender.http_io import Bounds, Request, Response, body_of
+from mooring.http1 import Message
 from mooring.metrics import CONTENT_TYPE
 from mooring.observe import logs
 from mooring.observe.logs import get_logger
@@ -28,7 +33,7 @@ from mooring.observe.pod_resources import render_pod_resources
 from mooring.scheduler.health import HealthChecks, Verdict, ping
 from mooring.scheduler.serving_auth import AuthenticationFailed, DelegatedAuth, User
 from mooring.scheduler.serving_tls import ServerTls, TlsFiles
-from mooring.stop_serving import stop_serving
+from mooring.tls import Identity, self_signed
 
 log = get_logger("mooring.scheduler.serving")
 
@@ -37,8 +42,12 @@ WARNING = (
     "has no formatting compatibility guarantees and is for debugging purposes only."
 )
 PLAIN = "text/plain; charset=utf-8"
+NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 SHUTDOWN_S = 5.0
 RELOAD_S = 10.0
+MAX_CONNECTIONS = 128
+MAX_BODY_BYTES = 1 << 20
+MAX_BODIES_BYTES = 8 << 20  # of all requests that are arriving
 
 
 class MetricsSource(Protocol):
@@ -54,7 +63,7 @@ class MetricsSource(Protocol):
         """Forget all counts; called by way of ``Sources.ask``."""
 
 
-Pages = Mapping[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]]
+Pages = Mapping[str, Callable[[Request, str], Awaitable[Response]]]
 
 
 async def ask_here(question: Callable[[], Any]) -> Any:
@@ -70,9 +79,13 @@ class ServingSettings:
     port: int = 10259
     tls: TlsFiles = field(default_factory=TlsFiles)
     client_ca: bytes | None = None
+    make_identity: Callable[..., Identity] = self_signed
+    """Makes a certificate for these hosts, where no files are given."""
     profiling: bool = True
-    idle_s: float = 32.0
-    """How long a connection may take to send a request's headers; upstream's servers allow as much."""
+    read_s: float = 32.0
+    """How long a request may take to arrive; upstream's servers allow as much for its headers."""
+    idle_s: float = 90.0
+    """How long a connection may be silent; upstream's servers allow as much."""
 
 
 @dataclass(slots=True)
@@ -109,7 +122,10 @@ def default_health() -> HealthChecks:
 
 
 class EndpointServer:
-    """The HTTPS server. ``start`` listens, ``stop`` lets answers in flight finish for five seconds."""
+    """The HTTPS server. ``start`` listens, ``stop`` lets answers in flight finish for five seconds.
+
+    Each connection has a thread, which speaks TLS and HTTP; answers are made in the loop in which ``start`` was called.
+    """
 
     def __init__(
         self, settings: ServingSettings, sources: Sources, auth: DelegatedAuth, *, clock: Clock | None = None
@@ -119,12 +135,16 @@ class EndpointServer:
         self._auth = auth
         self._clock = clock or SystemClock()
         self._started_at = self._clock.now()
-        self._runner: web.AppRunner | None = None
+        self._connections: Connections | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._port = 0
         self._reloader: asyncio.Task[None] | None = None
         hosts = tuple(dict.fromkeys(("localhost", "127.0.0.1", settings.bind_address)))
         hosts = tuple(host for host in hosts if host not in ("0.0.0.0", "::", ""))
-        self.tls = ServerTls(settings.tls, hosts=hosts, client_ca=settings.client_ca)
-        self._routes: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {
+        self.tls = ServerTls(
+            settings.tls, hosts=hosts, client_ca=settings.client_ca, make_identity=settings.make_identity
+        )
+        self._routes: dict[str, Callable[[Request], Awaitable[Response]]] = {
             "/metrics": self._metrics,
             "/metrics/resources": self._resources,
             "/metrics/slis": self._slis,
@@ -140,29 +160,28 @@ class EndpointServer:
     @property
     def port(self) -> int:
         """The port we listen on, for those who asked for any."""
-        if self._runner is None:
+        if self._connections is None:
             raise RuntimeError("not started")
-        port: int = self._runner.addresses[0][1]
-        return port
+        return self._port
 
     async def start(self, *, reload_s: float = RELOAD_S) -> None:
         """Listen."""
-        app = web.Application(client_max_size=1 << 20)
-        app.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=SHUTDOWN_S,
-            keepalive_timeout=self._settings.idle_s,
+        settings = self._settings
+        self._loop = asyncio.get_running_loop()
+        connections = Connections(
+            self._handle,
+            lambda refused: _text(f"{refused}\n", refused.status),
+            Bounds(MAX_BODY_BYTES, read_timeout_s=settings.read_s, idle_timeout_s=settings.idle_s),
+            BodyMemory(MAX_BODIES_BYTES),
+            most=MAX_CONNECTIONS,
+            tls=self.tls.context,
         )
-        await self._runner.setup()
-        address, port = self._settings.bind_address, self._settings.port
+        address, port = settings.bind_address, settings.port
         try:
-            await web.TCPSite(self._runner, address, port, ssl_context=self.tls.context).start()
+            self._port = connections.listen(address, port)
         except OSError as error:
-            await stop_serving(self._runner)
             raise UsageError(f"cannot listen on {address}:{port}: {error.strerror or error}") from None
+        self._connections = connections
         self._reloader = asyncio.create_task(self._reload(reload_s), name="serving certificate")
         log.info("Serving securely", address=f"{address}:{self.port}")
 
@@ -171,8 +190,8 @@ class EndpointServer:
         if self._reloader is not None:
             self._reloader.cancel()
             await asyncio.gather(self._reloader, return_exceptions=True)
-        if self._runner is not None:
-            await stop_serving(self._runner)
+        if self._connections is not None:
+            await asyncio.to_thread(self._connections.close, SHUTDOWN_S)
 
     async def _reload(self, every_s: float) -> None:
         while True:
@@ -181,24 +200,37 @@ class EndpointServer:
 
     # Every request
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    def _handle(self, message: Message, connection: Connection) -> Response:
+        """Have a request answered; called in the connection's thread, which waits."""
+        assert self._loop is not None
+        peer = connection.sock.getpeercert() if isinstance(connection.sock, ssl.SSLSocket) else None
+        request = Request.of(message, body_of(message, MAX_BODY_BYTES, connection.share))
+        answering = self._answer(request, peer)
+        try:
+            return asyncio.run_coroutine_threadsafe(answering, self._loop).result()
+        except (RuntimeError, concurrent.futures.CancelledError):  # the loop has ended
+            answering.close()
+            return _text("the scheduler is stopping\n", 503)
+
+    async def _answer(self, request: Request, peer: Mapping[str, Any] | None) -> Response:
         path = request.path
         try:
-            refusal = await self._admit(request, path)
+            refusal = await self._admit(request, peer)
             answer = refusal if refusal is not None else await self._route(request, path)
         except TimeoutError:
             answer = _text("the scheduler is busy; try again\n", 503)
         except Exception as error:
             log.error(error, "An endpoint failed", path=path)
-            answer = web.Response(status=500, text="internal server error\n")
+            answer = Response(b"internal server error\n", 500, PLAIN)
         answer.headers["Cache-Control"] = "no-cache, private"
         return answer
 
-    async def _admit(self, request: web.Request, path: str) -> web.StreamResponse | None:
-        transport = request.transport
-        peer = transport.get_extra_info("peercert") if transport is not None else None
+    async def _admit(self, request: Request, peer: Mapping[str, Any] | None) -> Response | None:
+        path = request.path
+        # Tokens are UTF-8, headers are bytes; what is neither is noticed there.
+        shown = request.headers.get("authorization", "").encode("latin-1").decode("utf-8", "surrogateescape")
         try:
-            user = await self._auth.authenticate(request.headers.get("Authorization", ""), peer)
+            user = await self._auth.authenticate(shown, peer)
         except AuthenticationFailed:
             return _status(401, "Unauthorized", "Unauthorized")
         verb = request.method.lower()
@@ -206,14 +238,10 @@ class EndpointServer:
             allowed, reason = await self._auth.authorize(user, verb, path)
         except ApiError as error:
             log.error(error, "Unable to authorize a request", path=path)
-            return web.Response(
-                status=500,
-                text=f'Internal Server Error: "{path}": {error}\n',
-                headers={"X-Content-Type-Options": "nosniff"},
-            )
+            return _text(f'Internal Server Error: "{path}": {error}\n', 500)
         return None if allowed else _forbidden(user, verb, path, reason)
 
-    async def _route(self, request: web.Request, path: str) -> web.StreamResponse:
+    async def _route(self, request: Request, path: str) -> Response:
         handler = self._routes.get(path)
         if handler is not None:
             return await handler(request)
@@ -227,17 +255,17 @@ class EndpointServer:
         if page is None or request.method != "GET":
             return _not_found()
         if path == f"/{top}":
-            return web.Response(status=301, headers={"Location": f"{top}/"})  # what it loads lies below it
+            return Response(b"", 301, headers={"Location": f"{top}/"})  # what it loads lies below it
         return await page(request, f"/{name}")
 
     # Health
 
-    def _health(self, request: web.Request, path: str, name: str) -> web.Response:
+    def _health(self, request: Request, path: str, name: str) -> Response:
         verdict: Verdict | None
         if name:
             verdict = self._sources.health.run_one(path, name)
         else:
-            exclude = [value for value in request.query.getall("exclude", []) if value]
+            exclude = [value for value in request.query.get("exclude", ()) if value]
             verdict = self._sources.health.run(path, verbose="verbose" in request.query, exclude=exclude)
         if verdict is None:
             return _not_found()
@@ -245,7 +273,7 @@ class EndpointServer:
 
     # Metrics
 
-    async def _metrics(self, request: web.Request) -> web.Response:
+    async def _metrics(self, request: Request) -> Response:
         if request.method == "DELETE":
             await self._sources.ask(self._sources.metrics.reset)
             return _text("metrics reset\n")
@@ -253,24 +281,24 @@ class EndpointServer:
             await self._sources.ask(self._sources.metrics.refresh)
         return self._exposition(self._sources.metrics.exposition())
 
-    async def _resources(self, request: web.Request) -> web.Response:
+    async def _resources(self, request: Request) -> Response:
         # Tens of thousands of pods take a while to write; others get their turn meanwhile.
         pods = list(self._sources.pods())
         return self._exposition(await asyncio.to_thread(render_pod_resources, pods))
 
-    async def _slis(self, request: web.Request) -> web.Response:
+    async def _slis(self, request: Request) -> Response:
         return self._exposition(self._sources.health.render_slis())
 
-    def _exposition(self, body: bytes) -> web.Response:
-        headers = {"Content-Type": CONTENT_TYPE, "Process-Start-Time-Unix": str(int(self._started_at))}
-        return web.Response(body=body, headers=headers)
+    def _exposition(self, body: bytes) -> Response:
+        headers = {"Process-Start-Time-Unix": str(int(self._started_at))}
+        return Response(body, content_type=CONTENT_TYPE, headers=headers)
 
     # What is configured
 
-    async def _configz(self, request: web.Request) -> web.Response:
+    async def _configz(self, request: Request) -> Response:
         return _json_bytes({"componentconfig": self._sources.config()})
 
-    async def _statusz(self, request: web.Request) -> web.Response:
+    async def _statusz(self, request: Request) -> Response:
         sources = self._sources
         uptime_s = int(self._clock.now() - self._started_at)
         started = datetime.datetime.fromtimestamp(int(self._started_at), datetime.UTC)
@@ -299,7 +327,7 @@ class EndpointServer:
         }
         return self._zpage(request, "Statusz", text, fields)
 
-    async def _flagz(self, request: web.Request) -> web.Response:
+    async def _flagz(self, request: Request) -> Response:
         flags = dict(sorted(self._sources.flags().items()))
 
         def text() -> str:
@@ -308,36 +336,34 @@ class EndpointServer:
 
         return self._zpage(request, "Flagz", text, {"flags": flags})
 
-    def _zpage(
-        self, request: web.Request, kind: str, text: Callable[[], str], fields: Mapping[str, Any]
-    ) -> web.Response:
-        chosen = negotiate(request.headers.get("Accept", ""), kind)
+    def _zpage(self, request: Request, kind: str, text: Callable[[], str], fields: Mapping[str, Any]) -> Response:
+        chosen = negotiate(request.headers.get("accept", ""), kind)
         if chosen is None:
             accepted = "application/json, application/yaml, text/plain"
             return _status(406, "NotAcceptable", f"only the following media types are accepted: {accepted}")
         media, version = chosen
         if media == "text/plain":
-            return web.Response(body=text().encode(), headers={"Content-Type": PLAIN})
+            return Response(text().encode(), content_type=PLAIN)
         body = {
             "kind": kind,
             "apiVersion": f"config.k8s.io/{version}",
             "metadata": {"name": self._sources.component},
             **fields,
         }
-        headers = {"Content-Type": f"{media};g=config.k8s.io;v={version};as={kind}"}
+        content_type, headers = f"{media};g=config.k8s.io;v={version};as={kind}", {}
         if version == "v1alpha1":
             text_ = f"This version of the {kind.lower()} endpoint is deprecated. Please use a newer version."
             headers["Warning"] = f'299 - "{text_}"'
         if media == "application/yaml":
-            return web.Response(body=yaml.safe_dump(body, sort_keys=True).encode(), headers=headers)
-        return web.Response(body=msgspec.json.encode(body) + b"\n", headers=headers)
+            return Response(yaml.safe_dump(body, sort_keys=True).encode(), 200, content_type, headers)
+        return Response(msgspec.json.encode(body) + b"\n", 200, content_type, headers)
 
     # Verbosity while running
 
-    async def _set_verbosity(self, request: web.Request) -> web.Response:
+    async def _set_verbosity(self, request: Request) -> Response:
         if request.method != "PUT":
             return _plain("unsupported http method\n", 406)
-        value = (await request.content.read(64)).decode("utf-8", "replace").strip()
+        value = request.body[:64].decode("utf-8", "replace").strip()
         if not value.isdecimal() or int(value) > 100:
             return _plain(f'error in setting log level: invalid value "{value}"\n', 400)
         logs.set_verbosity(int(value))
@@ -358,27 +384,24 @@ def negotiate(accept: str, kind: str) -> tuple[str, str] | None:
     return None
 
 
-def _text(body: str, status: int = 200) -> web.Response:
-    headers = {"Content-Type": PLAIN, "X-Content-Type-Options": "nosniff"}
-    return web.Response(status=status, body=body.encode(), headers=headers)
+def _text(body: str, status: int = 200) -> Response:
+    return Response(body.encode(), status, PLAIN, dict(NOSNIFF))
 
 
-def _plain(body: str, status: int) -> web.Response:
-    headers = {"Content-Type": "text/plain", "X-Content-Type-Options": "nosniff"}
-    return web.Response(status=status, body=body.encode(), headers=headers)
+def _plain(body: str, status: int) -> Response:
+    return Response(body.encode(), status, "text/plain", dict(NOSNIFF))
 
 
-def _not_found() -> web.Response:
+def _not_found() -> Response:
     return _text("404 page not found\n", 404)
 
 
-def _json_bytes(value: Any) -> web.Response:
+def _json_bytes(value: Any) -> Response:
     body = value if isinstance(value, bytes) else msgspec.json.encode(value)
-    headers = {"Content-Type": "application/json", "X-Content-Type-Options": "nosniff"}
-    return web.Response(body=body, headers=headers)
+    return Response(body, headers=dict(NOSNIFF))
 
 
-def _status(code: int, reason: str, message: str, **details: Any) -> web.Response:
+def _status(code: int, reason: str, message: str, **details: Any) -> Response:
     body = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -389,12 +412,11 @@ def _status(code: int, reason: str, message: str, **details: Any) -> web.Respons
         **details,
         "code": code,
     }
-    headers = {"Content-Type": "application/json"}
-    return web.Response(status=code, body=msgspec.json.encode(body) + b"\n", headers=headers)
+    return Response(msgspec.json.encode(body) + b"\n", code)
 
 
-def _forbidden(user: User, verb: str, path: str, reason: str) -> web.Response:
+def _forbidden(user: User, verb: str, path: str, reason: str) -> Response:
     message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"' + (f": {reason}" if reason else "")
     answer = _status(403, "Forbidden", message, details={})
-    answer.headers["X-Content-Type-Options"] = "nosniff"
+    answer.headers.update(NOSNIFF)
     return answer

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mooring.errors import UsageError
 from mooring.observe.logs import get_logger
-from mooring.tls import file_stamp, load_identity, self_signed
+from mooring.tls import Identity, file_stamp, load_identity, self_signed
 
 log = get_logger("mooring.scheduler.serving")
 
@@ -28,7 +29,14 @@ class TlsFiles:
 class ServerTls:
     """The TLS context of the endpoints; ``reload`` takes up files that were replaced."""
 
-    def __init__(self, files: TlsFiles, *, hosts: tuple[str, ...], client_ca: bytes | None = None) -> None:
+    def __init__(
+        self,
+        files: TlsFiles,
+        *,
+        hosts: tuple[str, ...],
+        client_ca: bytes | None = None,
+        make_identity: Callable[..., Identity] = self_signed,
+    ) -> None:
         self._files = files
         if bool(files.certificate_file) != bool(files.key_file):
             raise UsageError("--tls-cert-file and --tls-private-key-file go together; only one is given")
@@ -46,7 +54,7 @@ class ServerTls:
         if files.certificate_file:
             self._load()
         else:
-            load_identity(self.context, *self_signed(*hosts))
+            load_identity(self.context, *make_identity(*hosts))
         self._trust_clients(client_ca)
 
     def _trust_clients(self, client_ca: bytes | None) -> None:

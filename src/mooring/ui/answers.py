@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import msgspec
-from aiohttp import web
 
 from mooring.errors import ApiError, MooringError, UsageError
+from mooring.extender.http_io import Request, Response
 from mooring.observe.logs import get_logger
 from mooring.ui.bundle import File, page_files
 from mooring.ui.columns import encode
@@ -52,7 +52,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Editing(Protocol):
@@ -165,15 +165,13 @@ class PageAnswers:
 
     # ---- every request ---------------------------------------------------------------------------------------------
 
-    async def answer(self, request: web.Request, path: str) -> web.StreamResponse:
+    async def answer(self, request: Request, path: str) -> Response:
         """Answer a request that was admitted; ``path`` begins with a slash."""
         found = self.routes().get((request.method, path))
         try:
             answer = problem(404, "nothing is served here") if found is None else await found(request)
         except (MooringError, ApiError) as error:
             answer = problem(400, str(error))
-        except web.HTTPException as error:
-            answer = problem(error.status, error.reason)
         except Exception as error:
             log.error(error, "The page's server failed", path=path)
             answer = problem(500, f"{type(error).__name__}: {error}")
@@ -182,11 +180,11 @@ class PageAnswers:
 
     # ---- answers ---------------------------------------------------------------------------------------------------
 
-    async def _file(self, request: web.Request) -> web.StreamResponse:
+    async def _file(self, request: Request) -> Response:
         file = self._files[request.path.rpartition("/")[2] or "index.html"]
-        return web.Response(body=file.body, headers={"Content-Type": file.content_type})
+        return Response(file.body, content_type=file.content_type)
 
-    async def _meta(self, request: web.Request) -> web.StreamResponse:
+    async def _meta(self, request: Request) -> Response:
         return _json(
             {
                 "version": __version__,
@@ -197,8 +195,8 @@ class PageAnswers:
             }
         )
 
-    def _record(self, request: web.Request) -> Shown:
-        number = request.query.get("record", "0")
+    def _record(self, request: Request) -> Shown:
+        number = request.asked("record", "0")
         if not number.isdecimal() or int(number) >= len(self._records):
             raise UsageError(f"record {number}: there are {len(self._records)}")
         return self._records[int(number)]
@@ -214,7 +212,7 @@ class PageAnswers:
             under_way.add_done_callback(lambda _: self._refreshing.pop(record, None))
         await asyncio.shield(under_way)
 
-    async def _head(self, request: web.Request) -> web.StreamResponse:
+    async def _head(self, request: Request) -> Response:
         """The last instant alone, which is small."""
         record = self._record(request)
         if record.source.is_live:
@@ -224,9 +222,9 @@ class PageAnswers:
         more = {"isLive": record.source.is_live, "generation": -1, "running": head.running, "waiting": head.waiting}
         return _binary(await self._read(lambda: encode(tables, [0] * len(tables), last="events", more=more)))
 
-    async def _columns(self, request: web.Request) -> web.StreamResponse:
+    async def _columns(self, request: Request) -> Response:
         record = self._record(request)
-        have = [int(each) for each in request.query.get("have", "").split(",") if each.isdecimal()]
+        have = [int(each) for each in request.asked("have", "").split(",") if each.isdecimal()]
         if have and len(have) != len(record.timeline.tables):
             raise UsageError(f"have: found {len(have)} numbers; expected {len(record.timeline.tables)}, one per table")
         loop = asyncio.get_running_loop()
@@ -237,35 +235,35 @@ class PageAnswers:
                 break
             await asyncio.sleep(LOOK_S)
         tables, generation = record.timeline.tables, record.generation
-        known = have if str(generation) == request.query.get("generation", "0") and have else [0] * len(tables)
+        known = have if str(generation) == request.asked("generation", "0") and have else [0] * len(tables)
         if any(number > len(table) for number, table in zip(known, tables.values(), strict=True)):
             raise UsageError("another record is shown here now; reload the page")
         more = {"isLive": record.source.is_live, "generation": generation}
         return _binary(await self._read(lambda: encode(tables, known, last="events", more=more)))
 
     @staticmethod
-    def _has_news(record: Shown, request: web.Request, have: list[int]) -> bool:
-        is_same = str(record.generation) == request.query.get("generation", "0")
+    def _has_news(record: Shown, request: Request, have: list[int]) -> bool:
+        is_same = str(record.generation) == request.asked("generation", "0")
         return not is_same or have != [len(table) for table in record.timeline.tables.values()]
 
-    async def _why(self, request: web.Request) -> web.StreamResponse:
+    async def _why(self, request: Request) -> Response:
         record = self._record(request)
         moment = record.moment(_event(request, record))
         return _json(await self._ask(lambda: record.why(moment())))
 
-    async def _what_if(self, request: web.Request) -> web.StreamResponse:
-        record, question = self._record(request), dict(request.query)
+    async def _what_if(self, request: Request) -> Response:
+        record, question = self._record(request), {name: values[0] for name, values in request.query.items()}
         moment = record.moment(_event(request, record))
         return _json(await self._ask(lambda: record.what_if(moment(), question)))
 
     # ---- what can be taken away ------------------------------------------------------------------------------------
 
-    async def _export(self, request: web.Request) -> web.StreamResponse:
+    async def _export(self, request: Request) -> Response:
         record, name = self._record(request), request.path.rpartition("/")[2]
         make, content_type = EXPORTS[f".{name.rpartition('.')[2]}"]
         return _file_to_keep(await self._read(lambda: make(record.timeline)), content_type, record.title, name)
 
-    async def _page(self, request: web.Request) -> web.StreamResponse:
+    async def _page(self, request: Request) -> Response:
         """This page as one file; explaining takes a while."""
         records = self._records[: self._main] if "record" not in request.query else [self._record(request)]
         text = await self._ask(lambda: one_file(records, self._files))
@@ -273,14 +271,14 @@ class PageAnswers:
 
     # ---- stories ---------------------------------------------------------------------------------------------------
 
-    async def _titles(self, request: web.Request) -> web.StreamResponse:
+    async def _titles(self, request: Request) -> Response:
         assert self._stories is not None
         return _json(self._stories.titles(_language(request)))
 
-    async def _play(self, request: web.Request) -> web.StreamResponse:
+    async def _play(self, request: Request) -> Response:
         """Play a story and show it as a further record. Few are kept: the oldest of them goes."""
         assert self._stories is not None
-        play, name, language = self._stories.play, request.query.get("story", ""), _language(request)
+        play, name, language = self._stories.play, request.asked("story", ""), _language(request)
         shown = await self._ask(lambda: play(name, language))
         shown.describe()
         if len(self._records) - self._main < MAX_STORIES:
@@ -299,60 +297,58 @@ class PageAnswers:
 
     # ---- changes ---------------------------------------------------------------------------------------------------
 
-    async def _manifest(self, request: web.Request) -> web.StreamResponse:
+    async def _manifest(self, request: Request) -> Response:
         assert self._editing is not None
-        return _json({"manifest": await self._editing.manifest(request.query.get("ref", ""))})
+        return _json({"manifest": await self._editing.manifest(request.asked("ref", ""))})
 
-    async def _apply(self, request: web.Request) -> web.StreamResponse:
+    async def _apply(self, request: Request) -> Response:
         assert self._editing is not None
-        return _json({"applied": await self._editing.apply(await request.text())})
+        return _json({"applied": await self._editing.apply(request.body.decode())})
 
-    async def _delete(self, request: web.Request) -> web.StreamResponse:
+    async def _delete(self, request: Request) -> Response:
         assert self._editing is not None
-        await self._editing.delete(request.query.get("ref", ""))
+        await self._editing.delete(request.asked("ref", ""))
         return _json({})
 
-    async def _configuration(self, request: web.Request) -> web.StreamResponse:
+    async def _configuration(self, request: Request) -> Response:
         assert self._editing is not None
         return _json({"configuration": self._editing.configuration()})
 
-    async def _configure(self, request: web.Request) -> web.StreamResponse:
+    async def _configure(self, request: Request) -> Response:
         assert self._editing is not None
-        text, only_checks = await request.text(), "check" in request.query
+        text, only_checks = request.body.decode(), "check" in request.query
         return _json(self._editing.configure(text, only_checks=only_checks))
 
 
-def _language(request: web.Request) -> str:
-    found = request.query.get("lang", "")
+def _language(request: Request) -> str:
+    found = request.asked("lang", "")
     return found if found in ("ja", "zh") else "en"
 
 
-def _event(request: web.Request, record: Shown) -> int:
-    event = request.query.get("event", "")
+def _event(request: Request, record: Shown) -> int:
+    event = request.asked("event", "")
     if not event.isdecimal():
         raise UsageError(f"event: found {event!r}; expected the number of an attempt's event")
-    if request.query.get("generation", "0") != str(record.generation):
+    if request.asked("generation", "0") != str(record.generation):
         raise UsageError("the page shows what has been forgotten here by now; it reads the record anew")
     return int(event)
 
 
-def _file_to_keep(body: bytes, content_type: str, title: str, name: str) -> web.Response:
+def _file_to_keep(body: bytes, content_type: str, title: str, name: str) -> Response:
     """A file that the browser saves, under a name that any system takes."""
     stem = "".join(each if each.isascii() and each.isalnum() else "-" for each in title).strip("-")[:60] or "mooring"
     disposition = f'attachment; filename="{stem}-{name}"'
-    return web.Response(body=body, headers={"Content-Type": content_type, "Content-Disposition": disposition})
+    return Response(body, content_type=content_type, headers={"Content-Disposition": disposition})
 
 
-def _binary(body: bytes) -> web.Response:
-    return web.Response(body=body, headers={"Content-Type": "application/octet-stream"})
+def _binary(body: bytes) -> Response:
+    return Response(body, content_type="application/octet-stream")
 
 
-def _json(value: Any) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), headers={"Content-Type": "application/json"})
+def _json(value: Any) -> Response:
+    return Response(msgspec.json.encode(value))
 
 
-def problem(status: int, text: str) -> web.Response:
+def problem(status: int, text: str) -> Response:
     """What went wrong, in one line."""
-    answer = _json({"message": text})
-    answer.set_status(status)
-    return answer
+    return Response(msgspec.json.encode({"message": text}), status)

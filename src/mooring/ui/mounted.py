@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from aiohttp import web
-
+from mooring.extender.http_io import Request, Response
 from mooring.surface.scheduler import PluginReference
 from mooring.ui.answers import HEADERS, PageAnswers, problem
 from mooring.ui.bundle import page_files
@@ -29,9 +28,9 @@ class MountedPage:
         self._answers: PageAnswers | None = None
         self._opening = asyncio.Lock()
 
-    async def answer(self, request: web.Request, path: str) -> web.StreamResponse:
+    async def answer(self, request: Request, path: str) -> Response:
         """Answer a user who may look; ``path`` begins with a slash."""
-        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             refusal = problem(403, "requests from other sites are refused")
             refusal.headers.update(HEADERS)
             return refusal

@@ -6,10 +6,10 @@ A browser has no bearer token to send. This has, and gives the page to those who
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-
-from aiohttp import web
+from urllib.parse import quote, urlencode
 
 from mooring.errors import ApiError
+from mooring.extender.http_io import Request, Response
 from mooring.ui.answers import HEADERS, WAIT_S, Answer, problem
 
 PATH = "/ui"
@@ -34,7 +34,7 @@ class Relay:
     async def stop(self) -> None:
         pass
 
-    async def answer(self, request: web.Request, path: str) -> web.StreamResponse:
+    async def answer(self, request: Request, path: str) -> Response:
         try:
             answer = await self._get(request) if request.method == "GET" else problem(404, "nothing is served here")
         except ApiError as error:
@@ -42,7 +42,8 @@ class Relay:
         answer.headers.update(HEADERS)
         return answer
 
-    async def _get(self, request: web.Request) -> web.Response:
-        rest = request.path_qs.split("/", 2)[2]  # after the token
-        content_type, body = await self._fetch(f"{PATH}/{rest}")
-        return web.Response(body=body, headers={"Content-Type": content_type})
+    async def _get(self, request: Request) -> Response:
+        rest = request.path.split("/", 2)[2]  # after the token
+        query = f"?{urlencode(request.query, doseq=True)}" if request.query else ""
+        content_type, body = await self._fetch(f"{PATH}/{quote(rest)}{query}")
+        return Response(body, content_type=content_type)

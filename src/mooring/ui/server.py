@@ -14,6 +14,7 @@ from typing import Protocol
 from aiohttp import web
 
 from mooring.errors import UsageError
+from mooring.extender.http_io import Request, Response
 from mooring.stop_serving import stop_serving
 from mooring.ui.answers import HEADERS, Answer, Editing, PageAnswers, Stories, problem
 from mooring.ui.bundle import File
@@ -33,7 +34,7 @@ class Answering(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def answer(self, request: web.Request, path: str) -> web.StreamResponse: ...
+    async def answer(self, request: Request, path: str) -> Response: ...
 
 
 class PageServer:
@@ -90,12 +91,23 @@ class PageServer:
         await self._answers.stop()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        answer = await self._answer(request)
+        headers = {"Content-Type": answer.content_type, **answer.headers}
+        return web.Response(body=answer.body, status=answer.status, headers=headers)
+
+    async def _answer(self, request: web.Request) -> Response:
         refusal = self._refusal(request)
         if refusal:
             answer = problem(403, refusal)
-            answer.headers.update(HEADERS)
-            return answer
-        return await self._answers.answer(request, f"/{(*request.path.split('/', 2), '', '')[2]}")
+        else:
+            try:
+                query = {name: request.query.getall(name) for name in request.query}
+                asked = Request(request.method, request.path, query, body=await request.read())
+                return await self._answers.answer(asked, f"/{(*request.path.split('/', 2), '', '')[2]}")
+            except web.HTTPException as error:
+                answer = problem(error.status, error.reason)
+        answer.headers.update(HEADERS)
+        return answer
 
     def _refusal(self, request: web.Request) -> str:
         """Why nothing is served; empty for somebody who has the link."""
