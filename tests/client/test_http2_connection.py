@@ -140,6 +140,7 @@ async def test_answers_may_come_in_any_pieces(size):
     "field",
     [
         pytest.param(lambda status: encode_field(":status", status), id="a name by its number"),
+        pytest.param(lambda status: b"\x0e" + http2.string(status.encode()), id="a name by the last of its numbers"),
         pytest.param(
             lambda status: b"\0" + http2.string(b":status") + http2.string(status.encode()), id="a name in full"
         ),
@@ -153,6 +154,19 @@ async def test_each_answer_has_its_own_status(field):
     for number, status in zip(range(1, 99, 2), statuses, strict=False):
         stage.hear(frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, number, field(str(status))))
     assert [each.result().status for each in sent] == statuses
+
+
+@pytest.mark.parametrize("first", [b"\x08", b"\x0e", b"\x1e", b"\x4e"], ids=["08", "0e, as Go says it", "1e", "4e"])
+async def test_a_status_is_decoded_once_for_all_answers_that_say_it_alike(first, monkeypatch):
+    decoded = []
+    monkeypatch.setattr(http2, "decode_fields", lambda block: decoded.append(block) or decode_fields(block))
+    stage = Stage()
+    sent = stage.send(b"x", b"x", b"x")
+    for number in (1, 3, 5):
+        block = first + b"\x82\x10\x03" + encode_field("audit-id", f"{number}")  # 201, packed
+        stage.hear(frame(http2.HEADERS, http2.END_HEADERS | http2.END_STREAM, number, block))
+    assert [each.result().status for each in sent] == [201, 201, 201]
+    assert len(decoded) == 1
 
 
 async def test_a_body_waits_for_room():

@@ -36,7 +36,7 @@ _OPENING = (
     )
     + http2.window_update(0, http2.MOST_WINDOW - http2.WINDOW)
 )
-_NAMED_BY_NUMBER = (b"\x08", b"\x18", b"\x48")
+_NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 0x40) for number in range(8, 15))
 """How a field begins whose name is :status by its number, and whose value follows."""
 _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
 
