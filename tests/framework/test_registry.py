@@ -148,3 +148,11 @@ def test_wrong_traits_of_an_object_are_a_mistake_of_its_profile() -> None:
         "initializing profiles: creating profile for scheduler name default-scheduler: "
         "initializing plugin \"Vague\": traits is {'per_node': True}; Traits(…) is expected"
     )
+
+
+def test_what_is_added_to_one_registry_is_in_no_other() -> None:
+    mine = in_tree_registry()
+    mine.register(Quiet)
+    assert "Quiet" in mine
+    assert "Quiet" not in in_tree_registry()
+    assert list(in_tree_registry()) == [plugin.name for plugin in (*IN_TREE, *OPTIONAL)]  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from mooring.framework.registry import Registry
 from mooring.plugins.coscheduling import Coscheduling
 from mooring.plugins.default_binder import DefaultBinder
@@ -77,4 +79,11 @@ OPTIONAL: tuple[type, ...] = (
 
 
 def in_tree_registry() -> Registry:
+    """All plugins that come with mooring, in a registry to which others can be added."""
+    return _checked().copy()
+
+
+@cache
+def _checked() -> Registry:
+    """Looking at every declaration takes most of the time in which an engine is built: once is enough for these."""
     return Registry((*IN_TREE, *OPTIONAL))

@@ -42,6 +42,12 @@ class Registry:
     def __contains__(self, name: str) -> bool:
         return name in self._classes
 
+    def copy(self) -> Registry:
+        """Another registry with the same classes, which have been looked at already."""
+        copied = Registry()
+        copied._classes.update(self._classes)
+        return copied
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._classes)
 
