@@ -12,7 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.scheduler.loop import GATHER_S
+from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_GATHER_S
 from mooring.scheduler.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -314,5 +314,18 @@ async def test_the_thread_stands_still_after_decisions_once_their_bindings_are_o
     stage.put(make_pod("third"))
     await until(lambda: len(told) == 2)
     assert told[1] == (3, GATHER_S)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(make_stage):
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = asyncio.create_task(stage.scheduler.run())
+    stage.put(make_node("a"))
+    for turn, count in enumerate([1, GATHER_MORE, GATHER_MORE, GATHER_MORE, GATHER_MORE - 1, GATHER_MORE]):
+        stage.put(*[make_pod(f"pod-{turn}-{i}") for i in range(count)])
+        await until(lambda turn=turn: len(told) > turn)
+    assert told == [GATHER_S, 2 * GATHER_S, 4 * GATHER_S, MOST_GATHER_S, GATHER_S, 2 * GATHER_S]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class Search:
         nodes = attempt.nodes if index is None else attempt.nodes.subset(index)
         outcome = self._filter(attempt, nodes)
         self._count_nominated(attempt, nodes, outcome)
-        rows = outcome.feasible.nonzero()[0] if index is None else index[outcome.feasible]
+        rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
         attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
             outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
@@ -182,6 +183,19 @@ class Search:
         if n < 100 or percentage == 0:
             return n
         return max(100, n * percentage // 100)
+
+
+def _rows_of(feasible: NDArray[np.bool_]) -> Rows:
+    """The rows that are feasible. Often all are, which is quickly found."""
+    n = len(feasible)
+    return _all_rows(n) if np.count_nonzero(feasible) == n else feasible.nonzero()[0]
+
+
+@lru_cache(maxsize=4)
+def _all_rows(n: int) -> Rows:
+    rows = np.arange(n)
+    rows.flags.writeable = False
+    return rows
 
 
 def _narrowed(attempt: Attempt, pre: PreFilterOutcome, said: dict[str, Status]) -> tuple[Rows | None, Status]:

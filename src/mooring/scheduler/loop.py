@@ -53,6 +53,9 @@ TIMERS_S = 1.0
 GATHER_S = 0.005
 """How long the thread stands still after it has decided on all pods that are ready. What comes meanwhile, answers and
 watch events of several pods, is read in one go: waking up for each costs more than all the work in between."""
+MOST_GATHER_S = 0.02
+"""It stands still for twice as long each time, up to this, while it finds so many pods:"""
+GATHER_MORE = 3
 TURNS_TO_WRITE = 3
 """How many turns of the event loop it takes until bindings are on the wire: a task each, one write for all."""
 
@@ -104,6 +107,7 @@ class SchedulingLoop:
         self._is_held = is_held
         self._stand_still = stand_still
         self._gathered = 0  # how many decisions there were when the thread last stood still
+        self._gather_s = GATHER_S
         self._is_resting = False
         self._over: asyncio.Future[None] | None = None  # while it runs
         self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
@@ -199,6 +203,8 @@ class SchedulingLoop:
         """Wait for a pod, or for the queue's next timer."""
         self._is_resting = True
         if self._stand_still is not None and self.decisions != self._gathered:
+            has_many = self.decisions - self._gathered >= GATHER_MORE
+            self._gather_s = min(2 * self._gather_s, MOST_GATHER_S) if has_many else GATHER_S
             self._gathered = self.decisions
             self._gather(TURNS_TO_WRITE)
         due = self._queue.next_wakeup()
@@ -217,7 +223,7 @@ class SchedulingLoop:
         if turns:
             asyncio.get_running_loop().call_soon(self._gather, turns - 1)
         elif self._stand_still is not None:
-            self._stand_still(GATHER_S)
+            self._stand_still(self._gather_s)
 
     def _ring(self) -> None:
         self._alarm = None

@@ -109,7 +109,8 @@ class DryRun:
             self._has_victims = False
             return rows[:0]
         if first:
-            rows, has_victims = np.roll(rows, -first), np.roll(has_victims, -first)
+            rows = np.concatenate((rows[first:], rows[:first]))  # np.roll takes eight times as long
+            has_victims = np.concatenate((has_victims[first:], has_victims[:first]))
         if not has_victims.all():
             self.columns.refuse(rows[~has_victims], NO_VICTIMS)
             rows = rows[has_victims]
