@@ -50,8 +50,8 @@ class Attempt:
 
     def some(self, rows: Set[int]) -> NodeRows:
         """These rows. Verdicts and scores mostly have the same ones to repair, and share what is gathered of them."""
-        if self._some_rows != rows:
-            self._some_rows, self._some = rows, NodeRows(self.nodes.table, np.array([*rows], np.int64))
+        if self._some_rows is not rows and self._some_rows != rows:  # mostly the very same: comparing takes longer
+            self._some_rows, self._some = rows, NodeRows(self.nodes.table, np.fromiter(rows, np.int64, len(rows)))
         return self._some
 
     def with_state(self, state: CycleState) -> Attempt:

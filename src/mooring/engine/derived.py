@@ -20,7 +20,6 @@ from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.state.node_table import NodeTable
 
 V = TypeVar("V")
-NOTHING: Set[int] = frozenset()
 MEMO_TRIAL = 32  # questions after which a memo has to have answered half of them
 MEMO_ROWS = 6  # more rows than these are computed together: looking up each one in a memo takes longer
 
@@ -42,11 +41,11 @@ class Derived:
         is_known, self._token = token == self._token, None
         rows: list[Set[int]] = []
         for cursor in self._cursors:
-            changes = cursor.take()
+            changes = cursor.take_distinct()
             if changes is EVERYTHING:
                 is_known = False
             else:
-                rows.append(set(changes) if changes else NOTHING)
+                rows.append(changes)
         return rows if is_known else None
 
     def settle(self, token: Hashable) -> None:

@@ -80,9 +80,10 @@ class FilterColumns(Derived):
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
         if are_together:
             index = attempt.some(every).index
-            self.feasible[index] = True
-            for verdict in verdicts:
-                self.feasible[index] &= verdict.ids[index] == 0
+            refused = np.zeros(1, np.int64)
+            for i, verdict in enumerate(verdicts):
+                refused = refused | verdict.ids[index] if i else verdict.ids[index]
+            self.feasible[index] = refused == 0
             return
         for row in every:
             self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)

@@ -92,17 +92,22 @@ class NodeResourcesFit:
         names, amounts, bits = self._wanted(pod)
         allocatable = nodes.allocatable_of(names)
         short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
-        if not np.count_nonzero(short) and not np.count_nonzero(too_many):
+        are_too_many = np.count_nonzero(too_many)
+        if not are_too_many and not np.count_nonzero(short):
             return None
+        beyond = amounts > allocatable  # also of an empty node
         for i, name in enumerate(names):
             if name not in BASIC and self._handle.devices.backs(name):
-                short[i] &= allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
-        unresolvable = (short & (amounts > allocatable)).any(axis=0)
+                offered = allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
+                short[i] &= offered
+                beyond[i] &= offered
         if len(names) > MAX_IN_BITS:
-            return self._many(np.vstack((unresolvable, too_many, short)), names)
+            return self._many(np.vstack((beyond.any(axis=0), too_many, short)), names)
         ids = np.dot(bits, short)
-        ids += too_many
-        ids[unresolvable] |= 2 << len(names)
+        if are_too_many:
+            ids += too_many
+        if np.count_nonzero(beyond):
+            ids[beyond.any(axis=0)] |= 2 << len(names)
         return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True) if np.count_nonzero(ids) else None
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:

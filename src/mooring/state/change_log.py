@@ -7,7 +7,7 @@ it gets the changes, or it learns that it must look at everything again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from enum import Enum
 from typing import Final, Generic, Literal, TypeVar
 
@@ -28,10 +28,12 @@ Changes = Sequence[T] | Literal[_Everything.EVERYTHING]
 class ChangeLog(Generic[T]):
     """The latest changes in order. ``end`` counts all that were ever noted, also those that the log has forgotten."""
 
-    __slots__ = ("_entries", "end")
+    __slots__ = ("_asked", "_distinct", "_entries", "end")
 
     def __init__(self) -> None:
         self._entries: list[T] = []
+        self._asked = (-1, -1)  # of which position and end ``_distinct`` is known
+        self._distinct: Set[T] = frozenset()
         self.end = 0
 
     def note(self, entry: T) -> None:
@@ -62,6 +64,16 @@ class ChangeLog(Generic[T]):
             return EVERYTHING
         return self._entries[-behind:]
 
+    def distinct_since(self, position: int) -> Set[T] | Literal[_Everything.EVERYTHING]:
+        """The same without order: one set for all that ask with the same position, as followers in step do."""
+        asked = position, self.end
+        if asked != self._asked:
+            changes = self.since(position)
+            if changes is EVERYTHING:
+                return EVERYTHING
+            self._asked, self._distinct = asked, frozenset(changes)
+        return self._distinct
+
     def cursor(self) -> Cursor[T]:
         """A cursor that has seen nothing yet: its first take is EVERYTHING."""
         return Cursor(self)
@@ -87,3 +99,11 @@ class Cursor(Generic[T]):
             return ()
         self._position = log.end
         return log.since(position)
+
+    def take_distinct(self) -> Set[T] | Literal[_Everything.EVERYTHING]:
+        """What was noted since the last take, each once and in no order."""
+        log, position = self._log, self._position
+        if position == log.end:
+            return frozenset()
+        self._position = log.end
+        return log.distinct_since(position)
