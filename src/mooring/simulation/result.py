@@ -17,7 +17,7 @@ from mooring.observe.observer import SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 
 QUANTILES = (0.5, 0.9, 0.99)
-_NUMBER = re.compile(r"\d+/\d+ nodes are available: |(?:(?<=: )|(?<=, )|(?<=\. )|^)\d+ ")  # of nodes, in messages
+_NUMBER = re.compile(r"(?:^|(?<=[:,.] ))\d+(?:/\d+ nodes are available:)? ")  # of nodes, in messages
 
 
 @dataclass(slots=True)

@@ -82,7 +82,8 @@ class Kubelets:
         self._queued: set[tuple[bool, str]] = set()
         self._turn: Timer | None = None
         self._ahead: dict[str, tuple[str, Timer]] = {}  # pod key -> what it is waiting for
-        self._alive: dict[str, None] = {}  # nodes whose kubelet is well, in the order of registration
+        self._alive: dict[str, int] = {}
+        """Nodes whose kubelet is well, in the order of registration, with the version that it has last seen to."""
         self._addresses: dict[str, str] = {}
         self._pod_count = 0
         self._slice = 0
@@ -154,9 +155,11 @@ class Kubelets:
         if entry is None:
             self._alive.pop(name, None)
             return
-        node = entry.object()
         if self._only_marked and FAKE_NODE not in entry.labels:
             return
+        if self._alive.get(name) == entry.rv:  # this is what it wrote itself
+            return
+        node = entry.object()
         mode = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
         if mode == "stopped":
             if name in self._alive:
@@ -167,8 +170,8 @@ class Kubelets:
                     self._renew(name)  # the last sign of life
             return
         was_silent = name not in self._alive
-        self._alive[name] = None
-        self._register(entry, node, is_ready=mode != "not-ready")
+        self._alive[name] = entry.rv
+        self._alive[name] = self._register(entry, node, is_ready=mode != "not-ready").rv
         if was_silent:
             if self.options.lease_interval_s:
                 self._renew(name)
@@ -177,8 +180,8 @@ class Kubelets:
             for pod in self.store.pods_on(name):
                 self._enqueue(False, pod.key)
 
-    def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> None:
-        """Fill in what a kubelet reports of its node, where the manifest does not say it."""
+    def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> Entry:
+        """Fill in what a kubelet reports of its node, where the manifest does not say it; returns the node as it is."""
         name = entry.name
         labels = node["metadata"].setdefault("labels", {})
         wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -197,8 +200,9 @@ class Kubelets:
             info[key] = info.get(key) or value
         status.setdefault("addresses", [_address("InternalIP", self.host_ip(name)), _address("Hostname", name)])
         _report_ready(status, is_ready, self.api.timestamp())
-        if status != before:
-            self.api.modify(NODES, "", name, lambda obj: obj.update(status=status), subresource="status")
+        if status == before:
+            return entry
+        return self.api.modify(NODES, "", name, lambda obj: obj.update(status=status), subresource="status")
 
     def host_ip(self, name: str) -> str:
         """An address per node, handed out in order."""
