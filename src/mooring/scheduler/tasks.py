@@ -21,6 +21,7 @@ class Tasks:
         self._clock = clock
         self._at_once = at_once
         self._running: dict[asyncio.Future[Any], None] = {}  # in order: two runs in virtual time do the same
+        self._over: asyncio.Future[None] | None = None  # stands for all that was over as soon as it was begun
         self.is_aborted = False
 
     def __len__(self) -> int:
@@ -45,9 +46,10 @@ class Tasks:
             log.error(error, "Unexpected error in a background task")
         else:
             return self.spawn(_rest_of(work, awaited))
-        over = asyncio.get_running_loop().create_future()
-        over.set_result(None)
-        return over
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+            self._over.set_result(None)
+        return self._over
 
     def _done(self, task: asyncio.Future[Any]) -> None:
         self._running.pop(task, None)

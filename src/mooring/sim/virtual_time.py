@@ -99,8 +99,18 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._jumping.now_s
 
     # ---- without sockets -----------------------------------------------------------------------------------------
-    # asyncio's own loop asks a selector in every round, and compares timers in Python. A simulation of a week has
-    # millions of both. Timers for the same time come in the order in which they were set, whatever else is in the heap.
+    # asyncio's own loop asks a selector in every round, compares timers in Python, and looks at each callback in case
+    # somebody debugs. A simulation of a week has millions of all of them. Timers for the same time come in the order in
+    # which they were set, whatever else is in the heap.
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self._has_sockets or self._closed:  # type: ignore[attr-defined]
+            return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -127,7 +137,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             heapq.heapify(self._timers)
             self._cancelled = 0
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
             heapq.heappop(timers)
             self._cancelled -= 1
         if not timers and (self._has_sockets or not ready):
@@ -146,7 +156,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 ready.append(timer)
         for _ in range(len(ready)):  # what they make ready comes in the next round
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:  # type: ignore[attr-defined]
                 handle._run()
 
     def run_in_executor(  # type: ignore[override]

@@ -308,6 +308,9 @@ def _share(spec: PodSpec, like: PodSpec) -> None:
     spec.node_selector = like.node_selector
     spec.overhead = like.overhead
     spec.resources = like.resources
+    spec.resource_claims = like.resource_claims
+    if spec.volumes == like.volumes:  # irrelevant ones may differ
+        spec.volumes = like.volumes
 
 
 def _are_one(one: PodSpec, other: PodSpec) -> bool:
