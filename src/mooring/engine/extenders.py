@@ -213,3 +213,6 @@ class StatusesWithExtenders(NodeStatuses):
 
     def rows_with(self, code: Code) -> NDArray[np.int64]:
         return np.flatnonzero(self.codes() == int(code))
+
+    def count_with(self, code: Code) -> int:
+        return len(self.rows_with(code))

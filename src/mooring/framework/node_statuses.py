@@ -165,3 +165,7 @@ class NodeStatuses:
     def rows_with(self, code: Code) -> NDArray[np.int64]:
         """The table rows with this code."""
         return np.flatnonzero(self.codes() == int(code))
+
+    def count_with(self, code: Code) -> int:
+        """How many nodes have this code, which is not success."""
+        return sum(count for status, count in self.counts().items() if status.code is code)

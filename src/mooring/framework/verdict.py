@@ -52,8 +52,8 @@ def counts_in(ids: Ids) -> dict[int, int]:
     """How often each number other than 0 occurs, in order. They are mostly small: counting is quicker than sorting."""
     if not len(ids):
         return {}
-    if ids.item(ids.argmin()) >= 0 and ids.item(ids.argmax()) < MAX_COUNTED:  # quicker than min() and max()
-        counts = np.bincount(ids)
-        return {number: int(counts[number]) for number in counts.nonzero()[0].tolist() if number}
+    unsigned = ids.view(np.uint64)  # in which what is negative is large
+    if unsigned.item(unsigned.argmax()) < MAX_COUNTED:  # quicker than max()
+        return {number: count for number, count in enumerate(np.bincount(ids).tolist()) if number and count}
     numbers, counts = np.unique(ids, return_counts=True)
     return {number: count for number, count in zip(numbers.tolist(), counts.tolist(), strict=True) if number}

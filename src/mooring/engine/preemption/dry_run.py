@@ -152,13 +152,9 @@ class DryRun:
 
     def refusal(self, rows: Rows, num_nodes: int) -> str:
         """The text for a search among these nodes without candidates, in the form of a refusal."""
-        counts = self.columns.reasons(rows) if self._has_victims else {NO_VICTIMS.reasons[0]: len(rows)}
-        others = num_nodes - len(rows)
-        if others:
-            reason = NOT_HELPFUL.reasons[0]
-            counts[reason] = counts.get(reason, 0) + others
-        entries = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-        return f"0/{num_nodes} nodes are available: {entries}." if entries else f"0/{num_nodes} nodes are available:"
+        if not self._has_victims:
+            return without_victims(len(rows), num_nodes)
+        return _refusal(self.columns.reasons(rows), len(rows), num_nodes)
 
     # ---- trials ------------------------------------------------------------------------------------------------
 
@@ -358,3 +354,17 @@ class DryRun:
 
     def _importance(self, pod: PodInfo) -> tuple[int, float]:
         return -pod.priority, start_time(pod.pod, self._now)
+
+
+def without_victims(num_tried: int, num_nodes: int) -> str:
+    """The refusal where nobody on so many nodes is less important."""
+    return _refusal({NO_VICTIMS.reasons[0]: num_tried} if num_tried else {}, num_tried, num_nodes)
+
+
+def _refusal(counts: dict[str, int], num_tried: int, num_nodes: int) -> str:
+    others = num_nodes - num_tried
+    if others:
+        reason = NOT_HELPFUL.reasons[0]
+        counts[reason] = counts.get(reason, 0) + others
+    entries = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    return f"0/{num_nodes} nodes are available: {entries}." if entries else f"0/{num_nodes} nodes are available:"

@@ -6,7 +6,7 @@ from mooring.engine.attempt import Attempt
 from mooring.engine.cycle import Engine
 from mooring.engine.groups.preemption import GroupPreemption
 from mooring.engine.laps import Laps
-from mooring.engine.preemption.dry_run import DryRun
+from mooring.engine.preemption.dry_run import DryRun, without_victims
 from mooring.engine.preemption.dry_run_columns import Candidate, kept_dry_runs, least_harm
 from mooring.engine.preemption.eligible import objection
 from mooring.framework.cycle_state import CycleState
@@ -57,6 +57,8 @@ class Evaluator:
         refusal = objection(pod, nodes, statuses)
         if refusal:
             return PostFilterResult(Status.unschedulable(refusal))
+        if nodes.table.lowest_priority.min(initial=pod.priority) == pod.priority:
+            return self._without_victims(statuses)
         rows = statuses.rows_with(Code.UNSCHEDULABLE)
         dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
         candidates = dry_run.run(rows, limits)
@@ -76,6 +78,13 @@ class Evaluator:
             return PostFilterResult(Status.unschedulable("no candidate node for preemption"))
         best = least_harm(left, self._handle.clock.now())
         return PostFilterResult(SUCCESS, best.node, tuple(best.victims), best.pdb_violations)
+
+    def _without_victims(self, statuses: NodeStatuses) -> PostFilterResult:
+        """No pod of the cluster is less important: only how many nodes are refused for good matters."""
+        num_tried = statuses.count_with(Code.UNSCHEDULABLE)
+        if num_tried:
+            self._handle.pick(num_tried)  # where a search would begin: the lots that follow stay the same
+        return PostFilterResult(Status.unschedulable(without_victims(num_tried, len(statuses))), nominated_node="")
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Attempt:
         laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter
