@@ -137,7 +137,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             heapq.heapify(self._timers)
             self._cancelled = 0
         timers = self._timers
-        while timers and timers[0][2]._cancelled:  # type: ignore[attr-defined]
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
             self._cancelled -= 1
         if not timers and (self._has_sockets or not ready):
@@ -156,7 +156,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 ready.append(timer)
         for _ in range(len(ready)):  # what they make ready comes in the next round
             handle = ready.popleft()
-            if not handle._cancelled:  # type: ignore[attr-defined]
+            if not handle._cancelled:
                 handle._run()
 
     def run_in_executor(  # type: ignore[override]
