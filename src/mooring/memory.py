@@ -66,3 +66,16 @@ def frozen_gc() -> Iterator[None]:
             yield
         finally:
             gc.freeze()
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Keep the garbage collector from what is there already while something is measured; its garbage goes before."""
+    gc.collect()
+    was_frozen = gc.get_freeze_count() > 0
+    gc.freeze()
+    try:
+        yield
+    finally:
+        if not was_frozen:  # what somebody has frozen stays frozen
+            gc.unfreeze()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import resource
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from mooring.config.versions import V1_37
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
 from mooring.framework.pod_groups import PodGroupInfo
-from mooring.memory import keep_freed_memory
+from mooring.memory import keep_freed_memory, measuring
 from mooring.state.cluster import Cluster
 
 Progress = Callable[[int, int], None]
@@ -72,32 +71,30 @@ def measure(
     warm_up = min(20, pods)
     times: list[float] = []
     placed = 0
-    gc.collect()
-    gc.freeze()
-    started = time.process_time()
-    for i in range(pods + warm_up):
-        if i == warm_up:
-            started = time.process_time()
-            times.clear()
-            placed = 0
-        if workload == "volumes":
-            add_bound_claim(cluster, i)
-        pod = cluster.info(next(source))
-        before = time.perf_counter()
-        decision = built.engine.decide(pod, profile, detail=False)
-        times.append(time.perf_counter() - before)
-        if decision.outcome is Outcome.SCHEDULED:
-            cluster.assume(pod, decision.node or "")
-            placed += 1
-        elif decision.victims and decision.nominated_node:
-            for victim in decision.victims:
-                cluster.remove_pod(victim.uid)
-            cluster.assume(pod, decision.nominated_node)
-            placed += 1
-        if progress is not None and i % 100 == 99:
-            progress(i, pods)
-    cpu = time.process_time() - started
-    gc.unfreeze()
+    with measuring():
+        started = time.process_time()
+        for i in range(pods + warm_up):
+            if i == warm_up:
+                started = time.process_time()
+                times.clear()
+                placed = 0
+            if workload == "volumes":
+                add_bound_claim(cluster, i)
+            pod = cluster.info(next(source))
+            before = time.perf_counter()
+            decision = built.engine.decide(pod, profile, detail=False)
+            times.append(time.perf_counter() - before)
+            if decision.outcome is Outcome.SCHEDULED:
+                cluster.assume(pod, decision.node or "")
+                placed += 1
+            elif decision.victims and decision.nominated_node:
+                for victim in decision.victims:
+                    cluster.remove_pod(victim.uid)
+                cluster.assume(pod, decision.nominated_node)
+                placed += 1
+            if progress is not None and i % 100 == 99:
+                progress(i, pods)
+        cpu = time.process_time() - started
     times.sort()
     return Result(
         workload=workload,

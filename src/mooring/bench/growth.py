@@ -8,7 +8,6 @@ other side. Costs are CPU time of ``decide``, since others may use the machine.
 
 from __future__ import annotations
 
-import gc
 import itertools
 import json
 import math
@@ -41,6 +40,7 @@ from mooring.config.load import default_config
 from mooring.engine.build import build
 from mooring.engine.decision import Outcome
 from mooring.errors import InputError
+from mooring.memory import measuring
 from mooring.state.cluster import Cluster
 
 FORMAT = "mooring-bench-growth/1"
@@ -211,9 +211,7 @@ def measure(
     reference: list[float] = []
     per_round = -(-decisions // rounds)
     done, total = 0, per_round * rounds * len(series)
-    gc.collect()
-    gc.freeze()
-    try:
+    with measuring():
         for _ in range(rounds):
             for kind, alike, pods in series:
                 took, count = engine.place(pods, per_round)
@@ -223,8 +221,6 @@ def measure(
                 done += per_round
                 if progress is not None:
                     progress(done, total)
-    finally:
-        gc.unfreeze()
     result.costs = [_cost(kind, alike, times[kind, alike], placed[kind, alike]) for kind, alike in times]
     result.reference_us = round(sorted(reference)[len(reference) // 20] * 1e6, 1)
     result.peak_mib = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
