@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -170,6 +171,25 @@ def test_installed_plugins_are_found_by_entry_point(
     with pytest.raises(PluginError, match="did you mean Quiet"):
         load_plugins(["Qiet"], registry)
     del sys.modules["mooring_test_installed"]
+
+
+def test_what_is_installed_meanwhile_is_found(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    load_installed(registry)
+    assert "Quiet" not in registry
+    written(tmp_path, GOOD, "mooring_test_meanwhile.py")
+    load_installed(registry)
+    assert "Quiet" not in registry, "a module alone is no package"
+    package = tmp_path / "quiet-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[mooring.plugins]\nQuiet = mooring_test_meanwhile:Quiet\n")
+    os.utime(tmp_path)  # where the file system's clock is coarse
+    load_installed(registry)
+    assert "Quiet" in registry
+    del sys.modules["mooring_test_meanwhile"]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
@@ -32,12 +35,30 @@ def load_plugins(references: Iterable[str], registry: Registry) -> list[str]:
 def load_installed(registry: Registry) -> list[str]:
     """Register every installed plugin; one that cannot be loaded is a line in what is returned, not a failure."""
     problems: list[str] = []
-    for point in entry_points(group=GROUP):
+    for point in _installed():
         try:
             registry.register(_load(point), f"entry point {point.name}")
         except PluginError as error:
             problems.append(str(error))
     return problems
+
+
+def _installed() -> tuple[EntryPoint, ...]:
+    """The entry points of plugins. Who installs a package changes the folder that it comes into."""
+    return _entry_points(tuple((place, _changed_at(place)) for place in map(os.path.abspath, sys.path)))
+
+
+@lru_cache(maxsize=1)
+def _entry_points(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """To ask for them reads a file of every installed package: only where something has changed."""
+    return tuple(entry_points(group=GROUP))
+
+
+def _changed_at(place: str) -> int:
+    try:
+        return os.stat(place).st_mtime_ns
+    except OSError:  # Python has entries in its path that are not there
+        return 0
 
 
 def find_plugins(reference: str) -> list[type]:
@@ -80,7 +101,7 @@ def _is_plugin_of(value: Any, module: ModuleType) -> bool:
 
 
 def _entry_point(name: str) -> type:
-    known = {point.name: point for point in entry_points(group=GROUP)}
+    known = {point.name: point for point in _installed()}
     if name in known:
         return _load(known[name])
     near = get_close_matches(name, known, n=1)
