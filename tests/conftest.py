@@ -35,22 +35,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def _leave_out_of_collections() -> None:
-    """What pytest has collected stays to the end. A full collection that goes through it takes half a second."""
-    gc.collect()
-    gc.freeze()
+class OutOfCollections:
+    """What pytest has collected stays to the end: a full collection that goes through it takes half a second."""
+
+    def __init__(self) -> None:
+        self._unfreeze, gc.unfreeze = gc.unfreeze, self.unfreeze
+        self.freeze()
+
+    def freeze(self) -> None:
+        gc.collect()
+        gc.freeze()
+        self.is_frozen = True
+
+    def unfreeze(self) -> None:
+        self._unfreeze()
+        self.is_frozen = False
+
+
+_KEPT: list[OutOfCollections] = []
 
 
 def pytest_collection_finish() -> None:
-    _leave_out_of_collections()
+    _KEPT.append(OutOfCollections())
 
 
 @pytest.fixture(autouse=True, scope="module")
 def frozen_as_it_was() -> Iterator[None]:
-    """Measurements freeze what is there and let go of it all; the tests of the next file must not pay for that."""
+    """Measurements of memory let go of everything that is frozen; the tests of the next file must not pay for that."""
     yield
-    if not gc.get_freeze_count():
-        _leave_out_of_collections()
+    if not _KEPT[0].is_frozen:
+        _KEPT[0].freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 M_TRIM_THRESHOLD = -1  # glibc's malloc.h
 KEPT_BYTES = 64 << 20
+MANY = 50_000
+"""So many new objects are a burden for the garbage collector; fewer are quickly looked at."""
 SELDOM = (10_000, 20, 50)
 """How much may come to life before the garbage collector looks: rarely, for what a pod leaves behind lives on or goes
 by itself, and looking at it early and often is what costs."""
@@ -52,7 +54,8 @@ def without_collecting() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # what somebody has frozen stays frozen
+            # What somebody has frozen stays frozen. Counting that goes through it all: not after little was read.
+            if gc.get_count()[0] > MANY and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
