@@ -299,7 +299,7 @@ def test_the_check_of_an_extender_is_described(free_port: int) -> None:
     terminal = Terminal({**os.environ, "PYTHONUNBUFFERED": "1"})
     try:
         terminal.type(f"mooring extender serve {EXAMPLES}/03-extenders/lucky.py --port {free_port} &")
-        (found,) = printed(f"mooring extender check http://127.0.0.1:{free_port} -o json")
+        (found,) = printed(f"mooring extender check http://127.0.0.1:{free_port} --nodes 200 -o json")
     finally:
         terminal.close()
     check("extender-check-v1", found)

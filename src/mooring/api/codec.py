@@ -99,6 +99,8 @@ def from_plain(kind: type[Object], value: Mapping[str, Any]) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
+    if isinstance(value, (str, int, float)):  # most values; to ask whether something is a Mapping takes longer
+        return value
     if isinstance(value, Mapping):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -18,6 +18,7 @@ class Registry:
 
     def __init__(self, plugins: Iterable[type] = ()) -> None:
         self._classes: dict[str, Any] = {}
+        self._points: dict[str, frozenset[str]] = {}
         for plugin in plugins:
             self.register(plugin)
 
@@ -37,6 +38,7 @@ class Registry:
         taken_by = self._classes.setdefault(name, plugin)
         if taken_by is not plugin:
             raise PluginError(f"{at}: the name {name!r} is taken by {taken_by.__qualname__}; choose another")
+        self._points[name] = points_of(plugin)
         return name
 
     def __contains__(self, name: str) -> bool:
@@ -46,6 +48,7 @@ class Registry:
         """Another registry with the same classes, which have been looked at already."""
         copied = Registry()
         copied._classes.update(self._classes)
+        copied._points.update(self._points)
         return copied
 
     def __iter__(self) -> Iterator[str]:
@@ -63,11 +66,11 @@ class Registry:
 
     def make(self, name: str, args: Any, handle: Handle) -> ResolvedPlugin:
         """Make the plugin of this name for a profile."""
-        return resolve(self._classes[name](args, handle))
+        return resolve(self._classes[name](args, handle), self._points[name])
 
     def points(self) -> dict[str, frozenset[str]]:
         """By name, the extension points at which each plugin can be enabled."""
-        return {name: points_of(plugin) for name, plugin in self._classes.items()}
+        return dict(self._points)
 
     def nearest(self, name: str) -> str | None:
         """The registered name that somebody who wrote this may have meant."""

@@ -91,8 +91,8 @@ class ResolvedPlugin:
         setattr(self, method, around(getattr(self, method)))
 
 
-def resolve(plugin: Any) -> ResolvedPlugin:
-    """Look up everything that a plugin declares and defines. Registration has checked its class."""
+def resolve(plugin: Any, points: frozenset[str] | None = None) -> ResolvedPlugin:
+    """Look up everything that a plugin declares and defines. Registration checked its class and knows its points."""
     name, traits = plugin.name, traits_of(plugin)
     is_per_node = isinstance(plugin, PerNodePlugin)
     if is_per_node:
@@ -106,7 +106,7 @@ def resolve(plugin: Any) -> ResolvedPlugin:
             calls[method.name] = None if method.is_optional else _missing(name, method.name)
         else:
             calls[method.name] = in_columns(method.name, found) if is_per_node else found
-    return ResolvedPlugin(plugin, name, traits, points_of(type(plugin)), **calls)
+    return ResolvedPlugin(plugin, name, traits, points_of(type(plugin)) if points is None else points, **calls)
 
 
 def traits_of(plugin: object) -> Traits:
