@@ -15,7 +15,7 @@ from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.shrink import shrink
 from mooring.bench.virtual.story import from_text, story_of, to_text
 from mooring.bench.virtual.world import Machine, MachineClock, World
-from mooring.errors import InputError, MooringError
+from mooring.errors import InputError
 from mooring.record.background import InBackground, running
 from mooring.record.files import RotatedFiles, WholeWrites
 from mooring.record.reader import Record
@@ -191,11 +191,11 @@ class AtOnce(InBackground):
     """Does the thread's work at once: a world in virtual time has no threads."""
 
     def _send(self, number, work):
-        try:
-            work()
-            self._flush()
-        except MooringError as error:
-            self._fail(error)
+        self._do(work)
+
+    def take(self, times, items):
+        super().take(times, items)
+        self._writer.flush()
 
 
 class Recorded(SchedulerProcess):

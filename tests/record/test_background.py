@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import MooringError, UsageError
-from mooring.record.background import InBackground
+from mooring.record.background import LOOK_S, PART, PART_S, InBackground
 from mooring.record.entries import Attempt, Configured, ExtenderVerbs, Gap, Header
 from mooring.record.files import RotatedFiles, WholeWrites, create
 from mooring.record.reader import Record
@@ -27,6 +27,13 @@ def files(path: Path, **limits: Any) -> RotatedFiles:
     return RotatedFiles(str(path), **{"max_bytes": 4 << 20, "max_age_s": 3600, **limits})
 
 
+class AtOnce(InBackground):
+    """Does the thread's work at once, so that a test does not depend on its speed."""
+
+    def _send(self, number: int, work: Any) -> None:
+        self._do(work)
+
+
 def test_a_thread_writes_the_same_entries(tmp_path: Path) -> None:
     path, sink = tmp_path / "live.mrec", io.BytesIO()
     play(story(1, 20), Recorder(InBackground(files(path)), batch=16))
@@ -37,11 +44,36 @@ def test_a_thread_writes_the_same_entries(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
+def test_what_comes_while_a_keyframe_is_packed_is_written_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries that come after the state was taken may change what the parts that are left would say."""
+    monkeypatch.setattr("mooring.record.background.PART", 1)
+    path, sink = tmp_path / "live.mrec", io.BytesIO()
+    play(story(1, 20), Recorder(InBackground(files(path)), batch=4, keyframe_every=30))
+    play(story(1, 20), Recorder(Immediately(sink), batch=4, keyframe_every=30))
+    with Record.open(path) as record:
+        assert list(record.entries()) == list(read(sink.getvalue()).entries())
+        assert check_all(record, step=5)
+
+
+def test_a_keyframe_is_packed_on_where_nothing_more_happens(tmp_path: Path) -> None:
+    output = AtOnce(files(tmp_path / "r"))
+    output.begin(HEADER)
+    output.take_state(1.0, [make_node(f"node-{i}") for i in range(2 * PART)])
+    looks = 0
+    while output.go_on() == PART_S:
+        looks += 1
+    assert looks == 1 and output.go_on() == LOOK_S
+    with Record.open(tmp_path / "r") as record:
+        assert len(list(record.moment(1.0).cluster.nodes)) == 2 * PART
+
+
 @pytest.mark.parametrize("told_in", ["entries", "state"])
 def test_a_file_that_begins_after_a_reload_says_so_in_its_header(tmp_path: Path, told_in: str) -> None:
     rotated = files(tmp_path / "live.mrec")
     rotated.max_bytes_each = 1  # every state begins a new file
-    output = InBackground(rotated)
+    output = AtOnce(rotated)
     output.begin(HEADER)
     reload = Configured({"profiles": [{"schedulerName": "other"}]}, (ExtenderVerbs("e", ("filter",)),))
     if told_in == "entries":
@@ -80,13 +112,6 @@ def test_what_is_left_out_is_counted_and_the_rest_can_be_opened() -> None:
     after = [entry for entry in entries if isinstance(entry, Attempt) and entry.number > 60]
     for entry in after[:: len(after) // 5]:
         assert decided_again(record.attempt(entry.number)) == told(entry)
-
-
-class AtOnce(InBackground):
-    """Does the thread's work at once, so that a test does not depend on its speed."""
-
-    def _send(self, number: int, work: Any) -> None:
-        work()
 
 
 def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +187,26 @@ def test_a_full_disk_leaves_entries_out_and_does_not_stop_anything(tmp_path: Pat
     assert output.is_full
     with Record.open(tmp_path / "r") as record:
         assert not record.is_complete
+
+
+def test_after_a_while_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.record.background.RETRY_S", 0.0)
+    limits = files(tmp_path / "r")
+    begin = limits.begin
+    limits.begin = lambda: WholeWrites(FullDisk(tmp_path / "full", "w"))  # type: ignore[method-assign]
+    FullDisk.room = 2_000
+    output = AtOnce(limits)
+    output.begin(HEADER)
+    output.take_state(1.0, [make_node("a")])
+    while not output.wants_state:
+        output.take([2.0], [make_node(f"node-{os.urandom(8).hex()}")])
+        output._writer.flush()  # type: ignore[union-attr]
+    limits.begin = begin  # type: ignore[method-assign]
+    output.take_state(3.0, [make_node("b")])
+    assert not output.wants_state and not output.is_full
+    output.close(4.0)
+    with Record.open(tmp_path / "r") as record:
+        assert record.is_complete and [node.name for node in record.moment(3.0).cluster.nodes] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""A live scheduler's record: packed, compressed and written by a thread, so that no decision waits for it.
+"""A live scheduler's record: compressed and written by a thread, so that no decision waits for the disk.
+
+Entries are packed in the scheduler's own thread, some at a time, soon after they came: what they hold is still in the
+processor's caches, and no other thread takes the interpreter's lock. The thread does only what needs no lock.
 
 When the thread or the disk is too slow, entries are left out and counted. The record then says how many are missing,
 and goes on with the whole state.
@@ -11,7 +14,7 @@ import contextlib
 import queue
 import threading
 import time as clocks
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import msgspec
 
@@ -25,15 +28,48 @@ from mooring.record.writer import Item, Writer
 
 log = get_logger("mooring.record")
 
-BATCH = 256  # entries that the thread takes at once: a few milliseconds of work
+BATCH = 256  # entries that are packed at once: half a millisecond of work
+KEYFRAME_EVERY = 40_000  # entries, at least: playing so many takes about half a second
 MAX_PENDING = 200_000  # entries that wait for the thread
-HAND_OVER_S = 1.0  # how long an entry may wait before the thread gets it
-FLUSH_S = 5.0  # and how long before it is on the disk
+LOOK_S = 1.0  # how often to look whether something is due
+FLUSH_S = 5.0  # how long an entry may wait before it is on the disk
 RETRY_S = 10.0  # after the disk has refused something
 CLOSE_S = 10.0  # that the thread has to write what is left
-YIELD_EVERY, YIELD_S = 64, 0.0005  # in a keyframe: others get a turn
+PART, PART_S = 64, 0.005  # of a keyframe: so many objects at once, and a pause in which others get a turn
 
 _Work = Callable[[], None]
+
+
+class _File:
+    """A file of the record, which the thread opens and writes. After a mistake nothing more is written to it."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+        self._sink: WholeWrites | None = None
+
+    def open(self, files: RotatedFiles) -> None:
+        with self._noticing():
+            self._sink = files.begin()
+
+    def write(self, data: bytes) -> None:
+        if self._sink is not None:
+            with self._noticing():
+                self._sink.write(data)
+
+    def close(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.close()
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.is_broken = True
+            with contextlib.suppress(OSError):
+                self.close()
+            raise
 
 
 class InBackground:
@@ -48,58 +84,126 @@ class InBackground:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="record", daemon=True)
         self._header: entries.Header | None = None
-        self._sink: WholeWrites | None = None
+        self._file = _File()
         self._writer: Writer | None = None
         self._attempts = 0
         self._flushed_at = self._opened_at = clocks.monotonic()
-        self._has_state_waiting = False
+        self._state: Iterator[None] | None = None  # a keyframe that is being packed, part by part
+        self._behind: list[tuple[list[float], list[Item]]] = []  # what came meanwhile
+        self._num_behind = 0
         self._retry_at: float | None = None  # the disk has refused something
-
-    # ---- what the scheduler's thread calls -----------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
         """Whether entries are to be left out: too many wait, or they cannot be written."""
-        return self._pending >= self._max_pending or (
+        return self._pending + self._num_behind >= self._max_pending or (
             self._retry_at is not None and clocks.monotonic() < self._retry_at
         )
 
     @property
     def wants_state(self) -> bool:
         """Whether a new file is due; it begins with the whole state."""
-        if self._writer is None or self._has_state_waiting:
-            return False
-        return self._is_new_file_due()
+        return self._writer is not None and self._state is None and self._is_new_file_due()
 
     def _is_new_file_due(self) -> bool:
         assert self._writer is not None
         age_s = clocks.monotonic() - self._opened_at
-        return self._writer.size >= self._files.max_bytes_each or age_s >= self._files.max_age_each_s
+        is_old = self._writer.size >= self._files.max_bytes_each or age_s >= self._files.max_age_each_s
+        return is_old or self._file.is_broken
 
     def begin(self, header: entries.Header) -> None:
         """Open the first file, or raise UsageError."""
         self._header = header
-        self._begin_file(header.started)
+        self._file.open(self._files)
+        self._begin_writer(header.started)
         self._thread.start()
 
     def take(self, times: list[float], items: list[Item]) -> None:
         """Take over these lists."""
-        self._send(len(items), lambda: self._write(times, items))
+        if self._state is None:
+            self._write(times, items)
+            return
+        self._behind.append((times, items))
+        self._num_behind += len(items)
+        self._go_on_with_state()
 
     def take_state(self, time: float, items: list[Item]) -> None:
-        """Take over the whole state."""
-        self._has_state_waiting = True
-        self._send(len(items), lambda: self._write_state(time, items))
+        """Take over the whole state. It is packed part by part; what comes meanwhile is written after it."""
+        self._finish_state()
+        assert self._writer is not None, "begin first"
+        self._heed(items)
+        if self._is_new_file_due():
+            self._end_file(time)
+            self._begin_file(time)
+        self._state = self._writer.state_in_parts(time, items, PART)
+        self._go_on_with_state()
+
+    def go_on(self) -> float:
+        """Do what is due, and say after how many seconds to look again."""
+        if self._state is not None:
+            self._go_on_with_state()
+        elif self._writer is not None and clocks.monotonic() - self._flushed_at >= FLUSH_S:
+            self._flushed_at = clocks.monotonic()
+            self._writer.flush()
+        return LOOK_S if self._state is None else PART_S
 
     def close(self, time: float) -> None:
         """Write what is left; waits for the thread."""
         if not self._thread.is_alive():  # nothing was begun, or the first file could not be
             return
-        self._work.put(lambda: self._end_file(time))
+        self._finish_state()
+        self._end_file(time)
         self._work.put(None)
         self._thread.join(CLOSE_S)
 
+    def _go_on_with_state(self) -> None:
+        """Pack a part of the keyframe; after the last one, what came meanwhile."""
+        assert self._state is not None
+        if next(self._state, self) is None:
+            return
+        self._state, file = None, self._file
+        self._send(0, lambda: self._recover(file))
+        behind, self._behind, self._num_behind = self._behind, [], 0
+        for times, items in behind:
+            self._write(times, items)
+
+    def _finish_state(self) -> None:
+        while self._state is not None:
+            self._go_on_with_state()
+
+    def _write(self, times: Sequence[float], items: Sequence[Item]) -> None:
+        assert self._writer is not None, "begin first"
+        self._heed(items)
+        self._writer.write(times, items)
+
+    def _heed(self, items: Sequence[Item]) -> None:
+        """Let the next file begin with the configuration of now."""
+        if entries.Configured in map(type, items):
+            assert self._header is not None
+            *_, last = (item for item in items if isinstance(item, entries.Configured))
+            self._header = msgspec.structs.replace(
+                self._header, configuration=last.configuration, extenders=last.extenders
+            )
+
+    def _begin_file(self, time: float) -> None:
+        file = self._file = _File()
+        self._send(0, lambda: file.open(self._files))
+        self._begin_writer(time)
+
+    def _begin_writer(self, time: float) -> None:
+        assert self._header is not None
+        header = msgspec.structs.replace(self._header, started=time)
+        attempts = 0 if self._writer is None else self._writer.attempts
+        self._writer = Writer(self._file, header, redact=self._redact, attempts=attempts, later=self._send)
+        self._opened_at = clocks.monotonic()
+
+    def _end_file(self, time: float) -> None:
+        if self._writer is not None:
+            self._writer.close(time)
+            self._send(0, self._file.close)
+
     def _send(self, number: int, work: _Work) -> None:
+        """Let the thread do this, which is about so many entries."""
         with self._lock:
             self._pending += number
 
@@ -115,101 +219,40 @@ class InBackground:
     # ---- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            try:
-                work = self._work.get(timeout=FLUSH_S)
-            except queue.Empty:
-                work = _nothing
-            if work is None:
-                return
-            try:
-                work()
-                if clocks.monotonic() - self._flushed_at >= FLUSH_S:
-                    self._flush()
-            except (OSError, MooringError) as error:
-                self._fail(error)
-            except Exception as error:  # our own mistake: it must not go unnoticed, and the scheduler goes on
-                log.error(error, "Unexpected error in the record")
-                self._fail(error)
+        while (work := self._work.get()) is not None:
+            self._do(work)
 
-    def _write(self, times: Sequence[float], items: Sequence[Item]) -> None:
-        self._heed(items)
-        if self._writer is not None:
-            self._writer.write(times, items)
-            self._attempts = self._writer.attempts
-        else:
-            self._attempts = max(
-                (each.number for each in items if isinstance(each, entries.Attempt)), default=self._attempts
-            )
+    def _do(self, work: _Work) -> None:
+        try:
+            work()
+        except (OSError, MooringError) as error:
+            self._fail(getattr(error, "strerror", None) or str(error), "The record cannot be written")
+        except Exception as error:  # our own mistake: it must not go unnoticed, and the scheduler goes on
+            self._fail(error, "Unexpected error in the record")
 
-    def _heed(self, items: Sequence[Item]) -> None:
-        """Let the next file begin with the configuration of now."""
-        if entries.Configured in map(type, items):
-            assert self._header is not None
-            *_, last = (item for item in items if isinstance(item, entries.Configured))
-            self._header = msgspec.structs.replace(
-                self._header, configuration=last.configuration, extenders=last.extenders
-            )
-
-    def _write_state(self, time: float, items: Sequence[Item]) -> None:
-        self._heed(items)
-        if self._writer is None:
-            self._begin_file(time)
-        elif self._is_new_file_due():
-            self._end_file(time)
-            self._begin_file(time)
-        assert self._writer is not None
-        self._writer.write_state(time, items, pause=lambda: clocks.sleep(YIELD_S), every=YIELD_EVERY)
-        self._has_state_waiting = False
-        self._retry_at = None
-
-    def _flush(self) -> None:
-        self._flushed_at = clocks.monotonic()
-        if self._writer is not None:
-            self._writer.flush()
-
-    def _begin_file(self, time: float) -> None:
-        assert self._header is not None
-        header = msgspec.structs.replace(self._header, started=time)
-        self._sink = self._files.begin()
-        self._writer = Writer(self._sink, header, redact=self._redact, attempts=self._attempts)
-        self._opened_at = clocks.monotonic()
-
-    def _end_file(self, time: float) -> None:
-        writer, self._writer = self._writer, None
-        sink, self._sink = self._sink, None
-        if writer is not None and sink is not None:
-            with contextlib.closing(sink):
-                writer.close(time)
-
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: str | Exception, text: str) -> None:
         """Leave entries out for a while; then a new file begins."""
         if self._retry_at is None:
-            text = getattr(error, "strerror", None) or str(error)
-            log.error(text, "The record cannot be written; entries are left out", path=self._files.path)
+            log.error(error, f"{text}; entries are left out", path=self._files.path)
         self._retry_at = clocks.monotonic() + RETRY_S
-        self._has_state_waiting = False
-        self._writer = None
-        if self._sink is not None:
-            with contextlib.suppress(OSError):
-                self._sink.close()
-            self._sink = None
 
-
-def _nothing() -> None:
-    pass
+    def _recover(self, file: _File) -> None:
+        """The whole state is in the file."""
+        if not file.is_broken:
+            self._retry_at = None
 
 
 @contextlib.asynccontextmanager
 async def running(recorder: Recorder) -> AsyncIterator[Recorder]:
-    """Hand entries over every second, also where little happens, and close the recorder in the end."""
+    """Look every second what is due, also where little happens, and close the recorder in the end."""
 
-    async def hand_over() -> None:
+    async def go_on() -> None:
+        pause_s = 0.0
         while True:
-            await asyncio.sleep(HAND_OVER_S)
-            recorder.hand_over()
+            await asyncio.sleep(pause_s)
+            pause_s = recorder.go_on()
 
-    task = asyncio.create_task(hand_over(), name="record")
+    task = asyncio.create_task(go_on(), name="record")
     try:
         yield recorder
     finally:
@@ -222,5 +265,7 @@ def record_live(
     path: str, *, max_bytes: int, max_age_s: float, source: str = "scheduler", keeps_annotations: bool = False
 ) -> Recorder:
     """A recorder for a scheduler that runs for long."""
-    files = RotatedFiles(path, max_bytes=max_bytes, max_age_s=max_age_s)
-    return Recorder(InBackground(files), source=source, is_redacted=not keeps_annotations, batch=BATCH)
+    output = InBackground(RotatedFiles(path, max_bytes=max_bytes, max_age_s=max_age_s))
+    return Recorder(
+        output, source=source, is_redacted=not keeps_annotations, keyframe_every=KEYFRAME_EVERY, batch=BATCH
+    )

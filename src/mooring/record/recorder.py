@@ -1,12 +1,13 @@
 """The recorder: an observer that writes down everything that its scheduler hears and does.
 
 On the scheduler's path it only appends to a list. ``Immediately`` writes a full list at once, in the same thread:
-right for simulations and stories, whose record must not depend on how quick a thread is. A live scheduler's record is
-written by a thread of its own: see :mod:`mooring.record.background`.
+right for simulations and stories, whose record must not depend on how quick a thread is. A live scheduler's record
+goes to the disk by a thread of its own: see :mod:`mooring.record.background`.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self
@@ -54,6 +55,9 @@ class Output(Protocol):
 
     def take_state(self, time: float, items: list[Item]) -> None: ...
 
+    def go_on(self) -> float:
+        """Do what was put off, and say after how many seconds to look again."""
+
     def close(self, time: float) -> None: ...
 
 
@@ -77,6 +81,10 @@ class Immediately:
     def take_state(self, time: float, items: list[Item]) -> None:
         assert self._writer is not None, "begin first"
         self._writer.write_state(time, items)
+
+    def go_on(self) -> float:
+        """Nothing is ever put off."""
+        return math.inf
 
     def flush(self) -> None:
         """Let readers see everything that was taken so far."""
@@ -167,6 +175,11 @@ class Recorder(SchedulerObserver):
         self._is_state_due = (
             self._since_keyframe >= self._next_keyframe or bool(self._missing) or self._output.wants_state
         )
+
+    def go_on(self) -> float:
+        """Give the output what has gathered and let it do what is due; look again after so many seconds."""
+        self.hand_over()
+        return self._output.go_on()
 
     # ---- what an observer hears ----------------------------------------------------------------------------------
 
@@ -360,9 +373,9 @@ class Recorder(SchedulerObserver):
     def _keyframe(self) -> None:
         """Give the output the whole state; after a gap, say how much is missing."""
         self.hand_over()
+        if self._output.is_full:
+            return
         if self._missing:
-            if self._output.is_full:
-                return
             self._output.take([self._now()], [entries.Gap(self._missing)])
             self._missing = 0
         assert self._scheduler is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from operator import not_
 from typing import Protocol
@@ -37,9 +37,22 @@ class Sink(Protocol):
 class Writer:
     """One file. Times are seconds since the epoch; they need not rise."""
 
-    def __init__(self, sink: Sink, header: Header, *, redact: Redaction | None = None, attempts: int = 0) -> None:
-        """``attempts`` were made before this file begins."""
+    def __init__(
+        self,
+        sink: Sink,
+        header: Header,
+        *,
+        redact: Redaction | None = None,
+        attempts: int = 0,
+        later: Callable[[int, Callable[[], None]], None] | None = None,
+    ) -> None:
+        """``attempts`` were made before this file begins.
+
+        ``later`` is given what takes time without Python, compressing and writing, and of how many entries; it carries
+        that out in order. Without it, that is done at once.
+        """
         self._sink = sink
+        self._later = later
         self._packer = Packer(redact or (keeping(header.annotations) if header.is_redacted else dict))
         # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
@@ -48,8 +61,8 @@ class Writer:
         self.attempts = attempts
         self._attempts_before = attempts  # the block that is being filled
         self.size = 0
-        self._put(head())
-        self._put(pack_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts))
+        self._put(0, head)
+        self._put_block(HEADER, msgspec.json.encode(header), 1, self._last_us, self._last_us, attempts)
 
     def write(self, times: Sequence[float], items: Sequence[Item]) -> None:
         """Take what happened, in order. Few long lists cost less than many short ones."""
@@ -82,13 +95,13 @@ class Writer:
         if len(self._times) >= BLOCK_ENTRIES:
             self._write_block(ENTRIES)
 
-    def write_state(
-        self, time: float, items: Sequence[Item], *, pause: Callable[[], None] | None = None, every: int = 64
-    ) -> None:
-        """Write the whole state as a keyframe; nothing after it refers to anything before it.
+    def write_state(self, time: float, items: Sequence[Item]) -> None:
+        """Write the whole state as a keyframe; nothing after it refers to anything before it."""
+        for _ in self.state_in_parts(time, items, len(items) or 1):
+            pass
 
-        ``pause`` is called after so many items, for a thread that lets others have a turn.
-        """
+    def state_in_parts(self, time: float, items: Sequence[Item], every: int) -> Iterator[None]:
+        """The same, with a pause after so many items. Nothing else may be written meanwhile."""
         self.flush()
         pack, pack_pod = self._packer.pack, self._packer.pack_pod
         self._packer.begin_keyframe()
@@ -105,8 +118,7 @@ class Writer:
                     found.append(packed)
             self._times += [time] * len(found)
             self._add(found)
-            if pause is not None:
-                pause()
+            yield
         self._packer.end_keyframe()
         self._first_us = self._last_us = _microseconds([time]).item()
         self._write_block(KEYFRAME)
@@ -120,7 +132,7 @@ class Writer:
         """Write what is left, and say that the record is complete: nothing more happened until that time."""
         self.flush()
         end = self._last_us if time is None else max(self._last_us, round(time * 1e6))
-        self._put(pack_block(END, b"", 0, end, end, self.attempts))
+        self._put_block(END, b"", 0, end, end, self.attempts)
 
     def _add(self, found: Sequence[Entry]) -> None:
         """Put entries into the block; their times are there."""
@@ -136,14 +148,24 @@ class Writer:
             self._first_us, self._last_us = moments[0].item(), moments[-1].item()
         passed = _encode(np.diff(moments, prepend=moments[:1]).tolist())
         payload = b"".join((_PAIR, passed, _ARRAY.pack(0xDD, count), self._block))
-        self._put(pack_block(kind, payload, count, self._first_us, self._last_us, self._attempts_before))
+        self._put_block(kind, payload, count, self._first_us, self._last_us, self._attempts_before)
         self._block.clear()
         self._times.clear()
         self._attempts_before = self.attempts
 
-    def _put(self, data: bytes) -> None:
-        self._sink.write(data)
-        self.size += len(data)
+    def _put_block(self, kind: bytes, payload: bytes, entries: int, first_us: int, last_us: int, attempts: int) -> None:
+        self._put(entries, lambda: pack_block(kind, payload, entries, first_us, last_us, attempts))
+
+    def _put(self, entries: int, pack: Callable[[], bytes]) -> None:
+        def put() -> None:
+            data = pack()
+            self._sink.write(data)
+            self.size += len(data)
+
+        if self._later is None:
+            put()
+        else:
+            self._later(entries, put)
 
 
 def _microseconds(times: Sequence[float]) -> NDArray[np.int64]:

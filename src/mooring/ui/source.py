@@ -7,6 +7,7 @@ what is shown goes back to the beginning of the part before the newest one.
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -159,6 +160,10 @@ class Tape:
             self._hear([time] * len(items), items)
         assert self._writer is not None
         self._writer.write_state(time, items)
+
+    def go_on(self) -> float:
+        """Nothing is ever put off."""
+        return math.inf
 
     def close(self, time: float) -> None:
         self.flush()
