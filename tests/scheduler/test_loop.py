@@ -12,7 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_GATHER_S
+from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_GATHER_S, MOST_TURNS
 from mooring.scheduler.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -327,5 +327,33 @@ async def test_the_thread_stands_still_for_longer_while_many_pods_keep_coming(ma
         stage.put(*[make_pod(f"pod-{turn}-{i}") for i in range(count)])
         await until(lambda turn=turn: len(told) > turn)
     assert told == [GATHER_S, 2 * GATHER_S, 4 * GATHER_S, MOST_GATHER_S, GATHER_S, 2 * GATHER_S]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_stands_still_once_for_pods_that_come_while_others_are_written(make_stage):
+    told: list[int] = []
+    stage = make_stage(stand_still=lambda _: told.append(len(stage.writer.sent)))
+    running = asyncio.create_task(stage.scheduler.run())
+    stage.put(make_node("a"), make_pod("first"))
+    await until(lambda: stage.scheduler.decisions == 1)
+    stage.put(make_pod("second"))
+    await until(lambda: told)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert told == [2]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_stands_still_also_if_a_pod_comes_in_every_turn(make_stage):
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = asyncio.create_task(stage.scheduler.run())
+    stage.put(make_node("a"))
+    for i in range(2 * MOST_TURNS):
+        stage.put(make_pod(f"pod-{i}"))
+        await until(lambda i=i: stage.scheduler.decisions > i)
+    assert told
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -58,6 +58,8 @@ MOST_GATHER_S = 0.02
 GATHER_MORE = 3
 TURNS_TO_WRITE = 3
 """How many turns of the event loop it takes until bindings are on the wire: a task each, one write for all."""
+MOST_TURNS = 12
+"""After so many turns it stands still in any case: pods that come one in each turn are those who have most to gain."""
 
 
 class SchedulingLoop:
@@ -108,6 +110,7 @@ class SchedulingLoop:
         self._stand_still = stand_still
         self._gathered = 0  # how many decisions there were when the thread last stood still
         self._gather_s = GATHER_S
+        self._turns_to_write = self._turns_left = 0  # until it does so again
         self._is_resting = False
         self._over: asyncio.Future[None] | None = None  # while it runs
         self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
@@ -206,7 +209,7 @@ class SchedulingLoop:
             has_many = self.decisions - self._gathered >= GATHER_MORE
             self._gather_s = min(2 * self._gather_s, MOST_GATHER_S) if has_many else GATHER_S
             self._gathered = self.decisions
-            self._gather(TURNS_TO_WRITE)
+            self._gather_soon()
         due = self._queue.next_wakeup()
         if due is None:  # only what wakes can change that
             return
@@ -218,11 +221,21 @@ class SchedulingLoop:
         self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
         self._alarm_at = due
 
-    def _gather(self, turns: int) -> None:
-        """Stand still, as soon as what was decided is written."""
-        if turns:
-            asyncio.get_running_loop().call_soon(self._gather, turns - 1)
+    def _gather_soon(self) -> None:
+        """Stand still as soon as what was decided is written; once for all that is decided until then."""
+        is_coming = self._turns_left > 0
+        self._turns_to_write = TURNS_TO_WRITE
+        if not is_coming:
+            self._turns_left = MOST_TURNS
+            asyncio.get_running_loop().call_soon(self._gather)
+
+    def _gather(self) -> None:
+        self._turns_to_write -= 1
+        self._turns_left -= 1
+        if self._turns_to_write and self._turns_left:
+            asyncio.get_running_loop().call_soon(self._gather)
         elif self._stand_still is not None:
+            self._turns_left = 0
             self._stand_still(self._gather_s)
 
     def _ring(self) -> None:
