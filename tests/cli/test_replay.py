@@ -65,6 +65,11 @@ def test_an_attempt_is_explained_as_of_then(record: str, capsys: pytest.CaptureF
         pytest.param(["--open", "9"], "there is no attempt 9; they are 1 to 4", id="an attempt that is not there"),
         pytest.param(["--at", "1h"], "nothing is recorded at that time", id="a time after the end"),
         pytest.param(["--at", "noon"], "'noon' is not a time; write 90s", id="a time that is none"),
+        pytest.param(
+            ["--pod", "imprtant"], "default/imprtant; similar ones: default/important", id="a pod like another"
+        ),
+        pytest.param(["--pod", "a/important"], "a/important; similar ones: default/important", id="another namespace"),
+        pytest.param(["--pod", "x"], "has no attempt at a pod default/x", id="a pod that is not there"),
         pytest.param(["--at", "1s", "--open", "1"], "--at and --open exclude each other", id="two questions"),
     ],
 )

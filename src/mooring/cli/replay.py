@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from mooring.record.entries import Attempt
     from mooring.record.moment import Moment, WaitingPod
     from mooring.record.reader import Record
+
+MOST_COMPARED = 20_000  # pods, for one whose name is like the one that is not there
 
 
 @click.command(
@@ -76,6 +79,8 @@ def replay(
             emit(value, output, lambda to: _draw_moment(to, moment))
             return 0
         span = _time(since, record), _time(until, record)
+        if pod is not None:
+            pod = _known(pod, record, file)
         _list(record, pod, span, limit, output)
         return 0
 
@@ -85,6 +90,20 @@ def _time(text: str | None, record: Record) -> float | None:
 
 
 # ---- the list --------------------------------------------------------------------------------------------------------
+
+
+def _known(pod: str, record: Record, file: str) -> str:
+    """The pod's key; UsageError if the record has no attempt at it."""
+    wanted = pod if "/" in pod else f"default/{pod}"
+    keys = dict.fromkeys(attempt.key for _, attempt in record.attempts())
+    if wanted in keys:
+        return wanted
+    name = wanted.partition("/")[2]
+    near = [key for key in keys if key.partition("/")[2] == name] or get_close_matches(
+        wanted, islice(keys, MOST_COMPARED)
+    )
+    hint = f"; similar ones: {', '.join(near[:3])}" if near else ""
+    raise UsageError(f"--pod {pod}: {file} has no attempt at a pod {wanted}{hint}")
 
 
 def _list(record: Record, pod: str | None, span: tuple[Any, Any], limit: int, output: str) -> None:
@@ -99,11 +118,10 @@ def _list(record: Record, pod: str | None, span: tuple[Any, Any], limit: int, ou
 
 
 def _chosen(record: Record, pod: str | None, since: Any, until: Any) -> Iterable[tuple[float, Attempt]]:
-    wanted = None if pod is None else pod if "/" in pod else f"default/{pod}"
     for time, attempt in record.attempts():
         if until is not None and time > until:
             return
-        if (since is None or time >= since) and wanted in (None, attempt.key):
+        if (since is None or time >= since) and pod in (None, attempt.key):
             yield time, attempt
 
 
