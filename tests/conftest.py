@@ -5,10 +5,15 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+# jsonschema sets 38 grammars up for this as soon as it is imported, two seconds in every process. No test asks for the
+# formats of addresses.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # Derandomised: the same examples on every machine, so that a red test is red for everybody. Somebody who wants
 # to look further runs with HYPOTHESIS_PROFILE=search, which draws new examples, makes a failing one as small as it

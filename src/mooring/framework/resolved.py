@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NoReturn
 
 from mooring.api.core import Pod
@@ -117,6 +118,7 @@ def traits_of(plugin: object) -> Traits:
     return traits
 
 
+@cache
 def _missing(plugin: str, method: str) -> Callable[..., NoReturn]:
     def missing(*arguments: Any) -> NoReturn:
         raise PluginError(f"plugin {plugin} has no {method}")
