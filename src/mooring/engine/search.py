@@ -121,11 +121,15 @@ class Search:
         if nodes.index is not None or not attempt.uses_kept:
             return attempt.profile.run_filters(state, pod, nodes, plan.active)
         columns = self.kept_for(attempt.profile).filters_of(attempt)
-        verdicts = {plugin.name: verdict for plugin, verdict in zip(plan.cached, columns.verdicts, strict=True)}
+        kept = zip(plan.cached, columns.verdicts, strict=True)
+        if plan.keeps_all(pod):  # nobody else has anything to say
+            verdicts = [(plugin.name, verdict) for plugin, verdict in kept if verdict is not None]
+            return FilterOutcome(verdicts, columns.feasible.copy())
+        known = {plugin.name: verdict for plugin, verdict in kept}
         outcome = FilterOutcome([], columns.feasible.copy())
         for plugin in plan.active:
-            if plugin.name in verdicts:
-                verdict = verdicts[plugin.name]
+            if plugin.name in known:
+                verdict = known[plugin.name]
             else:
                 if outcome.verdicts and not np.count_nonzero(outcome.feasible) and not outcome.passed_so_far().any():
                     break  # no node is left that this plugin or a later one could say anything about

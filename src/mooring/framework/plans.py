@@ -15,12 +15,13 @@ Template = tuple[int, object]
 class FilterPlan:
     """The filters of an attempt. A plan is compared by identity: its profile makes one for each set of skips."""
 
-    __slots__ = ("_tokens", "active", "asked", "cached", "is_local", "reads_figures_only", "uses_volumes")
+    __slots__ = ("_tokens", "active", "asked", "cached", "is_local", "others", "reads_figures_only", "uses_volumes")
 
     def __init__(self, active: Sequence[ResolvedPlugin], asked: Sequence[ResolvedPlugin]) -> None:
         self.active = active
         self.asked = asked  # the pre-filters that did not skip
         self.cached = [plugin for plugin in active if _is_kept(plugin, plugin.traits.filter_reads)]
+        self.others = [plugin for plugin in active if plugin not in self.cached]
         self._tokens = [plugin.cache_token for plugin in self.cached if plugin.cache_token is not None]
         self.uses_volumes = any(plugin.traits.uses_volumes for plugin in self.cached)
         # Whether what happens on one node cannot matter to another: many nodes can then be tried at once.
@@ -34,8 +35,7 @@ class FilterPlan:
 
     def keeps_all(self, pod: PodInfo) -> bool:
         """Report whether every filter that can refuse this pod a node is kept. NodeName refuses only named nodes."""
-        others = (plugin for plugin in self.active if plugin not in self.cached)
-        return all(plugin.concerns is not None and not plugin.concerns(pod) for plugin in others)
+        return all(plugin.concerns is not None and not plugin.concerns(pod) for plugin in self.others)
 
     def token(self) -> Hashable:
         """What the kept filters' verdicts depend on besides the pod and the row, as it is now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +48,9 @@ class GpuColumns:
     @staticmethod
     def of(table: NodeTable) -> GpuColumns:
         """The columns of this table, up to date."""
-        columns = _COLUMNS.get(table)
+        columns: GpuColumns | None = table.kept.get(GpuColumns)
         if columns is None:
-            columns = _COLUMNS[table] = GpuColumns(table)
+            columns = table.kept[GpuColumns] = GpuColumns(table)
         columns._follow(table)
         return columns
 
@@ -187,9 +186,6 @@ class GpuRows:
 
 def _allowed(columns: GpuColumns, models: tuple[str, ...]) -> NDArray[np.bool_]:
     return np.array([not models or model in models for model in columns.models], np.bool_)[columns.model]
-
-
-_COLUMNS: WeakKeyDictionary[NodeTable, GpuColumns] = WeakKeyDictionary()
 
 
 def tag_of(request: GpuRequest) -> int:

@@ -270,12 +270,13 @@ class InterPodAffinity:
             own = pod.shape.terms(meta.namespace)
         except ParseError as error:
             return Status.error(f"failed to parse pod: {error}")
-        wishes = (*((w, 1) for w in own.preferred_affinity), *((w, -1) for w in own.preferred_anti_affinity))
-        if self._ignore_existing and not wishes:
+        has_wishes = own.preferred_affinity or own.preferred_anti_affinity
+        if self._ignore_existing and not has_wishes:
             return SKIP
         matching = self._cluster.terms.matching(pod.cls, self._cluster.namespace_labels(meta.namespace))
-        if not wishes and not matching:
+        if not has_wishes and not matching:
             return SKIP
+        wishes = (*((w, 1) for w in own.preferred_affinity), *((w, -1) for w in own.preferred_anti_affinity))
         everywhere = NodeRows(nodes.table)
         weighted: list[tuple[str, CountColumn, int]] = []  # (topology key, pods, weight of each)
         for wish, sign in wishes:

@@ -10,7 +10,8 @@ this one, and each of the two copies a column before it writes to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Hashable, Iterable, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,7 @@ class NodeTable(Forkable):
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
         self._indices: dict[tuple[str, ...], NDArray[np.int64] | slice] = {}  # an index never changes once given
+        self.kept: dict[Hashable, Any] = {}  # what others derive from these columns, under a name of their own
         self._tree = NodeTree()
         self._stale = False
         self._key = object()  # marks the node infos that this table made
@@ -95,7 +97,7 @@ class NodeTable(Forkable):
         fork.node_log, fork.pod_log, fork.start_log = ChangeLog(), ChangeLog(), ChangeLog()
         fork.base = self
         fork._labels = {key: column.fork() for key, column in self._labels.items()}
-        fork._indices = {}
+        fork._indices, fork.kept = {}, {}
         fork._key, fork._epoch = object(), 0
         self._epoch = next(stamps)
         return fork
