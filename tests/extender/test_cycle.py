@@ -342,6 +342,8 @@ def test_messages_are_those_of_a_plain_map_from_node_to_status(
             assert decision.statuses.get(name).code is code
             row = decision.statuses._table.nodes[name].row
             assert (row in decision.statuses.rows_with(Code.UNSCHEDULABLE)) == (code is Code.UNSCHEDULABLE)
+    found = decision.statuses
+    assert found.count_with(Code.UNSCHEDULABLE) == len(found.rows_with(Code.UNSCHEDULABLE))
 
 
 CORDONED = "node(s) were unschedulable"

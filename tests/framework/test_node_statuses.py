@@ -73,6 +73,8 @@ def test_codes_of_all_nodes(found: NodeStatuses, codes: list[int]) -> None:
     assert found.codes().tolist() == codes
     for code in Code:
         assert found.rows_with(code).tolist() == [row for row, each in enumerate(codes) if each == int(code)]
+        if code is not Code.SUCCESS:
+            assert found.count_with(code) == codes.count(int(code))
 
 
 def test_groups_have_every_refused_node_once() -> None:

@@ -36,6 +36,25 @@ def test_each_cursor_takes_what_it_has_not_seen() -> None:
     assert late.take() == ["b"]
 
 
+def test_followers_in_step_share_one_set_of_what_changed() -> None:
+    log: ChangeLog[str] = ChangeLog()
+    one, other, late = log.cursor(), log.cursor(), log.cursor()
+    assert one.take_distinct() is EVERYTHING
+    other.take()
+    for entry in ("a", "b", "a"):
+        log.note(entry)
+    found = one.take_distinct()
+    assert found == {"a", "b"}
+    assert other.take_distinct() is found
+    assert late.take_distinct() is EVERYTHING
+    assert one.take_distinct() == frozenset()
+    log.note("a")
+    assert one.take_distinct() == {"a"}
+    assert other.take_distinct() == {"a"}
+    log.restart()
+    assert one.take_distinct() is EVERYTHING
+
+
 def test_after_a_restart_everything_may_have_changed() -> None:
     log: ChangeLog[str] = ChangeLog()
     cursor = log.cursor()

@@ -62,3 +62,27 @@ def test_why_no_pod_is_evicted(running: Any, pod: dict[str, Any], wanted: str) -
 )
 def test_pods_that_go_for_other_reasons_are_not_waited_for(running: Any) -> None:
     assert refusal(running, status={"nominatedNodeName": "a"}) == ""
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_what_is_drawn_and_said_does_not_depend_on_less_important_pods_elsewhere(is_elsewhere: bool) -> None:
+    """Where nobody in the whole cluster is less important, no node is looked at."""
+    nodes = [make_node(name) for name in ("a", "b")]
+    running = [make_pod(f"on-{node.metadata.name}", node=node.metadata.name, cpu="4", priority=10) for node in nodes]
+    cordoned = make_node("cordoned", unschedulable=True)
+    other = make_pod("other", node="cordoned", priority=0 if is_elsewhere else 10)
+    scheduler = Scheduler(*nodes, cordoned, *running, other)
+    drawn: list[int] = []
+
+    def pick(number: int) -> int:
+        drawn.append(number)
+        return 0
+
+    for profile in scheduler.profiles.values():
+        profile.plugins["DefaultPreemption"].plugin._handle.pick = pick
+    message = scheduler.decide(make_pod("new", cpu="4", priority=10)).message
+    assert message.partition("preemption: ")[2] == (
+        "0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
+        "2 No preemption victims found for incoming pod."
+    )
+    assert drawn == [2]
