@@ -168,3 +168,19 @@ def test_a_file_that_is_no_story_is_not_taken_for_the_name_of_one(
     Path(name).write_bytes(b"")
     assert run(["simulate", name]) == 2
     assert capsys.readouterr().err.startswith(f"mooring: {name}: not a story; expected a scenario")
+
+
+@pytest.mark.parametrize("at", ["", "@1s"])
+def test_a_record_does_not_replace_what_is_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], at: str
+) -> None:
+    story, record = tmp_path / "story.yaml", tmp_path / "run.mrec"
+    story.write_text("steps: [{nodes: {count: 2, cpu: '4'}}, {workload: {count: 3, every: 1s, cpu: '1'}}]\n")
+    assert run(["simulate", str(story), "--record", str(record)]) == 0
+    before = record.read_bytes()
+    capsys.readouterr()
+    for source, kept in ((str(story), story), (f"{record}{at}", record)):
+        assert run(["simulate", source, "--record", str(kept)]) == 2
+        said = capsys.readouterr().err
+        assert "is what is simulated, and would be replaced" in said and said.count("\n") == 1
+    assert record.read_bytes() == before

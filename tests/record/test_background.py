@@ -226,6 +226,14 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         create(tmp_path / "absent" / "r")
 
 
+def test_what_is_no_record_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "story.yaml"
+    path.write_text("steps: []\n")
+    with pytest.raises(UsageError, match=r"story.yaml: exists and is no record, so it is not replaced"):
+        create(path)
+    assert path.read_text() == "steps: []\n"
+
+
 def test_a_file_that_was_open_to_all_is_private_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "r"
     path.touch(0o644)

@@ -8,18 +8,29 @@ import os
 import time
 
 from mooring.errors import MooringError, UsageError
+from mooring.record.blocks import MAGIC
 
 BACKUPS = 3
 
 
 def create(path: str | os.PathLike[str]) -> io.FileIO:
-    """A new file for its owner only: it names pods of every namespace. One of that name is replaced."""
+    """A new file for its owner only: it names pods of every namespace. A record of that name is replaced."""
     try:
+        _keep_others(path)
         file = io.FileIO(os.fspath(path), "w", opener=lambda name, flags: os.open(name, flags, 0o600))
         os.fchmod(file.fileno(), 0o600)  # also if it was there before
         return file
     except OSError as error:
         raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None
+
+
+def _keep_others(path: str | os.PathLike[str]) -> None:
+    """Refuse to replace what is no record: a story, say, whose name was given twice."""
+    if os.path.isfile(path):  # not a device, nor something that is not there
+        with open(path, "rb") as file:
+            begins = file.read(len(MAGIC))
+        if begins and begins != MAGIC:
+            raise UsageError(f"{os.fspath(path)}: exists and is no record, so it is not replaced; give another name")
 
 
 class WholeWrites:
