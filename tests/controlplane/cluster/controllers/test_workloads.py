@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
+
+from mooring.controlplane.registry.meta import parse_time
 
 from .conftest import Lab, Object, template, workload
 
@@ -247,6 +250,31 @@ def test_a_job_fails(lab: Lab, spec: Object, annotations: Object, reason: str) -
     lab.create(_job(annotations=annotations, **spec))
     lab.advance(30)
     assert _conditions(lab)["Failed"] == reason
+
+
+def test_pods_that_fail_make_the_next_ones_wait_longer(lab: Lab) -> None:
+    lab.nodes(1)
+    lab.create(_job(backoffLimit=5, annotations={"mooring/completes-after": "5s", "mooring/exit-code": "1"}))
+    lab.advance(400)
+    made = sorted(parse_time(pod["metadata"]["creationTimestamp"]) or 0.0 for pod in lab.list("pods"))
+    waits = [later - earlier - 5 for earlier, later in pairwise(made)]
+    assert waits == pytest.approx([10, 20, 40, 80, 160], abs=2)
+    assert _conditions(lab)["Failed"] == "BackoffLimitExceeded"
+
+
+def test_a_pod_that_succeeds_ends_the_wait(lab: Lab) -> None:
+    lab.nodes(1)
+    lab.create(_job(completions=3, parallelism=1, annotations={"mooring/completes-after": "5s"}))
+
+    def fail(pod: Object) -> None:
+        pod["metadata"]["annotations"]["mooring/exit-code"] = "1"
+
+    lab.change("pods", lab.list("pods")[0]["metadata"]["name"], fail)
+    lab.advance(12)
+    assert [pod["status"]["phase"] for pod in lab.list("pods")] == ["Failed"]
+    lab.advance(30)
+    status = lab.must("jobs.batch", "sums")["status"]
+    assert (status["failed"], status["succeeded"]) == (1, 3)
 
 
 def test_a_finished_job_goes_after_its_time(lab: Lab) -> None:

@@ -24,6 +24,8 @@ from mooring.controlplane.types.objects import Object
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 BURST = 500
+ENDED = ("Succeeded", "Failed")
+BACK_OFF_S, MOST_BACK_OFF_S = 10.0, 600.0  # after the first failure, and at most
 
 
 class JobController(Controller):
@@ -128,10 +130,25 @@ class JobController(Controller):
             taken = {index_of(pod) for pod in pods if is_active(pod) or phase(pod) == "Succeeded"}
             open_ = [i for i in range(completions or 0) if i not in taken]
             free = list(open_[: len(free)])
+        wait_s = self._back_off_s(pods) if free else 0.0
+        if wait_s > 0:
+            self.enqueue_after(key, wait_s + 0.01)
+            return
         for index in free[:BURST]:
             self._create(job, index)
         if len(free) > BURST:
             self.enqueue(key)
+
+    def _back_off_s(self, pods: list[Object]) -> float:
+        """How long no pod is made yet: pods that failed since the last success make the next ones wait longer."""
+        ended = sorted((_ended_at(pod), phase(pod) == "Succeeded") for pod in pods if phase(pod) in ENDED)
+        failures = 0
+        while failures < len(ended) and not ended[-1 - failures][1]:
+            failures += 1
+        if not failures:
+            return 0.0
+        delay_s = min(BACK_OFF_S * 2.0 ** min(failures - 1, 10), MOST_BACK_OFF_S)
+        return ended[-1][0] + delay_s - self.api.clock.now()
 
     def _create(self, job: Object, index: int | None) -> None:
         metadata = job["metadata"]
@@ -188,6 +205,14 @@ class JobController(Controller):
 
 def is_finished(job: Object) -> bool:
     return is_true(job, "Complete") or is_true(job, "Failed")
+
+
+def _ended_at(pod: Object) -> float:
+    """When the last container ended; of a pod that had none running, when it was made."""
+    states = (each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ())
+    times = [(each.get("terminated") or {}).get("finishedAt") for each in states]
+    made = pod["metadata"].get("creationTimestamp")
+    return max((meta.parse_time(each or "") or 0.0 for each in (made, *times)), default=0.0)
 
 
 def index_of(pod: Object) -> int | None:
