@@ -357,3 +357,22 @@ async def test_the_thread_stands_still_also_if_a_pod_comes_in_every_turn(make_st
     assert told
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wait_for_answers(make_stage):
+    """Each step of a pod that is made ready before it is bound, or of an eviction, would wait as long."""
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = asyncio.create_task(stage.scheduler.run())
+    answered = asyncio.Event()
+    stage.scheduler._tasks.begin(answered.wait())
+    stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
+    await until(lambda: told)
+    answered.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    stage.put(*[make_pod(f"later-{i}") for i in range(GATHER_MORE)])
+    await until(lambda: len(told) == 2)
+    assert told == [GATHER_S, 4 * GATHER_S]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

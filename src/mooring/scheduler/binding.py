@@ -57,6 +57,11 @@ class BindingCycle:
         self._nominates_in_advance = nominates_in_advance
         self.under_way: set[str] = set()  # uids of pods whose binding is not acknowledged yet
 
+    @property
+    def has_steps_left(self) -> bool:
+        """Whether a pod has to be made ready before it is bound."""
+        return bool(self._pre_binding)
+
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
         self.under_way.add(placement.pod.uid)

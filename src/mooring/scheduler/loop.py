@@ -236,7 +236,11 @@ class SchedulingLoop:
             asyncio.get_running_loop().call_soon(self._gather)
         elif self._stand_still is not None:
             self._turns_left = 0
-            self._stand_still(self._gather_s)
+            self._stand_still(GATHER_S if self._has_steps_left() else self._gather_s)
+
+    def _has_steps_left(self) -> bool:
+        """Whether an answer is waited for that another request follows: claims, volumes, evictions."""
+        return self._binding.has_steps_left or len(self._tasks) > len(self._binding.under_way)
 
     def _ring(self) -> None:
         self._alarm = None
