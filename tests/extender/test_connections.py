@@ -11,13 +11,13 @@ import pytest
 from raw_client import Client, Names, request, running
 from scripted_server import make_certificate
 
-from mooring.extender.body_memory import BodyMemory
-from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import serve_object
-from mooring.extender.http_io import Bounds, Response
 from mooring.extender.server import ExtenderServer
 from mooring.extender.tls_contexts import server_context
 from mooring.http1 import Message
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.connections import Connection, Connections
+from mooring.http_server.http_io import Bounds, Response
 
 
 def test_a_connection_that_nobody_uses_is_closed_without_a_word() -> None:

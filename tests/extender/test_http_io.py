@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 from raw_client import BODY, Client, request, running
 
-from mooring.extender.body_memory import BodyMemory
-from mooring.extender.http_io import Bounds, RequestReader
 from mooring.http1 import MAX_HEAD_BYTES
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.http_io import Bounds, RequestReader
 
 
 @pytest.fixture

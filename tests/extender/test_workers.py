@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.extender.http_io import Refused
 from mooring.extender.workers import REPLACED_PER_PLACE, TooLate, Workers
+from mooring.http_server.http_io import Refused
 
 TIMEOUT_S = 1000.0  # never up unless the test says so
 

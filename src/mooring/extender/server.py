@@ -24,15 +24,15 @@ from functools import partial
 import msgspec
 
 from mooring.config.duration import parse_duration
-from mooring.extender.body_memory import BodyMemory
 from mooring.extender.calls import Answerer, Facts, HandlerError
-from mooring.extender.connections import Connection, Connections
 from mooring.extender.handlers import Served
-from mooring.extender.http_io import Bounds, Refused, Response, body_of, path_of
 from mooring.extender.requests import BadRequest, Body, WrongForm
 from mooring.extender.server_metrics import ServerMetrics, VerbMetrics
 from mooring.extender.workers import TooLate, Workers
 from mooring.http1 import Message
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.connections import Connection, Connections
+from mooring.http_server.http_io import Bounds, Refused, Response, body_of, path_of
 from mooring.metrics import CONTENT_TYPE
 
 log = logging.getLogger("mooring.extender.server")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from itertools import takewhile
 from typing import TypeVar
 
-from mooring.extender.http_io import Refused
+from mooring.http_server.http_io import Refused
 
 log = logging.getLogger("mooring.extender.server")
 

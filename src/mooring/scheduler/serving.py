@@ -22,10 +22,10 @@ import yaml
 from mooring.api.core import Pod
 from mooring.clock import Clock, SystemClock
 from mooring.errors import ApiError, UsageError
-from mooring.extender.body_memory import BodyMemory
-from mooring.extender.connections import Connection, Connections
-from mooring.extender.http_io import Bounds, Request, Response, body_of
 from mooring.http1 import Message
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.connections import Connection, Connections
+from mooring.http_server.http_io import Bounds, Request, Response, body_of
 from mooring.metrics import CONTENT_TYPE
 from mooring.observe import logs
 from mooring.observe.logs import get_logger

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mooring.errors import ApiError, MooringError, UsageError
-from mooring.extender.http_io import Request, Response
+from mooring.http_server.http_io import Request, Response
 from mooring.observe.logs import get_logger
 from mooring.ui.bundle import File, page_files
 from mooring.ui.columns import encode

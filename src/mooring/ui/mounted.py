@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from mooring.extender.http_io import Request, Response
+from mooring.http_server.http_io import Request, Response
 from mooring.surface.scheduler import PluginReference
 from mooring.ui.answers import HEADERS, PageAnswers, problem
 from mooring.ui.bundle import page_files

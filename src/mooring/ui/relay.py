@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote, urlencode
 
 from mooring.errors import ApiError
-from mooring.extender.http_io import Request, Response
+from mooring.http_server.http_io import Request, Response
 from mooring.ui.answers import HEADERS, WAIT_S, Answer, problem
 
 PATH = "/ui"

@@ -14,7 +14,7 @@ from typing import Protocol
 from aiohttp import web
 
 from mooring.errors import UsageError
-from mooring.extender.http_io import Request, Response
+from mooring.http_server.http_io import Request, Response
 from mooring.stop_serving import stop_serving
 from mooring.ui.answers import HEADERS, Answer, Editing, PageAnswers, Stories, problem
 from mooring.ui.bundle import File

@@ -23,7 +23,7 @@ from mooring.http1 import (
 )
 
 if TYPE_CHECKING:
-    from mooring.extender.body_memory import Share
+    from mooring.http_server.body_memory import Share
 
 MAX_PIPELINED = 16  # requests that may arrive before the first of them is answered
 HEAD_BUFFER_BYTES = 16 << 10  # what an idle connection holds: headers and a small body

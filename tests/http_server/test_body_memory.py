@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mooring.extender.body_memory import BodyMemory
 from mooring.extender.http_client import _AnswerReader
-from mooring.extender.http_io import HEAD_BUFFER_BYTES, MAX_PIPELINED, Bounds, Refused, RequestReader, body_of
 from mooring.http1 import MAX_HEAD_BYTES
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.http_io import HEAD_BUFFER_BYTES, MAX_PIPELINED, Bounds, Refused, RequestReader, body_of
 
 MIB = 1 << 20
 BOUNDS = Bounds(max_body_bytes=256 * MIB, read_timeout_s=30, idle_timeout_s=30)

@@ -21,11 +21,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from mooring.extender.body_memory import BodyMemory
-from mooring.extender.http_io import Bounds, Refused, RequestReader, Response, send
 from mooring.http1 import Message
+from mooring.http_server.body_memory import BodyMemory
+from mooring.http_server.http_io import Bounds, Refused, RequestReader, Response, send
 
-log = logging.getLogger("mooring.extender.server")
+log = logging.getLogger("mooring.http_server")
 
 BACKLOG = 512
 SEND_TIMEOUT_S = 30.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from mooring.extender.http_io import Refused
+from mooring.http_server.http_io import Refused
 
 ROOM_TIMEOUT_S = 5.0  # for a connection that was cut to free what it holds
 
