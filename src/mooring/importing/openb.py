@@ -15,6 +15,7 @@ These are the names of resources and annotations that the study's own manifests 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from copy import copy
 from pathlib import Path
@@ -45,7 +46,9 @@ from mooring.importing.table import Row, read_table
 
 PODS_PER_NODE = 1001  # the study's limit
 WHOLE_GPU = 1000
+MOST_NAME = 63  # a node's name is a label, too
 MOST_RUN_S = 10 * 365 * 24 * 3600
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -159,10 +162,15 @@ def _limits(requests: ResourceList) -> ResourceList:
 
 
 def _distinct(rows: Iterable[Row], column: str) -> Iterable[Row]:
-    """The rows, of which no two may have the same name."""
+    """The rows, of which no two may have the same name, and none one that Kubernetes refuses."""
     seen: dict[str, str] = {}
     for row in rows:
         name = row.text(column)
+        if len(name) > MOST_NAME or not _NAME.fullmatch(name):
+            raise InputError(
+                f"{row.where}: {column}: {name[:80]!r} is no name; expected at most {MOST_NAME} lower case letters, "
+                "digits, '-' and '.', a letter or digit first and last, such as openb-pod-0001"
+            )
         line = row.where.rpartition(", ")[2]
         earlier = seen.setdefault(name, line)
         if earlier != line:
