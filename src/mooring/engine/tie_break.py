@@ -32,20 +32,24 @@ def _tree(size: int) -> NDArray[np.int64]:
 _FIRST = 256
 
 
-@lru_cache(maxsize=64)
-def preorder(n: int) -> NDArray[np.int64]:
-    """The positions of a list of length n, in pre-order: a larger tree's order without what is not there."""
-    order = _tree(max(1024, 1 << (n - 1).bit_length()))
-    return order[order < n]
+def _size(n: int) -> int:
+    """The size of the tree in which a list of length n is looked up: many lengths share one."""
+    return max(1024, 1 << (n - 1).bit_length())
+
+
+@lru_cache(maxsize=8)
+def _looked_up(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the first positions in pre-order, the place of each position in it). Shorter lists lack the last positions."""
+    order = _tree(size)
+    return order[:_FIRST].copy(), np.argsort(order)
 
 
 def heap_winner(totals: NDArray[np.int64]) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
-    order = preorder(len(totals))
-    if len(totals) > _FIRST:
-        # Often many nodes are equally good, and then one of them comes early: this spares a look at all in that order.
-        early = order[:_FIRST]
-        found = early[totals.take(early).argmax()]
-        if totals[found] == totals[totals.argmax()]:
-            return int(found)
-    return int(order[totals.take(order).argmax()])
+    first, places = _looked_up(_size(len(totals)))
+    best = totals[totals.argmax()]
+    early = int(first[totals.take(first, mode="clip").argmax()])
+    if early < len(totals) and totals[early] == best:  # often many are equally good, and then one of them comes early
+        return early
+    equals = (totals == best).nonzero()[0]
+    return int(equals[places.take(equals).argmin()])
