@@ -12,7 +12,7 @@ import pytest
 
 from mooring.api import yaml
 from mooring.client import tls_settings
-from mooring.client.kubeconfig import find_config, in_cluster_config, load_kubeconfig, scheduler_config
+from mooring.client.kubeconfig import ClientConfig, find_config, in_cluster_config, load_kubeconfig, scheduler_config
 from mooring.client.kubeconfig_file import MAX_FILE_BYTES
 from mooring.errors import InputError, UsageError
 
@@ -263,3 +263,7 @@ def test_in_cluster_configuration(tmp_path, authority):
     assert config.namespace == "kube-system"
     with pytest.raises(UsageError, match="KUBERNETES_SERVICE_HOST"):
         in_cluster_config(environ={}, service_account=str(tmp_path))
+
+
+def test_a_configuration_does_not_show_the_password_of_its_proxy():
+    assert "s3cret" not in repr(ClientConfig(server="https://x", proxy_url="http://me:s3cret@y:1"))

@@ -121,6 +121,12 @@ async def test_many_writes_need_few_tunnels(tunnels, pool):
     ("answer", "text"),
     [
         pytest.param([b"HTTP/1.1 407 Who are you\r\n\r\n"], "the proxy answered 407 Who are you", id="it refuses"),
+        pytest.param(
+            [b"HTTP/1.0 403 Filtered\r\nContent-Type: text/html\r\n\r\n<h1>No</h1>"],
+            "the proxy answered 403 Filtered$",
+            id="it refuses with a page",
+        ),
+        pytest.param([b"HTTP/1.1 200 OK\r\n\r\nhello"], "the proxy does not speak HTTP/1.1", id="it speaks first"),
         pytest.param([b"SSH-2.0-x\r\n\r\n"], "the proxy does not speak HTTP/1.1", id="it is no proxy"),
         pytest.param([b"HTTP/1.1 2"], "the proxy closed the connection", id="it hangs up in the middle"),
         pytest.param([], "the proxy closed the connection", id="it says nothing"),

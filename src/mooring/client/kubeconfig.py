@@ -43,7 +43,7 @@ class ClientConfig:
     server: str
     credentials: Credentials = field(default_factory=StaticCredentials)
     tls: TlsSettings = field(default_factory=TlsSettings)
-    proxy_url: str | None = None
+    proxy_url: str | None = field(default=None, repr=False)  # may have a password
     namespace: str = "default"
     extra_headers: tuple[tuple[str, str], ...] = ()
     source: str = ""

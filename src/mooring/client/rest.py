@@ -101,6 +101,7 @@ class Transport:
         self.paperwork: ConnectionPool | None = None  # for writes that nobody waits for
         self.reads: ReadConnections | None = None
         proxy = Proxy.of_url(config.proxy_url) if config.proxy_url is not None and config.is_tls else None
+        self.where = self._server if proxy is None else f"{self._server} through the proxy {proxy}"
         if config.proxy_url is None or proxy is not None:
 
             def way(settings: TlsSettings, arrives_within_s: float | None = None) -> Way:
@@ -453,7 +454,7 @@ class RestClient:
                     return Answer(got.status, got.headers, await _whole(got))
         except TimeoutError:
             # Whether it had been sent by then is not known here, so it may have been.
-            text = f"{method} {path.partition('?')[0]}: no answer in {timeout_s:g}s"
+            text = f"{method} {path.partition('?')[0]}: no answer from {self.transport.where} in {timeout_s:g}s"
             raise RequestTimeout(text, was_sent=True) from None
 
     @contextlib.asynccontextmanager

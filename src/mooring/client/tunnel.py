@@ -71,8 +71,9 @@ class Opening(asyncio.Protocol):
             await self._news
         head, _, rest = bytes(self.heard).partition(b"\r\n\r\n")
         version, _, answer = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-        if not version.startswith("HTTP/1.") or rest:
-            raise ConnectionFailed("the proxy does not speak HTTP/1.1", was_sent=False)
-        if not answer.startswith("2"):
+        is_answer = version.startswith("HTTP/1.")
+        if is_answer and not answer.startswith("2"):  # a refusal may have a page as its body
             raise ConnectionFailed(f"the proxy answered {answer.strip()}", was_sent=False)
+        if not is_answer or rest:
+            raise ConnectionFailed("the proxy does not speak HTTP/1.1", was_sent=False)
         self.heard.clear()
