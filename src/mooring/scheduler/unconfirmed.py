@@ -54,7 +54,11 @@ async def watch_over(scheduler: Assumptions, client: RestClient) -> None:
 
 
 async def look(suspects: Sequence[PodInfo], client: RestClient, bring_back: Callable[[PodInfo], None]) -> None:
-    """Ask for pods until one is found bound: then the watch is only late, and tells of the others as well."""
+    """Ask for pods until one is found bound: then the watch is only late, and tells of the others as well.
+
+    Another pod behind that one may have lost its binding all the same. It is found at a later look, once the watch has
+    told of the bound one. Going on would ask for thousands of pods at each look while a watch is late.
+    """
     for suspect in suspects:
         try:
             answer = await client.get(pod_path(suspect.pod))
