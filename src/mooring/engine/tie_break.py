@@ -29,12 +29,7 @@ def _tree(size: int) -> NDArray[np.int64]:
     return np.argsort((numbers << (_BITS - lengths)) * 64 + lengths)
 
 
-_FIRST = 256
-
-
-def _size(n: int) -> int:
-    """The size of the tree in which a list of length n is looked up: many lengths share one."""
-    return max(1024, 1 << (n - 1).bit_length())
+_MANY, _FIRST = 2048, 256
 
 
 @lru_cache(maxsize=8)
@@ -44,12 +39,20 @@ def _looked_up(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return order[:_FIRST].copy(), np.argsort(order)
 
 
+@lru_cache(maxsize=4096)
+def _for_length(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The same for a list of length n. Many lengths share one tree."""
+    return _looked_up(max(1024, 1 << (n - 1).bit_length()))
+
+
 def heap_winner(totals: NDArray[np.int64]) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
-    first, places = _looked_up(_size(len(totals)))
+    n = len(totals)
+    first, places = _for_length(n)
     best = totals[totals.argmax()]
-    early = int(first[totals.take(first, mode="clip").argmax()])
-    if early < len(totals) and totals[early] == best:  # often many are equally good, and then one of them comes early
-        return early
+    if n > _MANY:  # often most of them are equally good, and then one of these comes early
+        early = int(first[totals.take(first, mode="clip").argmax()])
+        if early < n and totals[early] == best:
+            return early
     equals = (totals == best).nonzero()[0]
     return int(equals[places.take(equals).argmin()])

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from enum import Enum
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 T = TypeVar("T")
+NOTHING: Final[frozenset[Any]] = frozenset()
 MAX_ENTRIES = 100_000  # a log forgets its older half when it grows beyond this
 
 
@@ -104,6 +105,6 @@ class Cursor(Generic[T]):
         """What was noted since the last take, each once and in no order."""
         log, position = self._log, self._position
         if position == log.end:
-            return frozenset()
+            return NOTHING
         self._position = log.end
         return log.distinct_since(position)
