@@ -2,7 +2,41 @@
 
 from __future__ import annotations
 
+import pytest
+
+from mooring.cli import watched_cluster
 from mooring.cli.watched_cluster import Reach
+from mooring.errors import ApiError
+
+
+class Refusing:
+    """Informers without the right to watch."""
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
+
+    async def wait_for_sync(self, timeout_s: float) -> bool:
+        return False
+
+    def refused(self) -> str:
+        return self._refusal
+
+    def missing(self) -> list[str]:
+        return ["nodes", "pods"]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        ("nodes, pods: you may not watch nodes", "you may not watch nodes; get, list and watch are needed"),
+        ("", "no list of nodes, pods within 0s"),
+    ],
+)
+async def test_a_list_that_will_not_come_is_told(refusal: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not refusal:
+        monkeypatch.setattr(watched_cluster, "SYNC_S", 0.0)
+    with pytest.raises(ApiError, match=said):
+        await watched_cluster._first_lists(Refusing(refusal))  # type: ignore[arg-type]
 
 
 def test_a_restart_is_not_worth_a_word_and_a_loss_is_told_once() -> None:

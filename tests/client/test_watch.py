@@ -550,6 +550,29 @@ async def test_forbidden_is_tried_again_and_named(watching, fake_api, caplog):
     assert "may not watch things.example.io" in caplog.text
 
 
+async def test_a_set_says_when_rights_alone_keep_its_first_lists_away(serve, fake_api, eventually, caplog):
+    may = False
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await fake_api.handle(request) if may else fake_api.status(403, "Forbidden", "no")
+
+    async def nap(seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    async with RestClient(ClientConfig(server=await serve(handle)), qps=-1) as client:
+        informers = InformerSet(client, sleep=nap, complains_at=logging.INFO)
+        informers.add(THINGS)
+        assert informers.refused() == ""  # nobody has asked yet
+        informers.start()
+        await eventually(informers.refused)
+        assert "may not watch things.example.io" in informers.refused()
+        may = True
+        assert await informers.wait_for_sync()
+        assert informers.refused() == ""
+        await informers.stop()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 async def test_a_server_that_is_down_for_a_while(watching, serve, fake_api, eventually):
     port = free_port()
     url = f"http://127.0.0.1:{port}"

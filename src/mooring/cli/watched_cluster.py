@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -54,15 +55,13 @@ class Reach:
 @asynccontextmanager
 async def watched(client: RestClient, *watchers: Watcher) -> AsyncIterator[tuple[InformerSet, Reach]]:
     """Tell the watchers what happens in the cluster; the block begins when all that is there is known."""
-    informers, reach = InformerSet(client), Reach()
+    informers, reach = InformerSet(client, complains_at=logging.INFO), Reach()
     for watcher in watchers:
         connect(informers, watcher)
     informers.start()
     looking: asyncio.Task[None] | None = None
     try:
-        if not await informers.wait_for_sync(SYNC_S):
-            missing = ", ".join(informers.missing())
-            raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
+        await _first_lists(informers)
         for watcher in watchers:
             watcher.is_synced = True
         looking = asyncio.create_task(_look(informers, reach), name="reach")
@@ -71,6 +70,19 @@ async def watched(client: RestClient, *watchers: Watcher) -> AsyncIterator[tuple
         if looking is not None:
             looking.cancel()
         await informers.stop()
+
+
+async def _first_lists(informers: InformerSet) -> None:
+    """Return when all that is there is known, and raise ApiError as soon as it is clear that it will not be."""
+    clock = SystemClock()
+    until = clock.monotonic() + SYNC_S
+    while not await informers.wait_for_sync(LOOK_S):
+        refused = informers.refused()
+        if refused:
+            raise ApiError(f"{refused}; get, list and watch are needed (deploy/shadow has such a role)")
+        if clock.monotonic() >= until:
+            missing = ", ".join(informers.missing())
+            raise ApiError(f"no list of {missing} within {SYNC_S:g}s; may you get, list and watch them?")
 
 
 async def _look(informers: InformerSet, reach: Reach) -> None:

@@ -318,6 +318,14 @@ class InformerSet:
         """Name the kinds whose first list has not come yet."""
         return [informer.kind.name for informer in self._informers.values() if not informer.has_synced]
 
+    def refused(self) -> str:
+        """What this user may not, if that alone keeps the first lists from coming: asking again will not help."""
+        missing = [informer for informer in self if not informer.has_synced]
+        if not missing or not all(informer.reflector.is_refused for informer in missing):
+            return ""
+        others = f" and {len(missing) - 1} other kinds" if len(missing) > 1 else ""
+        return f"{missing[0].kind.name}{others}: {missing[0].reflector.trouble}"
+
     @property
     def trouble(self) -> str:
         """Why one of the kinds is not heard of just now; empty if all are."""

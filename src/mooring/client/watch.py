@@ -35,6 +35,7 @@ from mooring.client.backoff import Backoff
 from mooring.client.errors import (
     BadRequest,
     ConnectionFailed,
+    Forbidden,
     Gone,
     Invalid,
     MethodNotAllowed,
@@ -106,10 +107,12 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_restored: Callable[[], None] = lambda: None,
         on_current: Callable[[], None] = lambda: None,
+        complains_at: int = logging.WARNING,
     ) -> None:
         """``on_restored`` hears that the server has gone back to an older state, before the sink does.
 
         ``on_current`` hears each time when it is known that what the sink has is not ahead of the server.
+        ``complains_at`` is the level at which failures are logged: lower where somebody else tells of ``trouble``.
         """
         self.kind = kind
         self._versions = kind.at_each_version()
@@ -117,6 +120,8 @@ class Reflector(Generic[T]):
         self.last_version = ""
         self.is_served = True
         self.trouble = ""  # why nothing is heard just now; empty while a watch is open
+        self.is_refused = False  # whether that is because this user may not
+        self._complains_at = complains_at
         self._client = client
         self._sink = sink
         self._events = EventReader(kind)
@@ -153,15 +158,16 @@ class Reflector(Generic[T]):
             log.info("%s: the version we had is too old, listing anew: %s", self.kind.name, error)
             return self._after_gone()
         except _Restored as error:
-            self._complain(logging.WARNING, f"listing anew: {error}")
+            self._complain(f"listing anew: {error}")
             return 0.0
         except NotFound:
             return await self._not_served()
         except Unreachable as error:
-            self._complain(logging.WARNING, f"cannot list or watch: {error}")
+            self._complain(f"cannot list or watch: {error}")
             return self._backoff.soon()
         except (ApiError, Garbled) as error:
-            self._complain(logging.WARNING, f"cannot list or watch: {error}")
+            self._complain(f"cannot list or watch: {error}")
+            self.is_refused = isinstance(error, Forbidden)
         return self._backoff.next()
 
     def _after_gone(self) -> float:
@@ -174,14 +180,16 @@ class Reflector(Generic[T]):
         self._backoff.reset()
         return 0.0
 
-    def _complain(self, level: int, text: str) -> None:
+    def _complain(self, text: str, level: int | None = None) -> None:
         """Log a failure; the same failure again goes to the debug log only."""
-        log.log(logging.DEBUG if text == self._complaint else level, "%s: %s", self.kind.name, text)
+        level = logging.DEBUG if text == self._complaint else level or self._complains_at
+        log.log(level, "%s: %s", self.kind.name, text)
         self._complaint = self.trouble = text
+        self.is_refused = False
 
     async def _not_served(self) -> float:
         """Go on to the next version of the kind; after the last one, do without."""
-        self.trouble = ""
+        self.trouble, self.is_refused = "", False
         self._version = (self._version + 1) % len(self._versions)
         self.kind = self._versions[self._version]
         if self._version:
@@ -378,7 +386,7 @@ class Reflector(Generic[T]):
                 self._complaint = ""
                 log.debug("%s: watch ended, resuming from %s: %s", self.kind.name, self.last_version, failure or "")
                 continue
-            self._complain(logging.INFO, f"watch ended at once, trying again: {failure or 'closed by the server'}")
+            self._complain(f"watch ended at once, trying again: {failure or 'closed by the server'}", logging.INFO)
             await self._sleep(self._backoff.soon() if isinstance(failure, Unreachable) else self._backoff.next())
 
     async def _stream(
@@ -396,7 +404,7 @@ class Reflector(Generic[T]):
         splitter = LineSplitter()
         try:
             async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
-                self.trouble = ""
+                self.trouble, self.is_refused = "", False
                 while True:
                     chunk = await (_read_soon(body) if is_initial() else body.readany())
                     if not chunk:
