@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -20,21 +21,31 @@ from mooring.cli.kubeconfig_place import kubeconfig_place
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-@pytest.mark.parametrize("sigint", [signal.default_int_handler, signal.SIG_IGN], ids=["as usual", "ignored"])
-def test_plain_code_is_interrupted(sigint: signal.Handlers) -> None:
-    signal.signal(signal.SIGINT, sigint)
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["as usual", "ignored"])
+def termination(request: pytest.FixtureRequest) -> Termination:
+    """As a command begins, also one that was begun by ``nohup mooring … &`` in a script, and got Ctrl-C in vain."""
+    signal.signal(signal.SIGINT, request.param)
+    termination = Termination()
+    if request.param is signal.SIG_IGN:
+        signal.raise_signal(signal.SIGINT)
+    return termination
+
+
+@pytest.mark.usefixtures("termination")
+def test_plain_code_is_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupt()
 
 
-def test_sigterm_is_taken_as_ctrl_c_and_remembered() -> None:
-    termination = Termination()
+def test_sigterm_is_taken_as_ctrl_c_and_remembered(termination: Termination) -> None:
     assert not termination.has_come
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -53,8 +64,19 @@ def test_ctrl_c_while_everything_is_still_being_imported(monkeypatch: pytest.Mon
     assert ended.value.code == 130
 
 
+@pytest.mark.usefixtures("termination")
+def test_a_main_task_that_takes_being_cancelled_as_its_end_gives_its_result() -> None:
+    async def main() -> str:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "a summary"
+
+    assert asyncio.run(main()) == "a summary"
+
+
+@pytest.mark.usefixtures("termination")
 def test_an_event_loop_cancels_its_main_task_and_lets_it_clean_up() -> None:
-    Termination()
     steps: list[str] = []
 
     async def main() -> None:

@@ -8,9 +8,13 @@ from types import FrameType
 
 def interrupt() -> None:
     """Do what Ctrl-C does: cancel the main task of a running event loop, or raise KeyboardInterrupt."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in: nohup mooring … &
-        raise KeyboardInterrupt
-    signal.raise_signal(signal.SIGINT)
+    if signal.SIGINT in signal.sigpending():  # others have sent it in vain; with ours it would come twice
+        signal.sigwait({signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Termination:
@@ -18,6 +22,11 @@ class Termination:
 
     def __init__(self) -> None:
         self.has_come = False
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in: nohup mooring … &
+            # Event loops cancel their main task only where Ctrl-C has its usual handler. Blocked, it stays without
+            # effect when others send it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
