@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import mooring
 from mooring.cli.main import run
+from mooring.errors import UsageError
 
 NODES = b"name,cpu\na,4\n"
 
@@ -170,17 +172,47 @@ def test_a_file_that_is_no_story_is_not_taken_for_the_name_of_one(
     assert capsys.readouterr().err.startswith(f"mooring: {name}: not a story; expected a scenario")
 
 
-@pytest.mark.parametrize("at", ["", "@1s"])
+STORY = "steps: [{nodes: {count: 2, cpu: '4'}}, {workload: {count: 3, every: 1s, cpu: '1'}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("story", "command"),
+    [
+        pytest.param("", ["simulate", "story.yaml", "--record", "story.yaml"], id="the story itself"),
+        pytest.param("", ["simulate", "run.mrec"], id="a record"),
+        pytest.param("", ["simulate", "run.mrec@1s"], id="a record at a time"),
+        pytest.param("import: run.mrec", ["simulate", "next.yaml"], id="a record that a story imports"),
+        pytest.param("import: [run.mrec@1s]", ["simulate", "next.yaml"], id="a moment that a story imports"),
+        pytest.param("cluster: run.mrec@1s", ["simulate", "next.yaml"], id="a record with the cluster"),
+        pytest.param("workload: {record: run.mrec}", ["simulate", "next.yaml"], id="a record with the workload"),
+        pytest.param("cluster: run.mrec", ["scenario", "run", "--virtual-time", "next.yaml"], id="of a scenario"),
+        pytest.param("cluster: link.mrec", ["simulate", "next.yaml"], id="a record under another name"),
+    ],
+)
 def test_a_record_does_not_replace_what_is_simulated(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], at: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], story: str, command: list[str]
 ) -> None:
-    story, record = tmp_path / "story.yaml", tmp_path / "run.mrec"
-    story.write_text("steps: [{nodes: {count: 2, cpu: '4'}}, {workload: {count: 3, every: 1s, cpu: '1'}}]\n")
-    assert run(["simulate", str(story), "--record", str(record)]) == 0
-    before = record.read_bytes()
+    monkeypatch.chdir(tmp_path)
+    Path("story.yaml").write_text(STORY)
+    Path("next.yaml").write_text(f"steps: [{{{story}}}]\n")
+    assert run(["simulate", "story.yaml", "--record", "run.mrec"]) == 0
+    Path("link.mrec").symlink_to("run.mrec")
+    before = Path("run.mrec").read_bytes()
     capsys.readouterr()
-    for source, kept in ((str(story), story), (f"{record}{at}", record)):
-        assert run(["simulate", source, "--record", str(kept)]) == 2
-        said = capsys.readouterr().err
-        assert "is what is simulated, and would be replaced" in said and said.count("\n") == 1
-    assert record.read_bytes() == before
+    assert run(command if "--record" in command else [*command, "--record", "run.mrec"]) == 2
+    said = capsys.readouterr().err
+    assert "so it is not replaced; give another name" in said and said.count("\n") == 1
+    assert Path("run.mrec").read_bytes() == before and Path("story.yaml").read_text() == STORY
+
+
+def test_a_record_does_not_replace_what_is_simulated_from_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("story.yaml").write_text(STORY)
+    mooring.simulate("story.yaml", record="run.mrec")
+    before = Path("run.mrec").read_bytes()
+    for story in ("run.mrec", "run.mrec@1s", {"steps": [{"cluster": "run.mrec"}]}):
+        with pytest.raises(UsageError, match="is what is simulated, so it is not replaced"):
+            mooring.simulate(story, record="run.mrec")
+    assert Path("run.mrec").read_bytes() == before

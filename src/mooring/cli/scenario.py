@@ -86,7 +86,7 @@ def run(
     def play(story: Scenario) -> Result:
         if story.soak is not None:
             return _run_under_faults(story)
-        with recording(settings, record, "scenario") as recorded:
+        with recording(settings, record, "scenario", story) as recorded:
             if not place.is_embedded:
                 return _run_remotely(story, recorded, place)
             return (run_in_virtual_time if virtual_time else run_in_real_time)(story, recorded)

@@ -74,8 +74,6 @@ def simulate(
     until_s = None if until is None else seconds(until)
     if (record_path is not None or shows_page) and len(stories) > 1:
         raise UsageError(f"--{'ui' if shows_page else 'record'}: expected one story, a record is of one cluster")
-    if record_path is not None and any(_is_same(record_path, each) for each in stories):
-        raise UsageError(f"--record: {record_path} is what is simulated, and would be replaced; give another name")
     found = [with_scheduler(find(each, given), config_path, plugins, kubernetes_version) for each in stories]
     results: list[Simulation] = []
     with contextlib.ExitStack() as whole:
@@ -85,8 +83,9 @@ def simulate(
             record_path = os.path.join(folder, "simulation.mooring")
         with contextlib.ExitStack() as stack:
             show = stack.enter_context(progress("pods" if until_s is None else "s", eta=True))
-            recorder = None if record_path is None else Recorder.to_file(record_path, source="simulation")
-            if recorder is not None:
+            recorder = None
+            if record_path is not None:
+                recorder = Recorder.to_file(record_path, source="simulation", inputs=found[0].records)
                 stack.callback(recorder.close)
             if shows_page and record_path is not None:
                 from mooring.cli.simulate_page import page_beside
@@ -123,13 +122,6 @@ def simulate(
         if wait is not None:
             wait()
     return 0 if all(result.held for result in results) else 1
-
-
-def _is_same(path: str, story: str) -> bool:
-    """Whether a story is read from this file: ``run.mrec`` or ``run.mrec@90s``."""
-    return os.path.exists(path) and any(
-        os.path.exists(each) and os.path.samefile(path, each) for each in (story, story.rpartition("@")[0])
-    )
 
 
 def _draw(out: Console, result: Simulation) -> None:

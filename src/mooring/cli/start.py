@@ -97,7 +97,7 @@ def start(
     setting = with_scheduler(scenario or Scenario("", "", _nothing), config_path, plugins, kubernetes_version)
     if page is not None:
         settings = page.observing(settings, setting)
-    with _place_for(data_dir, write_kubeconfig) as path, recording(settings, record, "scheduler") as settings:
+    with _place_for(data_dir, write_kubeconfig) as path, recording(settings, record, "scheduler", setting) as settings:
         show = _Shown(path, stays, output == "text", place.is_embedded, page)
 
         async def main() -> int:

@@ -143,14 +143,14 @@ def record_option(command: F) -> F:
 
 
 @contextlib.contextmanager
-def recording(settings: Settings, path: str | None, source: str) -> Iterator[Settings]:
+def recording(settings: Settings, path: str | None, source: str, story: Scenario) -> Iterator[Settings]:
     """The settings with a recorder, which is closed in the end, whatever happens."""
     if path is None:
         yield settings
         return
     from mooring.record.recorder import Recorder
 
-    recorder = Recorder.to_file(path, source=source)
+    recorder = Recorder.to_file(path, source=source, inputs=story.records)
     try:
         yield replace(settings, observers=(*settings.observers, recorder))
     finally:

@@ -53,6 +53,7 @@ class Imported:
     kubernetes_version: str = ""  # whose decisions are in it, if the format says it
     feature_gates: Mapping[str, bool] = field(default_factory=dict)  # the same
     started_at: float | None = None  # what second 0 is, in seconds since 1970, if the format says it
+    records: list[str] = field(default_factory=list)  # the records among its files, which no record may replace
     not_simulated: list[str] = field(default_factory=list)
 
     @property

@@ -104,6 +104,7 @@ def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
         whole.kubernetes_version = whole.kubernetes_version or part.kubernetes_version
         whole.feature_gates = whole.feature_gates or part.feature_gates
         whole.started_at = part.started_at if whole.started_at is None else whole.started_at
+        whole.records += part.records
         whole.not_simulated += part.not_simulated
     if any(part.objects for part in parts):
         whole.not_simulated = [each for each in whole.not_simulated if not each.startswith("nodes: ")]

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import time
+from collections.abc import Iterable
 
 from mooring.errors import MooringError, UsageError
 from mooring.record.blocks import MAGIC
@@ -13,10 +14,13 @@ from mooring.record.blocks import MAGIC
 BACKUPS = 3
 
 
-def create(path: str | os.PathLike[str]) -> io.FileIO:
-    """A new file for its owner only: it names pods of every namespace. A record of that name is replaced."""
+def create(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> io.FileIO:
+    """A new file for its owner only: it names pods of every namespace. A record of that name is replaced.
+
+    Unless it is one of the ``inputs``, of which a record is being made.
+    """
     try:
-        _keep_others(path)
+        _keep_others(path, inputs)
         file = io.FileIO(os.fspath(path), "w", opener=lambda name, flags: os.open(name, flags, 0o600))
         os.fchmod(file.fileno(), 0o600)  # also if it was there before
         return file
@@ -24,9 +28,11 @@ def create(path: str | os.PathLike[str]) -> io.FileIO:
         raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None
 
 
-def _keep_others(path: str | os.PathLike[str]) -> None:
-    """Refuse to replace what is no record: a story, say, whose name was given twice."""
+def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
+    """Refuse to replace what is no record (a story, say, whose name was given twice), and records that are read."""
     if os.path.isfile(path):  # not a device, nor something that is not there
+        if any(os.path.exists(each) and os.path.samefile(path, each) for each in inputs):
+            raise UsageError(f"{os.fspath(path)}: is what is simulated, so it is not replaced; give another name")
         with open(path, "rb") as file:
             begins = file.read(len(MAGIC))
         if begins and begins != MAGIC:

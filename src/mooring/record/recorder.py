@@ -136,9 +136,16 @@ class Recorder(SchedulerObserver):
         self.attempts = 0
 
     @classmethod
-    def to_file(cls, path: str | os.PathLike[str], *, source: str = "scheduler", is_redacted: bool = True) -> Self:
-        """Record into a new file, readable for its owner only."""
-        return cls(Immediately(WholeWrites(create(path))), source=source, is_redacted=is_redacted)
+    def to_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        source: str = "scheduler",
+        is_redacted: bool = True,
+        inputs: Iterable[str] = (),
+    ) -> Self:
+        """Record into a new file, readable for its owner only; ``inputs`` are records that it must not replace."""
+        return cls(Immediately(WholeWrites(create(path, inputs))), source=source, is_redacted=is_redacted)
 
     @classmethod
     def to_sink(cls, sink: Sink, *, source: str = "scheduler", is_redacted: bool = True) -> Self:

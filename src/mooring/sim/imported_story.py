@@ -51,6 +51,7 @@ def story_of_files(names: Sequence[str]) -> Scenario:
         kubernetes_version=found.kubernetes_version or str(DEFAULT_VERSION),
         feature_gates=found.feature_gates,
         starts_at=found.started_at,
+        records=tuple(found.records),
     )
 
 
@@ -72,6 +73,7 @@ class ImportStep:
     def __init__(self, found: Imported) -> None:
         self._found = found
         self.starts_at = found.started_at
+        self.records = found.records
 
     async def __call__(self, cluster: ScenarioCluster) -> None:
         found = self._found

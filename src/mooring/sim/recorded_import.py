@@ -177,6 +177,7 @@ class _Reading:
             kubernetes_version=header.kubernetes,
             feature_gates=header.gates,
             started_at=moment.time,
+            records=[record.name],
             not_simulated=self._omissions.lines(),
         )
 

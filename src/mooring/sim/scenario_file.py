@@ -112,7 +112,8 @@ def scenario_of(
         plugins = tuple(_plugin_path(folder, each) for each in texts(value.get("plugins") or [], "plugins"))
     except MooringError as error:
         raise InputError(f"{source}: {error}") from None
-    starts = [step.starts_at for _, step in steps if isinstance(step, ImportStep) and step.starts_at is not None]
+    imports = [step for _, step in steps if isinstance(step, ImportStep)]
+    starts = [step.starts_at for step in imports if step.starts_at is not None]
     titles = [str(value.get(each) or "").strip() for each in ("title", "description")]
     title = next(filter(None, titles), name).splitlines()[0]
     return Scenario(
@@ -125,6 +126,7 @@ def scenario_of(
         kubernetes_version=str(value.get("kubernetesVersion") or DEFAULT_VERSION),
         feature_gates=gates,
         starts_at=starts_at or next(iter(starts), None),
+        records=tuple(record for step in imports for record in step.records),
     )
 
 
