@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import mooring
 from mooring.cli.main import run
 
 TABLE = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos\nweb,1000,10,0,0,LS\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,4000,8192,0,\n"
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 4, pods: 110}}}\n"
 
 
 def test_it_says_what_is_there_and_what_is_not_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,6 +49,17 @@ def test_the_story_it_writes_can_be_simulated_from_anywhere(
         ),
         pytest.param(["pods.csv", "-o", "no/story.yaml"], "no/story.yaml: no such file or directory", id="no folder"),
         pytest.param(["bad.csv"], "bad.csv, line 1: no column 'cpu_milli'", id="a column is missing"),
+        pytest.param(["n.yaml", "-o", "n.yaml"], "-o n.yaml: n.yaml is what is imported", id="over its input"),
+        pytest.param(
+            ["dump", "-o", "dump/s.yaml"], "-o dump/s.yaml: dump is what is imported", id="into an imported directory"
+        ),
+        pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="columns that nobody knows"),
+        pytest.param(["late.csv"], "late.csv, line 3: at: 1 after 5; pods must come in", id="times that go backwards"),
+        pytest.param(["runs.csv"], "or a story with the step workload: {csv: runs.csv, every: 1s}", id="no times"),
+        pytest.param(["twice.csv"], "twice.csv, line 3: node a is already in line 2", id="a node twice"),
+        pytest.param(
+            ["pods.csv", "pods.csv"], "pods.csv, pods.csv: Pod default/web is in two of them", id="pods twice"
+        ),
     ],
 )
 def test_bad_usage_is_one_line(
@@ -53,7 +67,66 @@ def test_bad_usage_is_one_line(
 ) -> None:
     (tmp_path / "pods.csv").write_text(TABLE)
     (tmp_path / "bad.csv").write_text("name,memory_mib,num_gpu,gpu_milli\n")
+    (tmp_path / "n.yaml").write_text(NODE)
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "dump" / "n.yaml").write_text(NODE)
+    (tmp_path / "other.csv").write_text("a,b,c\n1,2,3\n")
+    (tmp_path / "late.csv").write_text("name,at\nx,5\ny,1\n")
+    (tmp_path / "runs.csv").write_text("name,run\nx,5\n")
+    (tmp_path / "twice.csv").write_text("name,cpu\na,5\na,5\n")
     monkeypatch.chdir(tmp_path)
     assert run(["import", *arguments]) == 2
     error = capsys.readouterr().err
     assert want in error and error.count("\n") == 1
+    assert (tmp_path / "n.yaml").read_text() == NODE
+
+
+def test_tables_of_a_story_need_no_story(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("nodes.csv").write_text("\ufeffname,cpu,memory,zone,capacity.example.com/gpu,owner\r\na,4,8Gi,z,2,me\r\n")
+    Path("pods.csv").write_text("name,at,run,cpu,requests.example.com/gpu\nx,0,1m,3,1\ny,10,1m,3,1\n")
+    assert run(["import", "nodes.csv", "pods.csv", "-o", "story.yaml"]) == 0
+    assert capsys.readouterr().out == (
+        "table of nodes and table of pods: 1 node, 2 pods that arrive\n  from the first to the last: 10s\n"
+        "  not simulated: column 'owner': no field has this name; in a story, fields can name columns\n"
+        "story.yaml: mooring simulate story.yaml\n"
+    )
+    Path("own.yaml").write_text("steps: [{nodes: {csv: nodes.csv}}, {workload: {csv: pods.csv}}]\n")
+    results = []
+    for story in ("story.yaml", "own.yaml"):
+        assert run(["simulate", story, "--placements", "-o", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        results.append({name: found[name] for name in ("pods", "placements", "waitingSeconds")})
+    assert results[0] == results[1] and results[0]["pods"]["placed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("records", "want"),
+    [
+        pytest.param(["a.mrec@1s", "a.mrec"], "expected one, which has a cluster and the pods that come\n", id="one"),
+        pytest.param(
+            ["a.mrec@1s", "b.mrec"],
+            "or a story with the steps cluster: a.mrec@1s and workload: {record: b.mrec}\n",
+            id="two",
+        ),
+    ],
+)
+def test_records_are_imported_one_at_a_time(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    records: list[str],
+    want: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        pods = {"count": 2, "every": "2s", "cpu": "1", "name": name + "-{i}"}
+        mooring.simulate({"steps": [{"nodes": {"count": 1}}, {"workload": pods}]}, record=f"{name}.mrec")
+    assert run(["import", *records, "-o", "story.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"mooring: {', '.join(records)}: 2 records; ") and said.endswith(want)
+    assert not Path("story.yaml").exists()
+    Path("other.yaml").write_text("steps: [{cluster: a.mrec@1s}, {workload: {record: b.mrec}}]\n")
+    assert run(["simulate", "other.yaml"]) == 0

@@ -34,13 +34,16 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     """Read files of other tools, say what is in them and what a simulation does not use.
 
     Known are openb's CSV tables, records and exports of kube-scheduler-simulator, SimKube traces, records of mooring
-    (run.mrec@90s), and what kubectl prints. Files that belong together are given together: a trace and its nodes.
+    (run.mrec@90s), CSV tables as stories read them, and what kubectl prints. Files that belong together are given
+    together: a trace and its nodes.
     """
     from mooring.cli.output import console
     from mooring.sim.recorded_import import import_all
 
     if output is not None and output.suffix not in (".yaml", ".yml"):
         raise UsageError(f"-o {output}: expected a name that ends in .yaml")
+    if output is not None:
+        _keep_inputs(output, files)
     found = import_all(files)
     out = console()
     out.print(f"{found.format}: {found.summary()}", markup=False)
@@ -50,6 +53,14 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     if output is not None:
         _write(output, files, found)
         out.print(f"{output}: mooring simulate {output}", markup=False)
+
+
+def _keep_inputs(output: Path, files: tuple[str, ...]) -> None:
+    """Refuse to write over a file that is imported, or into a directory all of whose manifests are."""
+    for file in files:
+        for place in (output, output.parent):
+            if os.path.exists(file) and place.exists() and os.path.samefile(place, file):
+                raise UsageError(f"-o {output}: {file} is what is imported; give a place beside it")
 
 
 def _print_length(found: Imported) -> None:

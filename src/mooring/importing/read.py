@@ -79,7 +79,10 @@ def _import_csv(path: Path, text: str, columns: list[str]) -> Imported:
         return openb.import_pods(path, text)
     nodes, pods = ", ".join(openb.NODE_COLUMNS), ", ".join(openb.POD_COLUMNS)
     found = ", ".join(columns)[:200] or "nothing"
-    raise InputError(f"{path}, line 1: columns {found}; expected openb's nodes ({nodes}) or pods ({pods})")
+    raise InputError(
+        f"{path}, line 1: columns {found}; expected openb's nodes ({nodes}) or pods ({pods}), "
+        "or fields of nodes (name, cpu, memory, zone …) or pods (name, at, run, cpu …)"
+    )
 
 
 def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
@@ -89,12 +92,13 @@ def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
     whole = Imported(" and ".join(dict.fromkeys(part.format for part in parts)))
     seen: set[tuple[str, str]] = set()
     for part in parts:
-        for obj in part.objects:
-            identity = (type(obj).__name__, obj.key)
+        pods = (each.pod for each in (*part.known_pods, *part.arrivals))
+        those = dict.fromkeys((type(obj).__name__, obj.key) for obj in (*part.objects, *pods))
+        for identity in those:
             if identity in seen:
                 files = ", ".join(str(path) for path in places)
                 raise InputError(f"{files}: {' '.join(identity)} is in two of them; there can be only one of that name")
-            seen.add(identity)
+        seen.update(those)
         whole.objects += part.objects
         whole.known_pods += part.known_pods
         whole.workloads += part.workloads

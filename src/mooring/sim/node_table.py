@@ -17,7 +17,7 @@ from mooring.sim.rows import NUMBER, Row, Table, columns_in, filler
 from mooring.sim.step_fields import fields_of, mapping, texts
 
 _FIELDS = {"csv", "arrange", "name", "cpu", "memory", "pods", "zone", "zones", "labels", "taints", "capacity"}
-_SIMPLE = ("name", "cpu", "memory", "pods", "zone")
+SIMPLE = ("name", "cpu", "memory", "pods", "zone")
 """Fields that are one text: a column of that name fills them in."""
 
 
@@ -27,7 +27,7 @@ def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterab
     del fields["csv"]
     fields.pop("arrange", None)
     table = Table.open(path)
-    fields = {**{name: f"{{{name}}}" for name in _SIMPLE if name in table.columns}, **fields}
+    fields = {**{name: f"{{{name}}}" for name in SIMPLE if name in table.columns}, **fields}
     zones = texts(fields.pop("zones", []), "zones")
     for group in ("labels", "capacity"):
         columns = {name.partition(".")[2]: f"{{{name}}}" for name in table.columns if name.startswith(f"{group}.")}

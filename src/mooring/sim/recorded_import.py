@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mooring.api.core import Node, Pod
@@ -24,6 +25,7 @@ from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.config.wire import to_wire
 from mooring.controlplane.cluster.kubelet import KUBELET
+from mooring.errors import InputError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions
 from mooring.importing.read import import_files, merged
 from mooring.queue.history import History
@@ -31,6 +33,7 @@ from mooring.record import entries
 from mooring.record.moment import Moment, WaitingPod
 from mooring.record.named import file_and_time, names_a_record, record_time
 from mooring.record.reader import Record
+from mooring.sim.own_tables import import_table, is_own_table
 
 FORMAT = "mooring record"
 _KUBELETS = {"Unknown": "stopped", "False": "not-ready"}
@@ -41,11 +44,23 @@ _WRITTEN_BY_BINDING = (PersistentVolumeClaim, ResourceClaim)
 def import_all(names: Sequence[str]) -> Imported:
     """Import files that belong together; a record may have a time: ``run.mrec@90s``."""
     records = [name for name in names if names_a_record(name)]
-    others = [name for name in names if name not in records]
-    parts = [import_record(name) for name in records]
-    if others or not records:
+    if len(records) > 1:
+        raise InputError(f"{', '.join(names)}: {_instead(records)}")
+    tables = [name for name in names if is_own_table(name)]
+    others = [name for name in names if name not in records and name not in tables]
+    parts = [*map(import_record, records), *(import_table(Path(name)) for name in tables)]
+    if others or not parts:
         parts.append(import_files(others))
     return merged(parts, names)
+
+
+def _instead(records: Sequence[str]) -> str:
+    """What to write instead of several records: each of them is a cluster with its pods."""
+    cluster, workload = records[:2]
+    found = f"{len(records)} records; expected one, which has a cluster and the pods that come"
+    if file_and_time(cluster)[0] == file_and_time(workload)[0]:
+        return found
+    return f"{found}, or a story with the steps cluster: {cluster} and workload: {{record: {workload}}}"
 
 
 def import_record(name: str) -> Imported:
