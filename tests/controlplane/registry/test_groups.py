@@ -328,6 +328,39 @@ def spec(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ),
         pytest.param("persistentvolumes", spec(VOLUME, capacity={}), "spec.capacity: Required", id="no capacity"),
         pytest.param(
+            "jobs.batch", spec(JOB, backoffLimitPerIndex=1), "requires indexed completion mode", id="no indexes"
+        ),
+        pytest.param(
+            "jobs.batch",
+            spec(JOB, completionMode="Indexed", completions=2, maxFailedIndexes=1),
+            "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+            id="failed indexes without a limit",
+        ),
+        pytest.param(
+            "jobs.batch",
+            spec(JOB, completionMode="Indexed", parallelism=2),
+            "spec.completions: Required value: when completion mode is Indexed",
+            id="indexes without a number",
+        ),
+        pytest.param(
+            "jobs.batch",
+            spec(JOB, podFailurePolicy={"rules": [{"action": "FailIndex", "onPodConditions": [{"type": "A"}]}]}),
+            'spec.podFailurePolicy.rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex',
+            id="an index to fail where there is none",
+        ),
+        pytest.param(
+            "jobs.batch",
+            spec(JOB, podFailurePolicy={"rules": [{"action": "Ignore"}]}),
+            "specifying one of OnExitCodes and OnPodConditions is required",
+            id="a failure rule without a condition",
+        ),
+        pytest.param(
+            "jobs.batch",
+            spec(JOB, podFailurePolicy={"rules": []}, podReplacementPolicy="TerminatingOrFailed"),
+            'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"',
+            id="a failure policy without its replacement policy",
+        ),
+        pytest.param(
             "persistentvolumes",
             spec(VOLUME, capacity={"storage": "0"}),
             "must be greater than zero",

@@ -9,6 +9,7 @@ Annotations say what a scenario wants of a pod or a node; kubectl can set them, 
 ``mooring/start-after: 5s``            on a pod: it takes this long until it runs and is ready
 ``mooring/completes-after: 30s``       on a pod: it ends by itself after running this long
 ``mooring/exit-code: "1"``             on a pod: how it ends (0: Succeeded, anything else: Failed)
+``mooring/exit-code: "3=1,7=42"``      on a pod of an Indexed Job: how these indexes end; the others succeed
 ``mooring/terminates-after: 2s``       on a pod: it needs only this much of its grace period
 ``mooring/kubelet: stopped``           on a node: its kubelet is silent; the node will be found unreachable
 ``mooring/kubelet: not-ready``         on a node: its kubelet says that it is not ready
@@ -46,6 +47,7 @@ KUBELET_VERSION = "v1.36.4"
 START_AFTER = "mooring/start-after"
 COMPLETES_AFTER = "mooring/completes-after"
 EXIT_CODE = "mooring/exit-code"
+JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINATES_AFTER = "mooring/terminates-after"
 KUBELET = "mooring/kubelet"
 FAKE_NODE = "mooring/fake-node"
@@ -391,9 +393,7 @@ def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
 
 def _set_finished(pod: Object, now: str) -> None:
     status = pod.setdefault("status", {})
-    text = (pod["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
-    code = quantities.whole(text)
-    code = 1 if code is None else code
+    code = _exit_code(pod["metadata"].get("annotations") or {})
     reason = "Completed" if code == 0 else "Error"
     status["phase"] = "Succeeded" if code == 0 else "Failed"
     for type_ in ("Ready", "ContainersReady"):
@@ -407,6 +407,16 @@ def _set_finished(pod: Object, now: str) -> None:
         }
     }
     status["containerStatuses"] = [_container(each, ended, False) for each in pod["spec"]["containers"]]
+
+
+def _exit_code(annotations: Object) -> int:
+    """How a pod ends: as its annotation says, for all pods or for the indexes of a Job. What is no number fails."""
+    text = str(annotations.get(EXIT_CODE, "0"))
+    if "=" in text:
+        parts = (part.partition("=") for part in text.split(","))
+        text = {index.strip(): code.strip() for index, _, code in parts}.get(annotations.get(JOB_INDEX, ""), "0")
+    code = quantities.whole(text)
+    return 1 if code is None else code
 
 
 def _container(container: Object, state: Object, is_ready: bool) -> Object:

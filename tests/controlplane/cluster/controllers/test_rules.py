@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mooring.controlplane.cluster.controllers.deployments import share
-from mooring.controlplane.cluster.controllers.jobs import _ranges
+from mooring.controlplane.cluster.controllers.job_policies import format_indexes, parse_indexes
 from mooring.controlplane.cluster.controllers.replicas import first_to_go, ready_in
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.policy import BUDGETS
@@ -34,10 +34,10 @@ def test_a_share_of_pods(value: Any, of: int, up: bool, want: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numbers", "want"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([0, 1, 3, 5, 6], "0-1,3,5-6")]
+    ("numbers", "want"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([0, 1, 3, 5, 6, 7], "0,1,3,5-7")]
 )
 def test_completed_indexes(numbers: list[int], want: str) -> None:
-    assert _ranges(numbers) == want
+    assert format_indexes(numbers) == want and parse_indexes(want, 100) == set(numbers)
 
 
 def _pod(

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
-
-from mooring.controlplane.registry.meta import parse_time
 
 from .conftest import Lab, Object, template, workload
 
@@ -201,86 +198,3 @@ def test_a_daemon_set_is_updated_node_by_node(lab: Lab) -> None:
     lab.advance(6)
     assert [pod["spec"]["containers"][0]["image"] for pod in lab.list("pods")] == ["app:2"] * 3
     assert lab.must("daemonsets.apps", "agent")["status"]["updatedNumberScheduled"] == 3
-
-
-def _job(**spec: Any) -> Object:
-    annotations = spec.pop("annotations", {"mooring/completes-after": "10s"})
-    pod = {"containers": [{"name": "main", "image": "app"}], "restartPolicy": "Never"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "sums"},
-        "spec": {"template": {"metadata": {"annotations": annotations}, "spec": pod}, **spec},
-    }
-
-
-def _conditions(lab: Lab) -> dict[str, str]:
-    return {c["type"]: c["reason"] for c in lab.must("jobs.batch", "sums")["status"].get("conditions", ())}
-
-
-def test_a_job_runs_so_many_at_a_time_until_it_is_complete(lab: Lab) -> None:
-    lab.nodes(2)
-    lab.create(_job(completions=5, parallelism=2))
-    assert lab.must("jobs.batch", "sums")["status"]["active"] == 2
-    lab.advance(11)
-    status = lab.must("jobs.batch", "sums")["status"]
-    assert (status["succeeded"], status["active"]) == (2, 2)
-    lab.advance(22)
-    status = lab.must("jobs.batch", "sums")["status"]
-    assert status["succeeded"] == 5 and "active" not in status and status["completionTime"]
-    assert _conditions(lab) == {"SuccessCriteriaMet": "CompletionsReached", "Complete": "CompletionsReached"}
-
-
-def test_an_indexed_job_gives_every_pod_its_number(lab: Lab) -> None:
-    lab.nodes(1)
-    lab.create(_job(completions=3, parallelism=3, completionMode="Indexed"))
-    numbers = [p["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for p in lab.list("pods")]
-    assert sorted(numbers) == ["0", "1", "2"]
-    lab.advance(11)
-    assert lab.must("jobs.batch", "sums")["status"]["completedIndexes"] == "0-2"
-
-
-@pytest.mark.parametrize(("spec", "annotations", "reason"), [
-    pytest.param({"backoffLimit": 1}, {"mooring/completes-after": "5s", "mooring/exit-code": "3"},
-                 "BackoffLimitExceeded", id="too many failures"),
-    pytest.param({"activeDeadlineSeconds": 20}, {}, "DeadlineExceeded", id="too slow"),
-])  # fmt: skip
-def test_a_job_fails(lab: Lab, spec: Object, annotations: Object, reason: str) -> None:
-    lab.nodes(1)
-    lab.create(_job(annotations=annotations, **spec))
-    lab.advance(30)
-    assert _conditions(lab)["Failed"] == reason
-
-
-def test_pods_that_fail_make_the_next_ones_wait_longer(lab: Lab) -> None:
-    lab.nodes(1)
-    lab.create(_job(backoffLimit=5, annotations={"mooring/completes-after": "5s", "mooring/exit-code": "1"}))
-    lab.advance(400)
-    made = sorted(parse_time(pod["metadata"]["creationTimestamp"]) or 0.0 for pod in lab.list("pods"))
-    waits = [later - earlier - 5 for earlier, later in pairwise(made)]
-    assert waits == pytest.approx([10, 20, 40, 80, 160], abs=2)
-    assert _conditions(lab)["Failed"] == "BackoffLimitExceeded"
-
-
-def test_a_pod_that_succeeds_ends_the_wait(lab: Lab) -> None:
-    lab.nodes(1)
-    lab.create(_job(completions=3, parallelism=1, annotations={"mooring/completes-after": "5s"}))
-
-    def fail(pod: Object) -> None:
-        pod["metadata"]["annotations"]["mooring/exit-code"] = "1"
-
-    lab.change("pods", lab.list("pods")[0]["metadata"]["name"], fail)
-    lab.advance(12)
-    assert [pod["status"]["phase"] for pod in lab.list("pods")] == ["Failed"]
-    lab.advance(30)
-    status = lab.must("jobs.batch", "sums")["status"]
-    assert (status["failed"], status["succeeded"]) == (1, 3)
-
-
-def test_a_finished_job_goes_after_its_time(lab: Lab) -> None:
-    lab.nodes(1)
-    lab.create(_job(ttlSecondsAfterFinished=20))
-    lab.advance(15)
-    assert lab.get("jobs.batch", "sums") is not None
-    lab.advance(20)
-    assert lab.get("jobs.batch", "sums") is None and not lab.list("pods")

@@ -3,38 +3,151 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
+from itertools import islice
 from typing import ClassVar
 
+from mooring.controlplane.cluster.api import ClusterApi
 from mooring.controlplane.cluster.controllers.base import (
     Controller,
     condition,
+    controller_of,
     is_active,
     is_terminating,
     is_true,
     phase,
     pod_from_template,
+    set_condition,
+)
+from mooring.controlplane.cluster.controllers.job_policies import (
+    FAIL_INDEX,
+    FAIL_JOB,
+    IGNORE,
+    INDEX,
+    Verdict,
+    failure_verdict,
+    format_indexes,
+    has_failed,
+    index_of,
+    met_success_rule,
+    replaces_only_ended,
 )
 from mooring.controlplane.cluster.controllers.replicas import MANY, PACE_S
+from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.registry.groups.batch import JOBS
-from mooring.controlplane.storage.store import Event
-from mooring.controlplane.types import quantities
+from mooring.controlplane.storage.store import DELETED, Entry, Event
 from mooring.controlplane.types.objects import Object
 
-INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 BURST = 500
 ENDED = ("Succeeded", "Failed")
 BACK_OFF_S, MOST_BACK_OFF_S = 10.0, 600.0  # after the first failure, and at most
 
 
+class _Pods:
+    """The pods of a Job, by what they mean for it. ``gone`` are those that are deleted, and count nevertheless."""
+
+    def __init__(self, job: Object, there: list[Object], gone: Iterable[Object], removed: set[str]) -> None:
+        self._job = job
+        self.there = there
+        self.active = [pod for pod in there if is_active(pod)]
+        self.terminating = [pod for pod in there if is_terminating(pod) and phase(pod) not in ENDED]
+        everyone = [*there, *gone]
+        self.succeeded = [pod for pod in everyone if phase(pod) == "Succeeded"]
+        self.failed: list[tuple[Object, Verdict]] = [
+            (pod, failure_verdict(job, pod))
+            for pod in everyone
+            if has_failed(job, pod) and pod["metadata"]["uid"] not in removed
+        ]
+        self.counted = [pod for pod, verdict in self.failed if verdict.action != IGNORE]
+
+    @property
+    def is_indexed(self) -> bool:
+        return bool(self._job["spec"].get("completionMode") == "Indexed")
+
+    @property
+    def limit_per_index(self) -> int | None:
+        limit: int | None = self._job["spec"].get("backoffLimitPerIndex") if self.is_indexed else None
+        return limit
+
+    @cached_property
+    def completed(self) -> set[int]:
+        """The indexes that have succeeded."""
+        completions = self._job["spec"].get("completions") or 0
+        return {i for pod in self.succeeded if (i := index_of(pod)) is not None and i < completions}
+
+    @property
+    def num_succeeded(self) -> int:
+        return len(self.completed) if self.is_indexed else len(self.succeeded)
+
+    @cached_property
+    def failures_by_index(self) -> dict[int, list[tuple[Object, Verdict]]]:
+        found: dict[int, list[tuple[Object, Verdict]]] = {}
+        for pod, verdict in self.failed:
+            index = index_of(pod)
+            if index is not None:
+                found.setdefault(index, []).append((pod, verdict))
+        return found
+
+    @cached_property
+    def failed_indexes(self) -> set[int]:
+        """The indexes that are given up: by the policy, or after more failures than each may have."""
+        if self.limit_per_index is None:
+            return set()
+        return {
+            index
+            for index, those in self.failures_by_index.items()
+            if any(verdict.action == FAIL_INDEX for _, verdict in those)
+            or sum(verdict.action != IGNORE for _, verdict in those) > self.limit_per_index
+        }
+
+
 class JobController(Controller):
-    """Runs at most ``parallelism`` pods at a time towards ``completions`` successes."""
+    """Runs at most ``parallelism`` pods at a time towards ``completions`` successes.
+
+    Upstream's controller keeps pods by a finalizer until they are counted. This one sees every deletion, and remembers
+    the pods that are gone.
+    """
 
     watches: ClassVar[tuple[str, ...]] = ("jobs.batch", "pods")
 
+    def __init__(self, api: ClusterApi, timers: Timers) -> None:
+        super().__init__(api, timers)
+        self._gone: dict[str, list[Object]] = {}  # by the uid of the Job
+        self._removed: set[str] = set()  # pods that the controller itself deleted: these did not fail
+
     def noted(self, event: Event) -> Iterable[str]:
-        return self.owner_keys(event, "Job") if event.kind is PODS else (event.entry.key,)
+        if event.kind is PODS:
+            if event.type == DELETED:
+                self._remember(event.entry)
+            return self.owner_keys(event, "Job")
+        if event.type == DELETED:
+            self._gone.pop(event.entry.uid, None)
+        return (event.entry.key,)
+
+    def _remember(self, entry: Entry) -> None:
+        """Keep a pod that is gone. One that had not ended was ended by its kubelet, which makes it a failed one."""
+        if entry.uid in self._removed:
+            self._removed.discard(entry.uid)
+            return
+        owners = [owner for uid in entry.owners if (owner := self.store.by_uid(uid)) is not None and owner.kind is JOBS]
+        pod = entry.object() if owners else {}
+        for owner in owners:
+            job = owner.object()
+            if is_finished(job) or (controller_of(pod) or {}).get("uid") != owner.uid:
+                continue
+            now = self.api.timestamp()
+            status = {**(pod.get("status") or {})}
+            status["conditions"] = list(status.get("conditions") or ())
+            if phase(pod) not in ENDED:
+                status["phase"] = "Failed"
+                if replaces_only_ended(job):
+                    set_condition(status, {"type": "Ready", "status": "False"}, now)
+            metadata = {"deletionTimestamp": now, **pod["metadata"]}
+            self._gone.setdefault(owner.uid, []).append({**pod, "metadata": metadata, "status": status})
 
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(JOBS, key)
@@ -42,56 +155,62 @@ class JobController(Controller):
             return
         job = entry.object()
         if is_finished(job):
+            self._gone.pop(entry.uid, None)
             self._clean_up(key, job)
             return
-        pods = self.owned(entry.uid, PODS)
+        pods = self._pods(entry, job)
         status: Object = dict(job.get("status") or {})
         status["conditions"] = [dict(each) for each in status.get("conditions") or ()]
         if not status.get("startTime") and not job["spec"].get("suspend"):
             status["startTime"] = self.api.timestamp()
         verdict = self._verdict(key, job, pods, status)
         if verdict:
-            self._finish(job, pods, status, *verdict)
+            self._finish(pods, status, *verdict)
         else:
             self._bring_about(key, job, pods)
         self._report(key, job, status)
-        if len(pods) > MANY:
-            self.pace(key, len(pods) * 2 * PACE_S)
+        if len(pods.there) > MANY:
+            self.pace(key, len(pods.there) * 2 * PACE_S)
 
-    def _verdict(self, key: str, job: Object, pods: list[Object], status: Object) -> tuple[str, str, str] | None:
-        """Whether the job is over: (condition, reason, message)."""
+    def _pods(self, entry: Entry, job: Object) -> _Pods:
+        return _Pods(job, self.owned(entry.uid, PODS), self._gone.get(entry.uid, ()), self._removed)
+
+    def _verdict(self, key: str, job: Object, pods: _Pods, status: Object) -> tuple[str, str, str] | None:
+        """Whether the job is over: (condition, reason, message). Failures are looked at first, as upstream."""
         spec = job["spec"]
-        succeeded = self._succeeded(job, pods)
-        failed = len([pod for pod in pods if phase(pod) == "Failed"])
-        completions = spec.get("completions")
-        running = [pod for pod in pods if is_active(pod)]
-        if completions is None:
-            if succeeded and not running:
-                return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
-        elif succeeded >= completions:
-            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
-        if failed > spec.get("backoffLimit", 6):
+        why = next((verdict.why for _, verdict in pods.failed if verdict.action == FAIL_JOB), "")
+        if why:
+            return "Failed", "PodFailurePolicy", why
+        if len(pods.counted) > spec.get("backoffLimit", 6):
             return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         deadline_s = spec.get("activeDeadlineSeconds")
         started = meta.parse_time(status.get("startTime") or "")
-        if deadline_s is not None and started is not None:
+        if deadline_s is not None and started is not None and not spec.get("suspend"):
             left_s = started + deadline_s - self.api.clock.now()
             if left_s <= 0:
                 return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
             self.enqueue_after(key, left_s + 0.01)
+        completions = spec.get("completions")
+        if pods.is_indexed:
+            most, failed = spec.get("maxFailedIndexes"), len(pods.failed_indexes)
+            if most is not None and failed > most:
+                why = "Job has exceeded the specified maximal number of failed indexes"
+                return "Failed", "MaxFailedIndexesExceeded", why
+            if failed and failed + len(pods.completed) >= completions:
+                return "Failed", "FailedIndexes", "Job has failed indexes"
+            rule = met_success_rule(job, pods.completed)
+            if rule is not None:
+                return "Complete", "SuccessPolicy", f"Matched rules at index {rule}"
+        is_complete = (
+            bool(pods.num_succeeded) and not pods.active if completions is None else pods.num_succeeded >= completions
+        )
+        if is_complete:
+            return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
         return None
 
-    @staticmethod
-    def _succeeded(job: Object, pods: list[Object]) -> int:
-        done = [pod for pod in pods if phase(pod) == "Succeeded"]
-        if job["spec"].get("completionMode") == "Indexed":
-            return len({index_of(pod) for pod in done})
-        return len(done)
-
-    def _finish(self, job: Object, pods: list[Object], status: Object, type_: str, reason: str, message: str) -> None:
-        for pod in pods:
-            if is_active(pod):
-                self._delete(pod)
+    def _finish(self, pods: _Pods, status: Object, type_: str, reason: str, message: str) -> None:
+        for pod in pods.active:
+            self._delete(pod)
         now = self.api.timestamp()
         first = "SuccessCriteriaMet" if type_ == "Complete" else "FailureTarget"
         for each in (first, type_):
@@ -108,83 +227,103 @@ class JobController(Controller):
         if type_ == "Complete":
             status["completionTime"] = now
 
-    def _bring_about(self, key: str, job: Object, pods: list[Object]) -> None:
+    def _bring_about(self, key: str, job: Object, pods: _Pods) -> None:
         spec = job["spec"]
-        active = [pod for pod in pods if is_active(pod)]
         if spec.get("suspend"):
-            for pod in active:
+            for pod in pods.active:
                 self._delete(pod)
             return
-        succeeded, completions = self._succeeded(job, pods), spec.get("completions")
-        parallelism = spec.get("parallelism", 1)
+        completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
         if completions is not None:
-            wanted = min(parallelism, completions - succeeded)
+            wanted = min(parallelism, completions - pods.num_succeeded)
         else:
-            wanted = len(active) if succeeded else parallelism
-        if len(active) > wanted:
-            for pod in active[wanted:]:
+            wanted = len(pods.active) if pods.num_succeeded else parallelism
+        if len(pods.active) > wanted:
+            for pod in pods.active[wanted:]:
                 self._delete(pod)
             return
-        free: list[int | None] = [None] * (wanted - len(active))
-        if spec.get("completionMode") == "Indexed":
-            taken = {index_of(pod) for pod in pods if is_active(pod) or phase(pod) == "Succeeded"}
-            open_ = [i for i in range(completions or 0) if i not in taken]
-            free = list(open_[: len(free)])
-        wait_s = self._back_off_s(pods) if free else 0.0
+        staying = [*pods.active, *(pods.terminating if replaces_only_ended(job) else ())]
+        free: list[int | None] = [None] * (wanted - len(staying))
+        if pods.is_indexed:
+            taken = {index_of(pod) for pod in staying} | pods.completed | pods.failed_indexes
+            free = list(islice((i for i in range(completions or 0) if i not in taken), len(free)))
+        free, wait_s = self._makeable(pods, free)
         if wait_s > 0:
             self.enqueue_after(key, wait_s + 0.01)
-            return
         for index in free[:BURST]:
-            self._create(job, index)
+            self._create(job, index, pods)
         if len(free) > BURST:
             self.enqueue(key)
 
-    def _back_off_s(self, pods: list[Object]) -> float:
+    def _makeable(self, pods: _Pods, free: list[int | None]) -> tuple[list[int | None], float]:
+        """Those that may be made now, and after how many seconds the next ones may be."""
+        if pods.limit_per_index is None:
+            wait_s = self._back_off_s(pods) if free else 0.0
+            return (free, 0.0) if wait_s <= 0 else ([], wait_s)
+        waits = {index: self._index_back_off_s(pods.failures_by_index.get(index or 0, ())) for index in free}
+        later_s = [each for each in waits.values() if each > 0]
+        return [index for index in free if waits[index] <= 0], min(later_s, default=0.0)
+
+    def _back_off_s(self, pods: _Pods) -> float:
         """How long no pod is made yet: pods that failed since the last success make the next ones wait longer."""
-        ended = sorted((_ended_at(pod), phase(pod) == "Succeeded") for pod in pods if phase(pod) in ENDED)
+        ended = [(_ended_at(pod), True) for pod in pods.succeeded]
+        ended = sorted([*ended, *((_ended_at(pod), False) for pod, _ in pods.failed)])
         failures = 0
         while failures < len(ended) and not ended[-1 - failures][1]:
             failures += 1
-        if not failures:
-            return 0.0
-        delay_s = min(BACK_OFF_S * 2.0 ** min(failures - 1, 10), MOST_BACK_OFF_S)
-        return ended[-1][0] + delay_s - self.api.clock.now()
+        return self._left_s(ended[-1][0], failures) if failures else 0.0
 
-    def _create(self, job: Object, index: int | None) -> None:
+    def _index_back_off_s(self, failures: Iterable[tuple[Object, Verdict]]) -> float:
+        """The same for one index with a limit of its own: other indexes do not matter."""
+        times = [_ended_at(pod) for pod, _ in failures]
+        return self._left_s(max(times), len(times)) if times else 0.0
+
+    def _left_s(self, last: float, failures: int) -> float:
+        return last + min(BACK_OFF_S * 2.0 ** min(failures - 1, 10), MOST_BACK_OFF_S) - self.api.clock.now()
+
+    def _create(self, job: Object, index: int | None, pods: _Pods) -> None:
         metadata = job["metadata"]
         name = metadata["name"] if index is None else f"{metadata['name']}-{index}"
         pod = pod_from_template(job, job["spec"]["template"], generateName=f"{name}-")
         if index is not None:
-            pod["metadata"].setdefault("annotations", {})[INDEX] = str(index)
+            annotations = pod["metadata"].setdefault("annotations", {})
+            annotations[INDEX] = str(index)
+            if pods.limit_per_index is not None:
+                failures = pods.failures_by_index.get(index, ())
+                ignored = sum(verdict.action == IGNORE for _, verdict in failures)
+                annotations[FAILURES] = str(len(failures) - ignored)
+                if ignored:
+                    annotations[IGNORED_FAILURES] = str(ignored)
             pod["metadata"].setdefault("labels", {})[INDEX] = str(index)
             pod["spec"]["hostname"] = name
         self.api.create(PODS, metadata["namespace"], pod)
 
     def _delete(self, pod: Object) -> None:
         metadata = pod["metadata"]
+        self._removed.add(metadata["uid"])
         self.api.delete(PODS, metadata["namespace"], metadata["name"], {"preconditions": {"uid": metadata["uid"]}})
 
     def _report(self, key: str, job: Object, status: Object) -> None:
         entry = self.store.entry(JOBS, key)
         if entry is None or entry.uid != job["metadata"]["uid"]:
             return
-        pods = self.owned(entry.uid, PODS)
-        active = [pod for pod in pods if is_active(pod)]
+        pods = self._pods(entry, job)
         counts = {
-            "active": 0 if is_finished({"status": status}) else len(active),
-            "ready": len([pod for pod in active if is_true(pod, "Ready")]),
-            "succeeded": self._succeeded(job, pods),
-            "failed": len([pod for pod in pods if phase(pod) == "Failed"]),
-            "terminating": len([pod for pod in pods if is_terminating(pod)]),
+            "active": 0 if is_finished({"status": status}) else len(pods.active),
+            "ready": len([pod for pod in pods.active if is_true(pod, "Ready")]),
+            "succeeded": pods.num_succeeded,
+            "failed": len(pods.counted),
+            "terminating": len(pods.terminating),
         }
         for name, count in counts.items():
             if count or name in ("ready", "terminating"):
                 status[name] = count
             else:
                 status.pop(name, None)
-        if job["spec"].get("completionMode") == "Indexed":
-            done = sorted({i for pod in pods if phase(pod) == "Succeeded" and (i := index_of(pod)) is not None})
-            status["completedIndexes"] = _ranges(done)
+        if pods.is_indexed:
+            status["completedIndexes"] = format_indexes(pods.completed)
+        if pods.limit_per_index is not None:
+            status["failedIndexes"] = format_indexes(pods.failed_indexes)
         if not status["conditions"]:
             del status["conditions"]
         self.set_status(entry, status)
@@ -208,24 +347,16 @@ def is_finished(job: Object) -> bool:
 
 
 def _ended_at(pod: Object) -> float:
-    """When the last container ended; of a pod that had none running, when it was made."""
-    states = (each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ())
-    times = [(each.get("terminated") or {}).get("finishedAt") for each in states]
-    made = pod["metadata"].get("creationTimestamp")
-    return max((meta.parse_time(each or "") or 0.0 for each in (made, *times)), default=0.0)
-
-
-def index_of(pod: Object) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return quantities.whole(text)
-
-
-def _ranges(numbers: list[int]) -> str:
-    """``0-2,5``: as kubectl shows completed indexes."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][-1] == number - 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
+    """When the last container ended; or when the pod was no longer ready, was deleted, or was made, as upstream."""
+    states = [each.get("state") or {} for each in (pod.get("status") or {}).get("containerStatuses") or ()]
+    times = [meta.parse_time((each.get("terminated") or {}).get("finishedAt") or "") for each in states]
+    ends = [each for each in times if each is not None]
+    if ends and len(ends) == len(times):
+        return max(ends)
+    ready, metadata = condition(pod, "Ready") or {}, pod["metadata"]
+    if ready.get("status") == "False" and ready.get("lastTransitionTime"):
+        return meta.parse_time(ready["lastTransitionTime"]) or 0.0
+    deleted = meta.parse_time(metadata.get("deletionTimestamp") or "")
+    if deleted is not None:
+        return deleted - float(metadata.get("deletionGracePeriodSeconds") or 0)
+    return meta.parse_time(metadata.get("creationTimestamp") or "") or 0.0

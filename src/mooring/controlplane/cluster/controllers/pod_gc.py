@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from mooring.controlplane.cluster.api import ClusterApi
-from mooring.controlplane.cluster.controllers.base import Controller, phase
+from mooring.controlplane.cluster.controllers.base import Controller, phase, set_condition
 from mooring.controlplane.cluster.timers import Timers
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.storage.store import DELETED, Event
+from mooring.controlplane.types.objects import Object
 
 QUARANTINE_S = 40.0
 """How long a node has to be gone; upstream's quarantineTime."""
@@ -45,13 +46,20 @@ class PodGarbageCollector(Controller):
             self.enqueue_after(key, left_s)
             return
         if phase(entry.object()) not in ("Succeeded", "Failed"):
-            self.api.modify(
-                PODS,
-                entry.namespace,
-                entry.name,
-                lambda pod: pod.setdefault("status", {}).update(phase="Failed"),
-                subresource="status",
-            )
+            at = self.api.timestamp()
+            self.api.modify(PODS, entry.namespace, entry.name, lambda pod: _mark(pod, at), subresource="status")
         self.api.delete(
             PODS, entry.namespace, entry.name, {"gracePeriodSeconds": 0, "preconditions": {"uid": entry.uid}}
         )
+
+
+def _mark(pod: Object, now: str) -> None:
+    status = pod.setdefault("status", {})
+    status["phase"] = "Failed"
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByPodGC",
+        "message": "PodGC: node no longer exists",
+    }
+    set_condition(status, wanted, now)

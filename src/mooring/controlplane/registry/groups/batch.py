@@ -61,10 +61,14 @@ def _default_job(obj: Object) -> None:
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
-    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
-    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+    policy = spec.get("podFailurePolicy")
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    for rule in (policy or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            pattern.setdefault("status", "True")
     default_template(spec)
 
 
@@ -96,18 +100,87 @@ def _not_negative(spec: Object, at: str, *names: str) -> list[Cause]:
 
 def _validate_job_spec(spec: Object, at: str) -> list[Cause]:
     pod_spec = (spec.get("template") or {}).get("spec") or {}
-    found = _not_negative(spec, at, "parallelism", "completions", "backoffLimit")
+    found = _not_negative(
+        spec, at, "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex", "maxFailedIndexes",
+    )  # fmt: skip
+    found += _validate_indexes(spec, at)
+    found += _validate_policies(spec, at)
     found += validate_pod_spec(pod_spec, f"{at}.template.spec")
-    if pod_spec.get("restartPolicy") not in ("OnFailure", "Never"):
-        where = f"{at}.template.spec.restartPolicy"
-        found.append(unsupported(where, pod_spec.get("restartPolicy"), ("OnFailure", "Never")))
+    where, restart_policy = f"{at}.template.spec.restartPolicy", pod_spec.get("restartPolicy")
+    if restart_policy not in ("OnFailure", "Never"):
+        found.append(unsupported(where, restart_policy, ("OnFailure", "Never")))
+    elif spec.get("podFailurePolicy") is not None and restart_policy != "Never":
+        why = 'only "Never" is supported when podFailurePolicy is specified'
+        found.append(invalid_value(where, restart_policy, why))
     return found
+
+
+def _validate_indexes(spec: Object, at: str) -> list[Cause]:
+    mode, completions, most = spec.get("completionMode"), spec.get("completions"), spec.get("maxFailedIndexes")
+    found: list[Cause] = []
+    if mode not in (None, "NonIndexed", "Indexed"):
+        found.append(unsupported(f"{at}.completionMode", mode, ("Indexed", "NonIndexed")))
+    if most is not None and spec.get("backoffLimitPerIndex") is None:
+        found.append(required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+    if mode == "Indexed":
+        if completions is None:
+            found.append(required(f"{at}.completions", "when completion mode is Indexed"))
+        elif most is not None and most > completions:
+            found.append(invalid_value(f"{at}.maxFailedIndexes", most, "must be less than or equal to completions"))
+        return found
+    names = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+    why = "requires indexed completion mode"
+    return found + [invalid_value(f"{at}.{name}", spec[name], why) for name in names if spec.get(name) is not None]
+
+
+def _validate_policies(spec: Object, at: str) -> list[Cause]:
+    policy, replacement = spec.get("podFailurePolicy"), spec.get("podReplacementPolicy")
+    allowed = ("Failed", "TerminatingOrFailed") if policy is None else ("Failed",)
+    found: list[Cause] = []
+    if replacement is not None and replacement not in allowed:
+        found.append(unsupported(f"{at}.podReplacementPolicy", replacement, allowed))
+    for i, rule in enumerate((policy or {}).get("rules") or ()):
+        found += _validate_failure_rule(spec, rule, f"{at}.podFailurePolicy.rules[{i}]")
+    for i, rule in enumerate((spec.get("successPolicy") or {}).get("rules") or ()):
+        if rule.get("succeededCount") is None and rule.get("succeededIndexes") is None:
+            why = "at least one of succeededCount or succeededIndexes must be specified"
+            found.append(required(f"{at}.successPolicy.rules[{i}]", why))
+    return found
+
+
+def _validate_failure_rule(spec: Object, rule: Object, at: str) -> list[Cause]:
+    action, codes, patterns = rule.get("action"), rule.get("onExitCodes"), rule.get("onPodConditions")
+    found: list[Cause] = []
+    if action not in _FAILURE_ACTIONS:
+        found.append(unsupported(f"{at}.action", action, _FAILURE_ACTIONS))
+    elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+        found.append(invalid_value(f"{at}.action", action, "requires the backoffLimitPerIndex to be set"))
+    if bool(patterns) == (codes is not None):
+        what = "both OnExitCodes and OnPodConditions is not supported" if patterns else (
+            "one of OnExitCodes and OnPodConditions is required"
+        )  # fmt: skip
+        found.append(invalid_value(at, rule, f"specifying {what}"))
+    if codes is not None:
+        values = codes.get("values") or []
+        if codes.get("operator") not in ("In", "NotIn"):
+            found.append(unsupported(f"{at}.onExitCodes.operator", codes.get("operator"), ("In", "NotIn")))
+        if not values:
+            found.append(invalid_value(f"{at}.onExitCodes.values", values, "at least one value is required"))
+        elif values != sorted(set(values)):
+            found.append(invalid_value(f"{at}.onExitCodes.values", values, "must be ordered"))
+        elif 0 in values and codes.get("operator") == "In":
+            found.append(invalid_value(f"{at}.onExitCodes.values", values, "must not be 0 for the In operator"))
+    return found
+
+
+_FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
 def _update_job(new: Object, old: Object) -> list[Cause]:
     found = selector_is_immutable(new, old)
-    if (new.get("spec") or {}).get("completionMode") != (old.get("spec") or {}).get("completionMode"):
-        found += immutable(new, old, "spec.completionMode", "spec", "completionMode")
+    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "successPolicy"):
+        found += immutable(new, old, f"spec.{name}", "spec", name)
     suspended = (old.get("spec") or {}).get("suspend")
     if not suspended:
         found += immutable(new, old, "spec.template", "spec", "template")
