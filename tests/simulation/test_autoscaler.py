@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,41 @@ def test_the_record_of_a_run_knows_what_nodes_cost() -> None:
     assert result.measures is not None and result.measures.row["cost"] == pytest.approx(2 * 2 * 0.35, rel=0.01)
     told = measure_record(Record(io.BytesIO(sink.getvalue()), "run"))
     assert told.row["cost"] == pytest.approx(result.measures.row["cost"], rel=0.01)
+
+
+def daemon(**spec: object) -> str:
+    """A step with a DaemonSet whose pods take a CPU each."""
+    pod = {"containers": [{"name": "a", "image": "x", "resources": {"limits": {"cpu": "1"}}}], **spec}
+    template = {"metadata": {"labels": {"app": "agent"}}, "spec": pod}
+    content = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
+    kind = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": content}
+    return f"apply: {json.dumps(kind)}"
+
+
+TAINTED = (
+    "nodeGroup: {name: pool, max: 10, delay: 1m, idle: 1h, cpu: '4', labels: {disk: ssd}, taints: ['a=b:NoSchedule']}"
+)
+TOLERATED = "workload: {count: 12, every: 0s, cpu: '1', tolerations: ['a=b:NoSchedule']}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes"),
+    [
+        pytest.param({"tolerations": [{"operator": "Exists"}], "nodeSelector": {"disk": "ssd"}}, 4, id="it takes room"),
+        pytest.param({}, 3, id="it does not tolerate the nodes"),
+        pytest.param({"tolerations": [{"operator": "Exists"}], "nodeSelector": {"disk": "hdd"}}, 3, id="other nodes"),
+    ],
+)
+def test_new_nodes_are_planned_with_the_pods_of_daemon_sets(spec: dict[str, object], nodes: int) -> None:
+    result = simulated(daemon(**spec), TAINTED, TOLERATED, "advance: 2m")
+    assert (result.nodes, len(result.pending)) == (nodes, 0)
+    assert result.placements is not None
+    assert len([each for each in result.placements if "agent" in each]) == (nodes if nodes == 4 else 0)
+    late = [each.at_s for name, each in result.placements.items() if "agent" not in name]
+    assert max(late) < 80  # seen at the first look: none waits for a second one
+
+
+def test_no_node_comes_for_pods_that_daemons_leave_no_room_for() -> None:
+    group, pods = "nodeGroup: {name: pool, max: 5, delay: 1m, cpu: '2'}", "workload: {count: 3, cpu: '2'}"
+    result = simulated(daemon(), group, pods, until_s=600)
+    assert (result.nodes, len(result.pending)) == (0, 3)

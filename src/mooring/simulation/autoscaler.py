@@ -49,10 +49,15 @@ class _Members:
 
 
 class Autoscaler:
-    """Scales all groups of a simulation. ``create`` and ``delete`` write Nodes."""
+    """Scales all groups of a simulation. ``create`` and ``delete`` write Nodes.
 
-    def __init__(self, scheduler: Scheduler, clock: Clock, create: Write, delete: Write) -> None:
-        self._scheduler, self._clock = scheduler, clock
+    ``daemons`` says which pods of DaemonSets a new node would have: they are there before any pod is tried on it.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, clock: Clock, create: Write, delete: Write, daemons: Callable[[Node], list[Pod]]
+    ) -> None:
+        self._scheduler, self._clock, self._daemons = scheduler, clock, daemons
         self._create, self._delete = create, delete
         self._groups: list[_Members] = []
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +110,7 @@ class Autoscaler:
         fork = self._scheduler.cluster.fork()
         for members in self._groups:
             for number in range(members.numbered - members.coming + 1, members.numbered + 1):
-                fork.set_node(_node_of(members.group, number))
+                self._plan(fork, _node_of(members.group, number))
         built = self._scheduler.built.on(fork, Nominations())
         wanted: dict[str, int] = {}
         helpless: set[tuple[PodShape, PodClass]] = set()
@@ -133,12 +138,20 @@ class Autoscaler:
             if new >= members.room:
                 continue
             node = _node_of(members.group, members.numbered + new + 1)
-            fork.set_node(node)
+            self._plan(fork, node)
             if built.decide(pod, detail=False).node == node.name:
                 wanted[name] = new + 1
                 return node.name
+            for daemon in self._daemons(node):
+                fork.remove_pod(daemon.uid)
             fork.remove_node(node.name)
         return None
+
+    def _plan(self, fork: Cluster, node: Node) -> None:
+        """Put a node that does not exist yet into the fork, with its daemons."""
+        fork.set_node(node)
+        for daemon in self._daemons(node):
+            fork.set_pod(daemon)
 
     def _order(self, members: _Members) -> None:
         members.coming += 1

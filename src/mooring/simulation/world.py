@@ -38,6 +38,7 @@ from mooring.simulation.autoscaler import Autoscaler
 from mooring.simulation.budgets import Budgets
 from mooring.simulation.gpu_allocation import GpuAllocation
 from mooring.simulation.node_watch import NodeWatch
+from mooring.simulation.planned_daemons import PlannedDaemons
 from mooring.simulation.result import Simulation, Witness
 from mooring.simulation.stored_pods import StoredPods, needs_controllers
 from mooring.simulation.streamed_pods import StreamedPods
@@ -115,7 +116,8 @@ class SimulatedWorld(EmbeddedWorld):
         """Let a group of nodes be scaled by itself from now on."""
         if self.autoscaler is None:
             cluster = self.cluster
-            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster.create, cluster.delete)
+            daemons = PlannedDaemons(self.plane.api)
+            self.autoscaler = Autoscaler(self.scheduler, self.clock, cluster.create, cluster.delete, daemons.on)
             self._stack.callback(self.autoscaler.stop)
         await self.autoscaler.add(group)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from mooring.api.codec import from_plain
@@ -59,22 +59,12 @@ class DaemonSetController(Controller):
             self.pace(key, nodes * PACE_S)
 
     def _nodes_wanted(self, owner: Object) -> set[str]:
-        made = pod_from_template(owner, owner["spec"]["template"], name="x")
         try:
-            pod: Pod = from_plain(Pod, _tolerant(made))
+            pod: Pod = from_plain(Pod, made_for(owner))
         except MooringError:
             return set()
-        requirements = NodeRequirements(pod.spec)
-        names = set()
-        for entry in self.store.iterate(NODES):
-            node: Node = from_plain(Node, entry.object())
-            if not requirements.matches(node.name, node.metadata.labels):
-                continue
-            if pod.spec.node_name and pod.spec.node_name != node.name:
-                continue
-            if first_untolerated(node.spec.taints, pod.spec.tolerations) is None:
-                names.add(node.name)
-        return names
+        nodes: Iterable[Node] = (from_plain(Node, entry.object()) for entry in self.store.iterate(NODES))
+        return {node.name for node in filter(nodes_for(pod), nodes)}
 
     def _bring_about(self, owner: Object, revision: str, wanted: set[str]) -> None:
         by_node: dict[str, list[Object]] = {}
@@ -120,9 +110,8 @@ class DaemonSetController(Controller):
 
     def _create(self, owner: Object, node: str, revision: str) -> None:
         metadata = owner["metadata"]
-        pod = pod_from_template(owner, owner["spec"]["template"], generateName=f"{metadata['name']}-")
+        pod = made_for(owner)
         pod["metadata"].setdefault("labels", {})[HASH] = revision
-        pod = _tolerant(pod)
         affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
         field: Object = {"key": "metadata.name", "operator": "In", "values": [node]}
         required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {"nodeSelectorTerms": [{}]})
@@ -159,9 +148,25 @@ class DaemonSetController(Controller):
         self.set_status(entry, status)
 
 
-def _tolerant(pod: Object) -> Object:
+def made_for(owner: Object) -> Object:
+    """The pod of a DaemonSet, before it is bound to go to one node."""
+    pod = pod_from_template(owner, owner["spec"]["template"], generateName=f"{owner['metadata']['name']}-")
     pod["spec"]["tolerations"] = daemon_tolerations(pod["spec"])
     return pod
+
+
+def nodes_for(pod: Pod) -> Callable[[Node], bool]:
+    """Says which nodes get a DaemonSet's pod: by its selector, affinity and tolerations. Room does not matter."""
+    requirements, spec = NodeRequirements(pod.spec), pod.spec
+
+    def belongs(node: Node) -> bool:
+        return (
+            requirements.matches(node.name, node.metadata.labels)
+            and spec.node_name in ("", node.name)
+            and first_untolerated(node.spec.taints, spec.tolerations) is None
+        )
+
+    return belongs
 
 
 def target_node(pod: Object) -> str:
