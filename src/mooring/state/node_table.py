@@ -51,11 +51,9 @@ class NodeTable(Forkable):
         self.generation = next(stamps)  # another number when rows move
         self.node_version = next(stamps)  # another number when rows move or a node object changes
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2}  # name -> index
-        self.allocatable: NDArray[np.int64] = np.zeros((3, 0), np.int64)  # [resource, node], cpu in thousandths
-        self.requested: NDArray[np.int64] = np.zeros((3, 0), np.int64)  # [resource, node]
-        self.non_zero_requested: NDArray[np.int64] = np.zeros((2, 0), np.int64)  # [cpu | memory, node]
-        self.pod_count: NDArray[np.int64] = np.zeros(0, np.int64)  # [node]
-        self.allowed_pods: NDArray[np.int64] = np.zeros(0, np.int64)  # [node]
+        self._names = tuple(self.resources)  # by index
+        self._set_offered(np.zeros((1 + len(self.resources), 0), np.int64))
+        self._set_taken(np.zeros((3 + len(self.resources), 0), np.int64))
         self.lowest_priority: NDArray[np.int64] = np.zeros(0, np.int64)  # [node], of its pods; NOBODY without any
         self.unschedulable: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.taint_set: NDArray[np.int32] = np.zeros(0, np.int32)  # [node], index into taint_sets
@@ -83,6 +81,19 @@ class NodeTable(Forkable):
     def __len__(self) -> int:
         return len(self.infos)
 
+    # All figures of nodes are one array, and so are all figures of pods: one operation writes or reads those of a row.
+
+    def _set_offered(self, figures: NDArray[np.int64]) -> None:
+        self._offered = figures
+        self.allowed_pods: NDArray[np.int64] = figures[0]  # [node]
+        self.allocatable: NDArray[np.int64] = figures[1:]  # [resource, node], cpu in thousandths
+
+    def _set_taken(self, figures: NDArray[np.int64]) -> None:
+        self._taken = figures
+        self.pod_count: NDArray[np.int64] = figures[0]  # [node]
+        self.non_zero_requested: NDArray[np.int64] = figures[1:3]  # [cpu | memory, node]
+        self.requested: NDArray[np.int64] = figures[3:]  # [resource, node]
+
     # ---- forks -------------------------------------------------------------------------------------------------
 
     def fork(self) -> NodeTable:
@@ -107,14 +118,11 @@ class NodeTable(Forkable):
         if not self.must_copy(part):
             return
         if part == POD_COLUMNS:
-            self.requested = self.requested.copy()
-            self.non_zero_requested = self.non_zero_requested.copy()
-            self.pod_count = self.pod_count.copy()
+            self._set_taken(self._taken.copy())
         elif part == LOWEST_PRIORITY:
             self.lowest_priority = self.lowest_priority.copy()
         elif part == NODE_COLUMNS:
-            self.allocatable = self.allocatable.copy()
-            self.allowed_pods = self.allowed_pods.copy()
+            self._set_offered(self._offered.copy())
             self.unschedulable = self.unschedulable.copy()
             self.taint_set, self.taint_sets = self.taint_set.copy(), list(self.taint_sets)
             self.feature_set, self.feature_sets = self.feature_set.copy(), list(self.feature_sets)
@@ -152,9 +160,7 @@ class NodeTable(Forkable):
     def forget_pods_and_images(self) -> None:
         """Keep the nodes alone, without what runs on them or lies there."""
         self.counts_pods = False
-        self.requested = np.zeros_like(self.requested)
-        self.non_zero_requested = np.zeros_like(self.non_zero_requested)
-        self.pod_count = np.zeros_like(self.pod_count)
+        self._set_taken(np.zeros_like(self._taken))
         self.lowest_priority = np.full_like(self.lowest_priority, NOBODY)
         self.port_users = {}
         self.images = ImageStates()
@@ -255,11 +261,8 @@ class NodeTable(Forkable):
             fresh[..., kept] = column[..., source]
             return fresh
 
-        self.allocatable = moved(self.allocatable)
-        self.requested = moved(self.requested)
-        self.non_zero_requested = moved(self.non_zero_requested)
-        self.pod_count = moved(self.pod_count)
-        self.allowed_pods = moved(self.allowed_pods)
+        self._set_offered(moved(self._offered))
+        self._set_taken(moved(self._taken))
         self.lowest_priority = moved(self.lowest_priority)
         self.unschedulable = moved(self.unschedulable.astype(np.int64)).astype(np.bool_)
         self.taint_set = moved(self.taint_set.astype(np.int64)).astype(np.int32)
@@ -295,8 +298,7 @@ class NodeTable(Forkable):
         """Read the node object into its row. The caller has made the node columns writable."""
         node, row = info.node, info.row
         assert node is not None
-        self.allocatable[:, row] = 0
-        self.allowed_pods[row] = 0
+        self._offered[:, row] = 0
         self.problems.pop(info.name, None)
         for name, text in node.status.allocatable.items():
             try:
@@ -347,9 +349,10 @@ class NodeTable(Forkable):
         index = self.resources.get(name)
         if index is None:
             index = self.resources[name] = len(self.resources)
-            row = np.zeros((1, self.allocatable.shape[1]), np.int64)
-            self.allocatable = np.concatenate((self.allocatable, row))
-            self.requested = np.concatenate((self.requested, row))
+            self._names = tuple(self.resources)
+            row = np.zeros((1, self._offered.shape[1]), np.int64)
+            self._set_offered(np.concatenate((self._offered, row)))
+            self._set_taken(np.concatenate((self._taken, row)))
         return index
 
     def indices(self, names: tuple[str, ...]) -> NDArray[np.int64] | slice:
@@ -367,15 +370,7 @@ class NodeTable(Forkable):
 
     def resource_key(self, row: int) -> bytes:
         """All figures of a row in one value: rows with equal keys are equally full."""
-        return b"".join(
-            (
-                self.allocatable[:, row].tobytes(),
-                self.requested[:, row].tobytes(),
-                self.non_zero_requested[:, row].tobytes(),
-                self.pod_count[row].tobytes(),
-                self.allowed_pods[row].tobytes(),
-            )
-        )
+        return self._offered[:, row].tobytes() + self._taken[:, row].tobytes()
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made when it is first asked for."""
@@ -479,14 +474,22 @@ class NodeTable(Forkable):
         else:
             index, amount = np.unique(np.array(rows), return_counts=True)
             amount = amount * sign
-        for name, request in shape.requests.items():
-            resource = self.resources.get(name)
-            if resource is None:
-                resource = self.resource_index(name)
-            self.requested[resource, index] += amount * request
-        self.non_zero_requested[0, index] += amount * shape.non_zero_cpu
-        self.non_zero_requested[1, index] += amount * shape.non_zero_memory
-        self.pod_count[index] += amount
+        each = self._taken_by(shape)
+        if isinstance(index, int):
+            self._taken[:, index] += each * amount
+        else:
+            self._taken[:, index] += each[:, None] * amount
+
+    def _taken_by(self, shape: PodShape) -> NDArray[np.int64]:
+        """What one pod of this shape adds to the figures of its node."""
+        taken: NDArray[np.int64] | None = shape.kept.get(self._names)
+        if taken is None:
+            requests = shape.requests
+            for name in requests:
+                self.resource_index(name)
+            figures = [1, shape.non_zero_cpu, shape.non_zero_memory, *(requests.get(name, 0) for name in self._names)]
+            taken = shape.kept[self._names] = np.array(figures, np.int64)
+        return taken
 
     def _touch_images(self, info: NodeInfo) -> None:
         """Upstream copies a node's image numbers anew when its pods change."""
@@ -499,14 +502,12 @@ class NodeTable(Forkable):
         if self.shared & POD_COLUMNS:
             self._own(POD_COLUMNS)
         shape, row = pod.shape, info.row
-        for name, amount in shape.requests.items():
-            index = self.resources.get(name)
-            if index is None:
-                index = self.resource_index(name)
-            self.requested[index, row] += sign * amount
-        self.non_zero_requested[0, row] += sign * shape.non_zero_cpu
-        self.non_zero_requested[1, row] += sign * shape.non_zero_memory
-        self.pod_count[row] += sign
+        taken = self._taken_by(shape)
+        figures = self._taken[:, row]
+        if sign > 0:
+            figures += taken
+        else:
+            figures -= taken
         if self.shared & LOWEST_PRIORITY:
             self._own(LOWEST_PRIORITY)
         lowest = self.lowest_priority[row]
