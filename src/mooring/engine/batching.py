@@ -167,6 +167,9 @@ class Batching:
         if not self.is_enabled:
             return None
         batch = self._batch(attempt.profile)
+        if batch.ranking is None:  # always, with the default configuration
+            attempt.laps.hint(None, "")
+            return None
         generation = attempt.nodes.table.generation
         is_nominated = self.rescores and bool(attempt.pod.pod.status.nominated_node_name)
         row, flushed = batch.hint(

@@ -45,7 +45,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.pod_groups import PlacedGroup, Placement, PodGroupInfo, PodGroupPostFilterResult, Progress, Tried
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.remedies import Change, Remedy
-from mooring.framework.status import Status
+from mooring.framework.status import SKIP, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -237,6 +237,10 @@ class PreFlight:
 
     status: Status
     allow_parallel: bool = False
+
+
+NOTHING_TO_PRE_BIND = PreFlight(SKIP, allow_parallel=True)
+"""The usual answer."""
 
 
 class PreBindPlugin(Plugin, Protocol):

@@ -52,7 +52,7 @@ from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
+from mooring.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
 from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
 from mooring.framework.post_filter_result import PostFilterResult
@@ -529,7 +529,8 @@ class DynamicResources:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         attempt = attempt_of(state)
-        return PreFlight(SUCCESS if attempt is not None and attempt.claims else SKIP, allow_parallel=True)
+        has_claims = attempt is not None and attempt.claims
+        return PreFlight(SUCCESS, allow_parallel=True) if has_claims else NOTHING_TO_PRE_BIND
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Store allocations and reservations, then wait for devices that must be made ready."""

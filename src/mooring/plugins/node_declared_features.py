@@ -17,7 +17,7 @@ from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.state.pod_info import PodInfo, PodShape
 
 MISSING = Status.unresolvable("node(s) didn't match Pod's required features")
 
@@ -33,6 +33,14 @@ def required_features(spec: PodSpec) -> frozenset[str]:
     return frozenset(needed)
 
 
+def _required_by(shape: PodShape) -> frozenset[str]:
+    """The same for all pods of this shape, worked out once."""
+    found: frozenset[str] | None = shape.kept.get(required_features)
+    if found is None:
+        found = shape.kept[required_features] = required_features(shape.spec)
+    return found
+
+
 class NodeDeclaredFeatures:
     """Rejects nodes that do not declare every feature the pod needs."""
 
@@ -43,13 +51,13 @@ class NodeDeclaredFeatures:
         pass
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return required_features(pod.shape.spec)
+        return _required_by(pod.shape)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        return SUCCESS if required_features(pod.shape.spec) else SKIP
+        return SUCCESS if _required_by(pod.shape) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
-        needed = required_features(pod.shape.spec)
+        needed = _required_by(pod.shape)
         lacking = np.fromiter((not needed <= declared for declared in nodes.table.feature_sets), np.bool_)
         return Verdict.where(lacking[nodes.feature_set], MISSING) if lacking.any() else None
 

@@ -24,7 +24,7 @@ from mooring.errors import ApiError, ParseError
 from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
-from mooring.framework.interfaces import PreFilterResult, PreFlight, Scores
+from mooring.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
 from mooring.framework.remedies import Remedy
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
@@ -86,6 +86,7 @@ class VolumeBinding:
         self._binder = VolumeBinder(
             handle.cluster, handle.clock, self._volumes, self._claims, args.bind_timeout_seconds
         )
+        self._without_claims = BindingState()  # shared: nothing is ever planned for these pods
         self._shape: list[tuple[int, int]] = []
         if handle.is_enabled("StorageCapacityScoring"):
             self._shape = [(point.utilization, point.score * 10) for point in args.shape or ()] or [(0, 100), (100, 0)]
@@ -98,7 +99,7 @@ class VolumeBinding:
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         refs = list(claims_of(pod)) if pod.shape.volumes else []
         if not refs:
-            state.write(KEY, BindingState())
+            state.write(KEY, self._without_claims)
             return SKIP
         problem = self._problem(pod.pod, refs)
         if problem:
@@ -283,7 +284,7 @@ class VolumeBinding:
         if data is None:
             return PreFlight(NO_STATE, allow_parallel=True)
         if data.all_bound:
-            return PreFlight(SKIP, allow_parallel=True)
+            return NOTHING_TO_PRE_BIND
         if node_name not in data.reserved:
             return PreFlight(Status.error(f'no pod volume found for node "{node_name}"'), allow_parallel=True)
         return PreFlight(SUCCESS, allow_parallel=True)

@@ -117,6 +117,8 @@ class BackoffQueue:
 
     def next_completion(self) -> float | None:
         """The whole second at which the next backoff will be seen to have ended, if any pod is here."""
+        if not self:
+            return None
         heads = [info for heap in (self._rejected, self._failed) if (info := heap.peek()) is not None]
         return min((math.floor(self.expiration(info)) + 1.0 for info in heads), default=None)
 

@@ -35,6 +35,7 @@ class HintTable:
         self._clock = clock
         self._recorder = recorder
         self._listeners: dict[ClusterEvent, dict[str, HintsOfPlugin]] = {}
+        self._events_of: dict[tuple[str, frozenset[str]], tuple[ClusterEvent, ...]] = {}
         self._last: tuple[ClusterEvent | None, dict[str, HintsOfPlugin]] = (None, {})
 
     def listeners(self, event: ClusterEvent) -> dict[str, HintsOfPlugin]:
@@ -58,11 +59,15 @@ class HintTable:
     def is_of_interest(self, event: ClusterEvent) -> bool:
         return event.is_wildcard or bool(self.listeners(event))
 
-    def events_of(self, scheduler_name: str, plugins: frozenset[str]) -> list[ClusterEvent]:
+    def events_of(self, scheduler_name: str, plugins: frozenset[str]) -> tuple[ClusterEvent, ...]:
         """The events that these plugins of a profile want to hear of."""
-        profile = self._profiles.get(scheduler_name)
-        hints = profile.hints if profile is not None else ()
-        return list(dict.fromkeys(each.event for each in hints if each.plugin in plugins))
+        found = self._events_of.get((scheduler_name, plugins))
+        if found is None:
+            profile = self._profiles.get(scheduler_name)
+            hints = profile.hints if profile is not None else ()
+            found = tuple(dict.fromkeys(each.event for each in hints if each.plugin in plugins))
+            self._events_of[scheduler_name, plugins] = found
+        return found
 
     def decide(self, info: QueuedPodInfo, event: ClusterEvent, old: Object | None, new: Object | None) -> Strategy:
         """Ask the plugins that refused the pod; the most urgent answer counts."""

@@ -63,12 +63,13 @@ _SINGLE_ACTIONS = [action for action in ActionType if action not in (ActionType.
 
 def wake_labels(registered: Iterable[ClusterEvent]) -> tuple[str, ...]:
     """Spell out registrations: one label per kind of change, so ``Node``/Add|Delete is NodeAdd and NodeDelete."""
-    return tuple(dict.fromkeys(label for event in registered for label in _labels(event)))
+    return _wake_labels(tuple(registered))
 
 
 @lru_cache(maxsize=1024)
-def _labels(event: ClusterEvent) -> tuple[str, ...]:
-    return tuple(ClusterEvent(event.resource, action).label for action in _spelt_out(event.action))
+def _wake_labels(registered: tuple[ClusterEvent, ...]) -> tuple[str, ...]:
+    spelt_out = (ClusterEvent(event.resource, action) for event in registered for action in _spelt_out(event.action))
+    return tuple(dict.fromkeys(event.label for event in spelt_out))
 
 
 def _spelt_out(action: ActionType) -> list[ActionType]:

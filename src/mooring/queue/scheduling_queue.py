@@ -150,7 +150,7 @@ class SchedulingQueue:
         else:
             for event in self.pod_changes(old, new):
                 strategy = self._worth(info, event, old, new)
-                if self._requeue(info, strategy, event.label) != UNSCHEDULABLE:
+                if strategy is not Strategy.SKIP and self._requeue(info, strategy, event.label) != UNSCHEDULABLE:
                     break
 
     def delete(self, pod: Pod) -> None:
@@ -415,8 +415,10 @@ class SchedulingQueue:
 
         Backoff is looked at every whole second, long waiters every 30 seconds, as upstream does.
         """
-        due = [self._backoff.next_completion(), self._next_left_over()]
-        return min((when for when in due if when is not None), default=None)
+        backoff, left_over = self._backoff.next_completion(), self._next_left_over()
+        if backoff is None or left_over is None:
+            return left_over if backoff is None else backoff
+        return min(backoff, left_over)
 
     def _next_left_over(self) -> float | None:
         oldest = self._unschedulable.oldest_touch()
