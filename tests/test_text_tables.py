@@ -32,3 +32,12 @@ def test_on_a_terminal_the_heading_is_bold_and_columns_are_aligned(rows: list[tu
     page = io.StringIO()
     print_table(Console(file=page, force_terminal=True, width=40, color_system="standard"), ["NAME", "WHY"], rows)
     assert page.getvalue() == "".join(["\x1b[1mNAME   WHY\x1b[0m\n", *["a      1\n", "bb     22\n"][: len(rows)]])
+
+
+@pytest.mark.parametrize("width", [20, 1_000_000], ids=["narrow", "wide"])
+def test_brackets_and_colons_are_text(width: int) -> None:
+    page = io.StringIO()
+    rows = [("p[/x]", "[red]1 node(s)"), ("a:pill:b", "é")]
+    print_table(Console(file=page, width=width, emoji=False), ["NAME", "[b]"], rows)
+    shown = " ".join(page.getvalue().split())
+    assert shown.startswith("NAME [b] p[/x] [red]1 node(s) a:pill:b é")

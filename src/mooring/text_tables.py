@@ -24,16 +24,16 @@ def print_table(to: Console, columns: Sequence[str], rows: Iterable[Sequence[str
         return
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=i == 0)
+        table.add_column(Text(column), overflow="fold", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))  # brackets are no markup here
     if to.is_terminal and _natural_width(to, table) > to.width:
         table.padding = (0, 2, 0, 0)
     print_aligned(to, table)
 
 
 GAP = 3
-_NOT_PLAIN = re.compile(r"[^ -Z\\-~]|:.*:")  # what takes no column, or two of them, and what means markup
+_NOT_PLAIN = re.compile(r"[^ -~]")  # what takes no column, or two of them
 
 
 def _lines(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], width: int) -> list[str] | None:
@@ -74,5 +74,5 @@ def print_aligned(to: Console, table: Table) -> None:
 def printed(draw: Callable[[Console], None]) -> str:
     """What is drawn, as text without colours; nothing is cut or wrapped."""
     page = StringIO()
-    draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True))
+    draw(Console(file=page, width=1_000_000, highlight=False, soft_wrap=True, emoji=False))
     return page.getvalue().rstrip()

@@ -216,3 +216,10 @@ def test_a_record_does_not_replace_what_is_simulated_from_python(
         with pytest.raises(UsageError, match="is what is simulated, so it is not replaced"):
             mooring.simulate(story, record="run.mrec")
     assert Path("run.mrec").read_bytes() == before
+
+
+def test_a_title_is_text_whatever_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = tmp_path / "story.yaml"
+    story.write_text("title: '[/x] [red] :rocket:'\nsteps: [{nodes: {count: 1, cpu: '4'}}]\n")
+    assert run(["simulate", str(story)]) == 0
+    assert capsys.readouterr().out.startswith("story: [/x] [red] :rocket:\n")

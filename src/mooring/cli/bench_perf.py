@@ -209,7 +209,7 @@ def profile(
 
     def draw(out: Console) -> None:
         if result.error:
-            out.print(result.error)
+            out.print(result.error, markup=False)
             return
         rows = [[str(part["part"]), f"{part['share']:.1%}", f"{part['us_per_pod']:,.0f}"] for part in parts]
         print_table(out, ["whose time", "share", "CPU µs/pod"], rows)
@@ -217,7 +217,10 @@ def profile(
         rows = [[str(f["function"]), f"{f['own']:.1%}", f"{f['all']:.1%}"] for f in functions]
         print_table(out, ["function", "itself", "with what it calls"], rows)
         out.print()
-        out.print(f"{workload.full_name}: {result.throughput.average:,.0f} pods/s; flame graph by {profiler}: {svg}")
+        out.print(
+            f"{workload.full_name}: {result.throughput.average:,.0f} pods/s; flame graph by {profiler}: {svg}",
+            markup=False,
+        )
 
     emit(value, output, draw)
     if result.error:

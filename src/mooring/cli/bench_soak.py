@@ -164,7 +164,7 @@ def _draw_virtual(out: Console, report: VirtualReport, cpu_s: float) -> None:
     for seed, digest in list(report.digests.items())[-5:]:
         out.print(f"digest of seed {seed}: {digest}")
     for problem in report.problems:
-        out.print(f"PROBLEM: {problem}", style="red")
+        out.print(f"PROBLEM: {problem}", style="red", markup=False)
     if report.story:
         out.print("\nThe shortest story found; play it with mooring scenario run --virtual-time FILE:\n")
         out.print(report.story, markup=False, highlight=False, soft_wrap=True)
@@ -201,6 +201,6 @@ def _draw(out: Console, report: Report) -> None:
     )
     out.print(f"tasks left over: {report.tasks_left}")
     for problem in report.problems:
-        out.print(f"PROBLEM: {problem}", style="red")
+        out.print(f"PROBLEM: {problem}", style="red", markup=False)
     if not report.problems:
         out.print("no pod lost, none bound twice, no node overfilled, nothing left behind", style="green")

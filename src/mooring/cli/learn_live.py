@@ -42,7 +42,7 @@ async def serve_sandbox(
             overrides = f'--overrides=\'{{"spec":{{"schedulerName":"{SCHEDULER_NAME}"}}}}\''
             to.print(words("The scheduler of lesson {number} is running. In another terminal:", number=number) + "\n")
             for arguments in (f"run pod3 --image=pause:3.10 {overrides}", "get pods -o wide", "get events"):
-                to.print(f"{kubectl} {arguments}", soft_wrap=True)
+                to.print(f"{kubectl} {arguments}", soft_wrap=True, markup=False)
             to.print("\n" + words("Ctrl-C ends it.") + "\n")
             to.file.flush()
             await room.pass_time(10**9)

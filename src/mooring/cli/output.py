@@ -46,7 +46,9 @@ def console(*, stderr: bool = False) -> Console:
     """Return a console that knows whether it is a terminal; NO_COLOR and FORCE_COLOR are honoured."""
     stream = sys.stderr if stderr else sys.stdout
     is_terminal = stream.isatty()
-    return _Console(file=stream, width=None if is_terminal else _UNBOUNDED, highlight=False, soft_wrap=not is_terminal)
+    return _Console(
+        file=stream, width=None if is_terminal else _UNBOUNDED, highlight=False, soft_wrap=not is_terminal, emoji=False
+    )
 
 
 class _Console(Console):

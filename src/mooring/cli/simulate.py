@@ -125,7 +125,7 @@ def simulate(
 
 
 def _draw(out: Console, result: Simulation) -> None:
-    out.print(f"{result.name}: {result.title}" if result.title else result.name)
+    out.print(f"{result.name}: {result.title}" if result.title else result.name, markup=False)
     waits = ", ".join(f"{name} {_duration(each)}" for name, each in result.waiting_s.items())
     came = f"{result.arrived:,} arrived, " if result.arrived else ""  # those of workloads
     pods = f"{came}{result.placed:,} placed, {len(result.pending):,} pending"

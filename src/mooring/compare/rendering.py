@@ -51,7 +51,7 @@ def draw(to: Console, found: Difference, names: Sequence[str] = ("before", "afte
 def text(found: Difference) -> str:
     """The same without colours."""
     page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True), found)
+    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
     return page.getvalue().rstrip()
 
 

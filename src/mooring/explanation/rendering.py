@@ -31,7 +31,7 @@ def draw(to: Console, found: Explanation, top: int, *, suggestions: int = 8) -> 
 def text(found: Explanation) -> str:
     """The same without colours."""
     page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True), found, top=5)
+    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found, top=5)
     return page.getvalue().rstrip()
 
 

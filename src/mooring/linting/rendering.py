@@ -33,7 +33,7 @@ def draw(to: Console, found: Findings) -> None:
 def text(found: Findings) -> str:
     """The same without colours."""
     page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True), found)
+    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
     return page.getvalue().rstrip()
 
 

@@ -21,6 +21,7 @@ from mooring.config.load import config_from_dict
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.controlplane.cluster.controllers.manager import ControllerManager
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
+from mooring.controlplane.registry.catalog import NODES
 from mooring.controlplane.server import ControlPlane
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import ApiError, InputError, MooringError
@@ -258,6 +259,7 @@ class EmbeddedWorld(World):
         loop = asyncio.get_running_loop()
         self.controllers = ControllerManager(plane.api, loop)
         self.kubelets = Kubelets(plane.api, loop, self._kubelet_options)
+        plane.api.completes[NODES] = self.kubelets.complete
         for part in (self.controllers, self.kubelets):
             part.start()
             self._stack.callback(part.stop)

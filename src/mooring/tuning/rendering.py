@@ -34,7 +34,7 @@ def draw(to: Console, found: Tuning) -> None:
 def text(found: Tuning) -> str:
     """The same without colours."""
     page = StringIO()
-    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True), found)
+    draw(Console(file=page, width=_UNBOUNDED, highlight=False, soft_wrap=True, emoji=False), found)
     return page.getvalue().rstrip()
 
 

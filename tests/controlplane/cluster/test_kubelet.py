@@ -55,6 +55,31 @@ def test_what_a_manifest_says_of_a_node_stays(lab: Lab) -> None:
     assert [c["status"] for c in node["status"]["conditions"] if c["type"] == "Ready"] == ["False"]
 
 
+@pytest.mark.parametrize("mode", ["", "not-ready", "stopped"])
+@pytest.mark.parametrize(
+    "status",
+    [{}, {"capacity": {"cpu": "1", "pods": "3"}, "conditions": [{"type": "Ready", "status": "False"}]}],
+    ids=["says nothing", "says much"],
+)
+def test_a_node_that_its_kubelet_creates_is_the_one_that_it_would_make_of_it(
+    lab: Lab, mode: str, status: dict[str, Any]
+) -> None:
+    def made() -> tuple[dict[str, Any], dict[str, Any]]:
+        metadata = {"name": "n", "annotations": {KUBELET: mode} if mode else {}}
+        first = lab.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {**status}})
+        last = lab.must("nodes", "n")
+        lab.delete("nodes", "n")
+        for each in (first, last):
+            del each["metadata"]["uid"], each["metadata"]["resourceVersion"]
+        return first, last
+
+    _, in_the_end = made()
+    lab.api.completes[NODES] = lab.kubelets.complete
+    first, last = made()
+    assert last == in_the_end
+    assert (first["metadata"], first["status"]) == (last["metadata"], last["status"])  # taints come later
+
+
 def test_leases_are_renewed_until_the_kubelet_stops(lab: Lab) -> None:
     lab.nodes(2)
 

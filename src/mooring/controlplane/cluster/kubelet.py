@@ -162,7 +162,7 @@ class Kubelets:
         if self._alive.get(name) == entry.rv:  # this is what it wrote itself
             return
         node = entry.object()
-        mode = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
+        mode = _mode_of(node)
         if mode == "stopped":
             if name in self._alive:
                 del self._alive[name]
@@ -182,16 +182,28 @@ class Kubelets:
             for pod in self.store.pods_on(name):
                 self._enqueue(False, pod.key)
 
+    def complete(self, node: Object) -> None:
+        """Let a new node be as a kubelet creates its own: with all that it reports of it."""
+        mode = _mode_of(node)
+        if mode != "stopped" and node["metadata"].get("name"):
+            _add_labels(node, _missing_labels(node))
+            self._report(node, is_ready=mode != "not-ready")
+
     def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> Entry:
         """Fill in what a kubelet reports of its node, where the manifest does not say it; returns the node as it is."""
-        name = entry.name
-        labels = node["metadata"].setdefault("labels", {})
-        wanted = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        missing = {key: value for key, value in wanted.items() if key not in labels}
+        missing = _missing_labels(node)
         if missing:
-            entry = self.api.modify(NODES, "", name, lambda obj: _add_labels(obj, missing))
+            entry = self.api.modify(NODES, "", entry.name, lambda obj: _add_labels(obj, missing))
             node = entry.object()
         before = entry.object().get("status") or {}
+        self._report(node, is_ready=is_ready)
+        status = node["status"]
+        if status == before:
+            return entry
+        return self.api.modify(NODES, "", entry.name, lambda obj: obj.update(status=status), subresource="status")
+
+    def _report(self, node: Object, *, is_ready: bool) -> None:
+        name = node["metadata"]["name"]
         status = node.setdefault("status", {})
         if not status.get("capacity"):
             status["capacity"] = {**self.options.capacity, **(status.get("allocatable") or {})}
@@ -202,9 +214,6 @@ class Kubelets:
             info[key] = info.get(key) or value
         status.setdefault("addresses", [_address("InternalIP", self.host_ip(name)), _address("Hostname", name)])
         _report_ready(status, is_ready, self.api.timestamp())
-        if status == before:
-            return entry
-        return self.api.modify(NODES, "", name, lambda obj: obj.update(status=status), subresource="status")
 
     def host_ip(self, name: str) -> str:
         """An address per node, handed out in order."""
@@ -327,6 +336,21 @@ _NODE_INFO = {
     "kernelVersion": "none",
     "containerRuntimeVersion": "fake://1.0",
 }
+
+
+def _mode_of(node: Object) -> str:
+    mode: str = (node["metadata"].get("annotations") or {}).get(KUBELET, "")
+    return mode
+
+
+def _missing_labels(node: Object) -> dict[str, str]:
+    labels = node["metadata"].get("labels") or {}
+    wanted = {
+        "kubernetes.io/hostname": node["metadata"]["name"],
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    return {key: value for key, value in wanted.items() if key not in labels}
 
 
 def _add_labels(node: Object, labels: dict[str, str]) -> None:

@@ -83,6 +83,8 @@ class Api:
         self._new_uid = new_uid
         self._rng = rng or random.Random()
         self._default_tolerations = default_tolerations
+        self.completes: dict[Kind, Callable[[Object], None]] = {}
+        """By kind, who fills in what its creator would have said of an object that is new."""
 
     def timestamp(self) -> str:
         return format_time(self.clock.now())
@@ -176,6 +178,8 @@ class Api:
         strategy.admit(obj, self)
         if generated:
             self._generate_name(stored, metadata)
+        if (complete := self.completes.get(stored)) is not None:
+            complete(obj)
         causes = meta.validate(metadata, is_namespaced=stored.is_namespaced, style=strategy.name_style)
         causes += strategy.validate(obj)
         if causes:
