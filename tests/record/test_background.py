@@ -75,7 +75,7 @@ def test_a_file_that_begins_after_a_reload_says_so_in_its_header(tmp_path: Path,
     rotated.max_bytes_each = 1  # every state begins a new file
     output = AtOnce(rotated)
     output.begin(HEADER)
-    reload = Configured({"profiles": [{"schedulerName": "other"}]}, (ExtenderVerbs("e", ("filter",)),))
+    reload = Configured({"profiles": [{"schedulerName": "other"}]}, (ExtenderVerbs("e", ("filter",)),), ("mine",))
     if told_in == "entries":
         output.take([2.0], [reload])
     output.take_state(3.0, [reload] if told_in == "state" else [])
@@ -83,8 +83,8 @@ def test_a_file_that_begins_after_a_reload_says_so_in_its_header(tmp_path: Path,
     headers = []
     for path in sorted(tmp_path.iterdir(), reverse=True):
         with Record.open(path) as record:
-            headers.append((record.header.configuration, record.header.extenders))
-    assert headers == [({}, ()), (reload.configuration, reload.extenders)]
+            headers.append((record.header.configuration, record.header.extenders, record.header.annotations))
+    assert headers == [({}, (), ()), (reload.configuration, reload.extenders, reload.annotations)]
 
 
 class Congested(Immediately):

@@ -185,6 +185,23 @@ def test_a_change_of_an_annotation_that_is_left_out_makes_no_entry() -> None:
     assert Unpacker().unpack(packed).metadata.annotations == {"mine": "3"}
 
 
+def test_a_state_has_the_annotations_that_the_plugins_of_then_read() -> None:
+    """After a gap the configuration is known from the state alone."""
+    sink, node, pod = io.BytesIO(), make_node("a"), bound(make_pod("p"), "a")
+    for obj in (node, pod):
+        obj.metadata.annotations = {"mine": "1", "other": "2"}
+    header = entries.Header(format=2, mooring="0", kubernetes="1.36")
+    writer = Writer(sink, header)
+    writer.write_state(1.0, [node, pod])
+    writer.write_state(2.0, [entries.Configured({}, (), ("mine",)), node, pod])
+    writer.close()
+    found = [
+        [obj.metadata.annotations for obj in (*moment.cluster.nodes, *moment.cluster.pods)]
+        for moment in map(read(sink.getvalue()).moment, (1.0, 2.0))
+    ]
+    assert found == [[{}, {}], [{"mine": "1"}, {"mine": "1"}]]
+
+
 # ---- files that are not whole ----------------------------------------------------------------------------------------
 
 NODES = [make_node(f"n{i}") for i in range(10)]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mooring import sdk
 from mooring.client.credentials import StaticCredentials
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import RestClient
@@ -19,7 +20,7 @@ from mooring.config.load import config_from_dict
 from mooring.controlplane.server import ControlPlane
 from mooring.observe.observer import SchedulerObserver
 from mooring.record.background import record_live, running
-from mooring.record.entries import Note
+from mooring.record.entries import Note, Put
 from mooring.record.reader import Record
 from mooring.record.recorder import Immediately, Recorder
 from mooring.scheduler.flags import parse_flags
@@ -110,6 +111,55 @@ def test_attempts_after_a_reload_are_decided_by_the_configuration_of_then(every:
     reloaded(Recorder(Immediately(sink), source="scenario", keyframe_every=every, batch=1))
     attempts = check_all(read(sink.getvalue()))
     assert [len({entry.node for entry in some}) for some in (attempts[:6], attempts[6:])] == [3, 1]
+
+
+class Teams(sdk.NodeFilter):
+    """Refuses nodes that are another team's, by annotations of nodes and pods."""
+
+    name = "Teams"
+    traits = sdk.Traits(annotations=("example.com/team",))
+
+    def filter(self, state: sdk.CycleState, pod: sdk.Pod, node: sdk.NodeView) -> sdk.Status:
+        team = "example.com/team"
+        is_own = pod.metadata.annotations.get(team) == node.annotations.get(team)
+        return sdk.SUCCESS if is_own else sdk.unresolvable("another team's node")
+
+
+@pytest.mark.parametrize("every", [1, 10_000], ids=["many keyframes", "no keyframe is due"])
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_annotations_that_a_plugin_reads_are_recorded_from_the_reload_on_that_enables_it(
+    every: int, batch: int
+) -> None:
+    known, sink = Known(), io.BytesIO()
+    recorder = Recorder(Immediately(sink), source="scenario", keyframe_every=every, batch=batch)
+    teams = {"plugins": {"filter": {"enabled": [{"name": "Teams"}]}}, "schedulerName": "default-scheduler"}
+
+    def of(obj: dict[str, Any], team: str) -> dict[str, Any]:
+        obj["metadata"]["annotations"] = {"example.com/team": team, "example.com/note": "secret"}
+        return obj
+
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.create(*(of(node(f"node-{team}", cpu="8"), team) for team in "ab"))
+        await cluster.create(of(pod("early", cpu="9"), "b"))
+        await cluster.advance(1)
+        known.scheduler.reload(config_from_dict({"profiles": [teams]}, Features()))
+        await cluster.advance(30)
+        await cluster.create(*(of(pod(f"p{i}", cpu="1"), "b") for i in range(4)))
+        await cluster.advance(30)
+
+    story = Scenario("teams", "", play, plugins=(Teams,))
+    run_in_virtual_time(story, Settings(write=lambda text: None, observers=(known, recorder)))
+    recorder.close()
+    record = Record(io.BytesIO(sink.getvalue()), "teams", [Teams])
+    attempts = check_all(record)
+    assert {entry.node for entry in attempts if entry.key != "default/early"} == {"node-b"}
+    early = record.attempt(next(entry.number for entry in attempts[1:] if entry.key == "default/early"))
+    assert [pod.metadata.annotations for pod in early.cluster.pending] == [{"example.com/team": "b"}]
+    seen = [entry.object.metadata.annotations for _, entry in record.entries() if isinstance(entry, Put)]
+    assert not any("example.com/note" in each for each in seen)
+    first = [each for time, entry in record.entries(until=record.first_time + 0.5)
+             if isinstance(entry, Put) for each in entry.object.metadata.annotations]  # fmt: skip
+    assert not first, "nobody read them then"
 
 
 STEPS = st.lists(

@@ -182,7 +182,10 @@ class InBackground:
             assert self._header is not None
             *_, last = (item for item in items if isinstance(item, entries.Configured))
             self._header = msgspec.structs.replace(
-                self._header, configuration=last.configuration, extenders=last.extenders
+                self._header,
+                configuration=last.configuration,
+                extenders=last.extenders,
+                annotations=last.annotations,
             )
 
     def _begin_file(self, time: float) -> None:

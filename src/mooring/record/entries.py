@@ -66,6 +66,7 @@ class Configured(Entry, tag=3, frozen=True):
 
     configuration: dict[str, Any]
     extenders: tuple[ExtenderVerbs, ...] = ()
+    annotations: tuple[str, ...] = ()  # that its plugins read; objects that have new ones come again
 
 
 # ---- outcomes --------------------------------------------------------------------------------------------------------

@@ -90,15 +90,23 @@ class Packer:
         self._known: dict[tuple[str, str], int] = {}  # hashes of what was packed
         self._packed: dict[tuple[str, str], tuple[Object, PackedPut, int]] = {}  # some of it, for the next keyframe
         self._pods: dict[str, _Known] = {}
+        self._is_stale = False  # pods were packed with other annotations
         self._before: dict[str, _Known] = {}  # while a keyframe is written: what was known before it
         self._specs = _Specs()
         self._told = self._specs.told
+
+    def redact_by(self, redact: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        """Leave other things out from now on. What was packed before is packed anew when it comes again."""
+        self._redact = redact
+        self._packed.clear()
+        self._is_stale = True
 
     def begin_keyframe(self) -> None:
         """A reader begins anew, and knows nothing. The whole state is packed now."""
         self._packed = {place: each for place, each in self._packed.items() if place in self._known}
         self._known.clear()
-        self._before, self._pods = self._pods, {}
+        self._before, self._pods = {} if self._is_stale else self._pods, {}
+        self._is_stale = False
         self._specs.told.clear()
 
     def end_keyframe(self) -> None:

@@ -125,6 +125,7 @@ class Recorder(SchedulerObserver):
         self._missing = 0  # entries that were left out since the output was full
         self._scheduler: Observed | None = None
         self._reconfigured: entries.Configured | None = None  # since the beginning
+        self._annotations: set[str] = set()  # that plugins read
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
         self._heard: list[Answer] = []  # what extenders answered since then
@@ -193,11 +194,16 @@ class Recorder(SchedulerObserver):
     def configured(self, scheduler: Observed) -> None:
         configuration = to_wire(scheduler.config, redact=True)
         if self._scheduler is scheduler:
-            self._reconfigured = entries.Configured(configuration, _extenders(scheduler))
+            annotations = _annotations(scheduler)
+            self._reconfigured = entries.Configured(configuration, _extenders(scheduler), annotations)
             self._add(self._reconfigured)
+            if self._is_redacted:
+                self._tell_again(set(annotations) - self._annotations)
+            self._annotations = set(annotations)
             return
         assert self._scheduler is None, "one recorder for each scheduler"
         self._scheduler = scheduler
+        self._annotations = set(_annotations(scheduler))
         self._nominations = scheduler.queue.nominator.log
         self._now = scheduler.clock.now
         scheduler.drawn.append(self._drawn)
@@ -353,6 +359,13 @@ class Recorder(SchedulerObserver):
             self._note_nominations()
         if self._is_state_due:
             self._keyframe()
+
+    def _tell_again(self, annotations: set[str]) -> None:
+        """Note the objects that have annotations which were left out until now, because no plugin read them."""
+        assert self._scheduler is not None
+        for item in state_of(self._scheduler) if annotations else ():
+            if isinstance(item, Object) and not annotations.isdisjoint(item.metadata.annotations):
+                self._add(item)
 
     def _picks(self) -> tuple[int, ...]:
         """The random numbers of this attempt."""

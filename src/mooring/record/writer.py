@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.record.blocks import END, ENTRIES, HEADER, KEYFRAME, head, pack_block
-from mooring.record.entries import Attempt, Deleted, Entry, Header
+from mooring.record.entries import Attempt, Configured, Deleted, Entry, Header
 from mooring.record.packing import Packer
 from mooring.record.redaction import Redaction, keeping
 
@@ -23,7 +23,7 @@ BLOCK_ENTRIES = 4096
 
 Item = Entry | Object  # an object stands for its Put
 _encode = msgspec.msgpack.Encoder().encode
-_PLAIN = frozenset(Entry.__subclasses__()) - {Deleted}  # entries that change nothing that a packer knows
+_PLAIN = frozenset(Entry.__subclasses__()) - {Deleted, Configured}  # entries that change nothing for a packer
 _PAIR = b"\x92"  # how MessagePack begins an array of two
 _ARRAY = struct.Struct(">BI")  # and one of any length
 
@@ -54,6 +54,7 @@ class Writer:
         self._sink = sink
         self._later = later
         self._packer = Packer(redact or (keeping(header.annotations) if header.is_redacted else dict))
+        self._kept = header.annotations if redact is None and header.is_redacted else None  # None: by no plugin
         # The block that is being filled. What is kept as objects would cost the garbage collector time.
         self._block = bytearray()
         self._times: list[float] = []
@@ -80,6 +81,9 @@ class Writer:
             elif kind is Deleted:
                 packer.forget(item.kind, item.key)  # type: ignore[union-attr]
                 continue
+            elif kind is Configured:
+                self._heed(item)  # type: ignore[arg-type]
+                continue
             else:
                 packed = pack(item)  # type: ignore[arg-type]  # entries are plain, but for the one above
             if isinstance(packed, list):
@@ -103,6 +107,9 @@ class Writer:
     def state_in_parts(self, time: float, items: Sequence[Item], every: int) -> Iterator[None]:
         """The same, with a pause after so many items. Nothing else may be written meanwhile."""
         self.flush()
+        for item in items[:1]:
+            if isinstance(item, Configured):
+                self._heed(item)
         pack, pack_pod = self._packer.pack, self._packer.pack_pod
         self._packer.begin_keyframe()
         for start in range(0, len(items), every):
@@ -122,6 +129,12 @@ class Writer:
         self._packer.end_keyframe()
         self._first_us = self._last_us = _microseconds([time]).item()
         self._write_block(KEYFRAME)
+
+    def _heed(self, entry: Configured) -> None:
+        """Keep the annotations that other plugins read."""
+        if self._kept is not None and self._kept != entry.annotations:
+            self._kept = entry.annotations
+            self._packer.redact_by(keeping(self._kept))
 
     def flush(self) -> None:
         """Write what has gathered as a block of its own."""
