@@ -30,6 +30,7 @@ def _tree(size: int) -> NDArray[np.int64]:
 
 
 _MANY, _FIRST = 2048, 256
+_PLACE_BITS, _MOST = 22, 1 << 40  # a total and a place fit into one number as long as the total is no larger
 
 
 @lru_cache(maxsize=8)
@@ -54,5 +55,9 @@ def heap_winner(totals: NDArray[np.int64]) -> int:
         early = int(first[totals.take(first, mode="clip").argmax()])
         if early < n and totals[early] == best:
             return early
+    if n < 1 << _PLACE_BITS and best < _MOST and totals[totals.argmin()] > -_MOST:
+        ranks = totals << _PLACE_BITS
+        ranks -= places[:n]
+        return int(ranks.argmax())
     equals = (totals == best).nonzero()[0]
     return int(equals[places.take(equals).argmin()])
