@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Generic, TypeVar
@@ -83,12 +83,15 @@ class HistogramChild:
         """Count what was noted. Any thread may ask, while another one notes more."""
         if self._noted:
             with _FOLDING:
-                values = self._noted[:]
-                del self._noted[: len(values)]
-                counts, bounds = self._counts, self._bounds
-                for value in values:
-                    counts[bisect_left(bounds, value)] += 1
-                self._sum = sum(values, self._sum)
+                noted = self._noted[:]
+                del self._noted[: len(noted)]
+                self._sum = sum(noted, self._sum)
+                values, start = sorted(noted), 0
+                for bucket, bound in enumerate(self._bounds):
+                    end = bisect_right(values, bound, start)
+                    self._counts[bucket] += end - start
+                    start = end
+                self._counts[-1] += len(values) - start
 
 
 Child = TypeVar("Child", CounterChild, GaugeChild, HistogramChild)

@@ -24,8 +24,8 @@ _HINT = exponential_buckets(0.00001, 2, 12)
 _SLI = exponential_buckets(0.01, 2, 20)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-FOLD = 500
-"""After so many attempts and requests what histograms have noted is counted: some thousand numbers."""
+FOLD = 2_000
+"""After so many attempts and requests what histograms have noted is counted: about ten thousand numbers."""
 
 
 class SchedulerMetrics:
