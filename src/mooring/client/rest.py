@@ -16,7 +16,7 @@ import socket
 import ssl
 import sys
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode, urlsplit
@@ -318,22 +318,22 @@ class RestClient:
 
     # Verbs
 
-    async def get(
+    def get(
         self, path: str, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None, limited: bool = True
-    ) -> Answer:
-        return await self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited)
+    ) -> Coroutine[Any, Any, Answer]:
+        return self.request("GET", with_query(path, query), timeout_s=timeout_s, limited=limited)
 
-    async def create(
+    def create(
         self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
-    ) -> Answer:
-        return await self.request("POST", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+    ) -> Coroutine[Any, Any, Answer]:
+        return self.request("POST", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
 
-    async def update(
+    def update(
         self, path: str, body: bytes, query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
-    ) -> Answer:
-        return await self.request("PUT", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
+    ) -> Coroutine[Any, Any, Answer]:
+        return self.request("PUT", with_query(path, query), body, content_type=JSON, timeout_s=timeout_s)
 
-    async def patch(
+    def patch(
         self,
         path: str,
         body: bytes,
@@ -341,16 +341,14 @@ class RestClient:
         *,
         content_type: str = STRATEGIC_MERGE_PATCH,
         timeout_s: float | None = None,
-    ) -> Answer:
-        return await self.request(
-            "PATCH", with_query(path, query), body, content_type=content_type, timeout_s=timeout_s
-        )
+    ) -> Coroutine[Any, Any, Answer]:
+        return self.request("PATCH", with_query(path, query), body, content_type=content_type, timeout_s=timeout_s)
 
-    async def delete(
+    def delete(
         self, path: str, body: bytes = b"", query: Mapping[str, str] | None = None, *, timeout_s: float | None = None
-    ) -> Answer:
+    ) -> Coroutine[Any, Any, Answer]:
         kind = JSON if body else ""
-        return await self.request("DELETE", with_query(path, query), body, content_type=kind, timeout_s=timeout_s)
+        return self.request("DELETE", with_query(path, query), body, content_type=kind, timeout_s=timeout_s)
 
     # The request itself
 
@@ -374,8 +372,17 @@ class RestClient:
                     self._observer.held_back(self.transport.host, method, delay_s)
                 if delay_s > 0:
                     await self._sleep(delay_s)
+            if not self.config.credentials.is_fresh():
+                await self._refresh_credentials()
             try:
-                answer = await self._once(method, path, body, content_type, timeout_s)
+                started, code, received = self.clock.monotonic(), "<error>", 0
+                try:
+                    answer = await self._once(method, path, body, content_type, timeout_s)
+                    code, received = str(answer.status), len(answer.body)
+                finally:
+                    if self._observer is not None:
+                        took_s = self.clock.monotonic() - started
+                        self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
             except RequestTimeout:
                 raise
             except ConnectionFailed as error:
@@ -398,26 +405,17 @@ class RestClient:
             raise error_of_answer(status, answer.body, answer.headers, method=method, path=path)
         raise AssertionError("the last attempt returns or raises")
 
-    async def _once(self, method: str, path: str, body: bytes, content_type: str, timeout_s: float) -> Answer:
-        if not self.config.credentials.is_fresh():
-            await self._refresh_credentials()
-        started = self.clock.monotonic()
-        code, received = "<error>", 0
-        try:
-            pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
-            if pool is not None and method not in _READS:
-                target = (self.transport.prefix + path).encode()
-                answer = await pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
-            else:
-                if method not in _READS and self._is_fenced():
-                    raise Fenced
-                answer = await self._read(method, path, body, content_type, timeout_s)
-            code, received = str(answer.status), len(answer.body)
-            return answer
-        finally:
-            if self._observer is not None:
-                took_s = self.clock.monotonic() - started
-                self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
+    def _once(
+        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
+    ) -> Coroutine[Any, Any, Answer]:
+        """Writes go through the pool, reads beside it."""
+        pool = self.transport.paperwork if self._is_paperwork else self.transport.pool
+        if pool is not None and method not in _READS:
+            target = (self.transport.prefix + path).encode()
+            return pool.send(method, target, self._fields(content_type), body, timeout_s, self._is_fenced)
+        if method not in _READS and self._is_fenced():
+            raise Fenced
+        return self._read(method, path, body, content_type, timeout_s)
 
     async def _refresh_credentials(self) -> None:
         try:

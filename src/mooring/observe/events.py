@@ -41,6 +41,7 @@ WORKERS = 48
 """How many events are written at once: most of what waits, so that it is one write."""
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
+_encode = msgspec.json.Encoder().encode
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -398,11 +399,11 @@ class EventRecorder:
         self.written += 1
         return True
 
-    async def _create(self, event: _Event) -> None:
-        await self._client.create(self._format.path(event), msgspec.json.encode(self._format.body(event)))
+    def _create(self, event: _Event) -> Awaitable[Any]:
+        return self._client.create(self._format.path(event), _encode(self._format.body(event)))
 
     async def _patch(self, event: _Event) -> None:
-        body = msgspec.json.encode(self._format.series_patch(event))
+        body = _encode(self._format.series_patch(event))
         path = f"{self._format.path(event)}/{event.name}"
         await self._client.patch(path, body, content_type=STRATEGIC_MERGE_PATCH)
 

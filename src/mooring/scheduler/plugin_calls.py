@@ -11,6 +11,7 @@ from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
 from mooring.framework.extender import ExtenderError
 from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
+from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, SKIP, SUCCESS, Code, Status
@@ -242,14 +243,20 @@ def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
     return answer
 
 
-async def _wait_for(name: str, method: Callable[..., Awaitable[Status]], placement: Placement) -> Status:
+def _wait_for(name: str, method: Callable[..., Awaitable[Status]], placement: Placement) -> Awaitable[Status]:
     """The same for a method that waits."""
-    state, timer = placement.state, placement.state.timer
+    timer = placement.state.timer
     if timer is None:
-        return await method(state, placement.pod, placement.node_name)
+        return method(placement.state, placement.pod, placement.node_name)
+    return _time_wait(name, method, placement, timer)
+
+
+async def _time_wait(
+    name: str, method: Callable[..., Awaitable[Status]], placement: Placement, timer: PluginTimer
+) -> Status:
     started = timer.now()
     try:
-        status = await method(state, placement.pod, placement.node_name)
+        status = await method(placement.state, placement.pod, placement.node_name)
     except Exception as error:
         timer.tell(name, method, error, started)
         raise

@@ -73,7 +73,7 @@ class ApiWriter:
         retries_binding: bool = False,
     ) -> None:
         self._client = client
-        self._bind_tries = PATCH_TRIES if retries_binding else 1
+        self._post_binding = self._post_again if retries_binding else client.create
         self._recorder = recorder
         self._pods = pods
         self._sleep = sleep
@@ -100,13 +100,12 @@ class ApiWriter:
                 raise
             await self._find_out(pod.pod, node_name, error)
 
-    async def _post_binding(self, path: str, body: bytes) -> None:
-        """Post. Since 1.37, try again at once after what a patch is tried again after, but for a conflict."""
+    async def _post_again(self, path: str, body: bytes) -> Any:
+        """As since 1.37: try again at once after what a patch is tried again after, but for a conflict."""
         pause_s = PATCH_PAUSE_S
-        for tries_left in range(self._bind_tries - 1, -1, -1):
+        for tries_left in range(PATCH_TRIES - 1, -1, -1):
             try:
-                await self._client.create(path, body)
-                return
+                return await self._client.create(path, body)
             except ApiError as error:
                 if not tries_left or isinstance(error, Conflict) or not _is_worth_repeating(error):
                     raise
