@@ -12,7 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_GATHER_S, MOST_TURNS
+from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS
 from mooring.scheduler.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -374,5 +374,63 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
     stage.put(*[make_pod(f"later-{i}") for i in range(GATHER_MORE)])
     await until(lambda: len(told) == 2)
     assert told == [GATHER_S, 4 * GATHER_S]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def standing_still_with(stage, pods: int, told: list[float]) -> asyncio.Task[None]:
+    """A scheduler whose bindings of so many pods are not answered; it has stood still once."""
+    running = asyncio.create_task(stage.scheduler.run())
+    names = [f"pod-{i}" for i in range(pods)]
+    stage.writer.gates.update({("bind", name): asyncio.Event() for name in names})
+    stage.put(make_node("a"), *map(make_pod, names))
+    await until(lambda: told)
+    return running
+
+
+async def test_where_many_pods_came_the_thread_stands_still_again_until_they_are_bound(make_stage):
+    """Else it would wake up for each answer."""
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = await standing_still_with(stage, GATHER_MORE, told)
+    await until(lambda: len(told) == 3)
+    for gate in stage.writer.gates.values():
+        gate.set()
+    await until(lambda: len(stage.writer.sent) == GATHER_MORE)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    told.clear()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert told == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("pods", "times"), [(GATHER_MORE - 1, 1), (GATHER_MORE, 1 + MOST_AGAIN)])
+async def test_answers_that_do_not_come_are_not_waited_for_in_this_way(make_stage, pods, times):
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = await standing_still_with(stage, pods, told)
+    for _ in range(20 * MOST_AGAIN):
+        await asyncio.sleep(0)
+    assert len(told) == times
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_pod_that_comes_meanwhile_is_decided_on_before_the_thread_stands_still_again(make_stage):
+    told: list[tuple[int, int]] = []
+    coming = iter(range(5))
+
+    def stand_still(_: float) -> None:
+        told.append((stage.scheduler.decisions, len(stage.scheduler.pods)))
+        if (number := next(coming, None)) is not None:  # as if a watch were read after it
+            asyncio.get_running_loop().call_soon(stage.put, make_pod(f"later-{number}"))
+
+    stage = make_stage(stand_still=stand_still)
+    running = await standing_still_with(stage, GATHER_MORE, told)
+    await until(lambda: len(told) > 5)
+    assert all(decided == known for decided, known in told)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

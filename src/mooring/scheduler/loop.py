@@ -58,6 +58,10 @@ MOST_GATHER_S = 0.02
 GATHER_MORE = 3
 TURNS_TO_WRITE = 3
 """How many turns of the event loop it takes until bindings are on the wire: a task each, one write for all."""
+TURNS_TO_DECIDE = 5
+"""How many it takes from a watch event until its pod is decided on."""
+MOST_AGAIN = 10
+"""How often it stands still again, where many pods came, because bindings are not answered yet."""
 MOST_TURNS = 12
 """After so many turns it stands still in any case: pods that come one in each turn are those who have most to gain."""
 
@@ -111,6 +115,7 @@ class SchedulingLoop:
         self._gathered = 0  # how many decisions there were when the thread last stood still
         self._gather_s = GATHER_S
         self._turns_to_write = self._turns_left = 0  # until it does so again
+        self._again_left = 0
         self._is_resting = False
         self._over: asyncio.Future[None] | None = None  # while it runs
         self._alarm: asyncio.TimerHandle | None = None  # for the queue's next timer
@@ -209,7 +214,8 @@ class SchedulingLoop:
             has_many = self.decisions - self._gathered >= GATHER_MORE
             self._gather_s = min(2 * self._gather_s, MOST_GATHER_S) if has_many else GATHER_S
             self._gathered = self.decisions
-            self._gather_soon()
+            self._again_left = MOST_AGAIN if self._gather_s > GATHER_S else 0
+            self._gather_soon(TURNS_TO_WRITE)
         due = self._queue.next_wakeup()
         if due is None:  # only what wakes can change that
             return
@@ -221,10 +227,10 @@ class SchedulingLoop:
         self._alarm = asyncio.get_running_loop().call_later(rest_s, self._ring)
         self._alarm_at = due
 
-    def _gather_soon(self) -> None:
-        """Stand still as soon as what was decided is written; once for all that is decided until then."""
+    def _gather_soon(self, turns: int) -> None:
+        """Stand still after so many turns; once for all that is decided until then."""
         is_coming = self._turns_left > 0
-        self._turns_to_write = TURNS_TO_WRITE
+        self._turns_to_write = turns
         if not is_coming:
             self._turns_left = MOST_TURNS
             asyncio.get_running_loop().call_soon(self._gather)
@@ -236,7 +242,11 @@ class SchedulingLoop:
             asyncio.get_running_loop().call_soon(self._gather)
         elif self._stand_still is not None:
             self._turns_left = 0
-            self._stand_still(GATHER_S if self._has_steps_left() else self._gather_s)
+            has_steps_left = self._has_steps_left()
+            self._stand_still(GATHER_S if has_steps_left else self._gather_s)
+            if self._binding.under_way and self._again_left and not has_steps_left:
+                self._again_left -= 1
+                self._gather_soon(TURNS_TO_DECIDE)
 
     def _has_steps_left(self) -> bool:
         """Whether an answer is waited for that another request follows: claims, volumes, evictions."""
