@@ -454,6 +454,27 @@ async def test_closing_fails_what_is_in_flight(server, pool, eventually):
         await task
 
 
+async def test_requests_on_several_connections_fail_in_the_order_in_which_these_were_opened(server, eventually):
+    """Two runs in virtual time fail the same requests in the same order."""
+    pool = ConnectionPool(Way("127.0.0.1", server.port), max_connections=12, batch=1)
+    server.script += [lambda transport: None] * 12
+    failed: list[bytes] = []
+
+    async def note(body: bytes) -> None:
+        with pytest.raises(ConnectionFailed):
+            await send(pool, body=body)
+        failed.append(body)
+
+    bodies = [b"%d" % number for number in range(12)]
+    tasks = []
+    for number, body in enumerate(bodies):
+        tasks.append(asyncio.create_task(note(body)))
+        await eventually(lambda sent=number + 1: len(server.requests) == sent)
+    await pool.close()
+    await asyncio.gather(*tasks)
+    assert failed == bodies
+
+
 def test_it_works_on_uvloop():
     """uvloop's transports are no subclass of asyncio's; nothing here may care."""
     uvloop = pytest.importorskip("uvloop")

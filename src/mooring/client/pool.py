@@ -50,8 +50,8 @@ class ConnectionPool:
         self._idle: list[Http1Connection] = []
         self._shared: Http2Connection | None = None  # takes all requests, if the server speaks HTTP/2
         self._may_share = way.tls is not None  # as far as is known
-        self._open: set[Connection] = set()
-        self._opening: set[asyncio.Task[Connection]] = set()
+        self._open: dict[Connection, None] = {}  # in order: two runs in virtual time do the same
+        self._opening: dict[asyncio.Task[Connection], None] = {}
         self._queue: deque[Request] = deque()
         self._is_dispatching = False  # the queue is looked at before this turn of the event loop ends
         self._alarm: asyncio.TimerHandle | None = None
@@ -241,7 +241,7 @@ class ConnectionPool:
         if connection is self._shared:
             self._shared = None
         if not connection.load or not connection.is_open:
-            self._open.discard(connection)
+            self._open.pop(connection, None)
             connection.close()
 
     def _look_at_identity(self) -> None:
@@ -270,17 +270,17 @@ class ConnectionPool:
     def _open_one(self, loop: asyncio.AbstractEventLoop) -> None:
         opening = self._way.connect(self._context, self._speaking)
         task = loop.create_task(opening, name=f"connect to {self._way.where}")
-        self._opening.add(task)
+        self._opening[task] = None
         task.add_done_callback(self._connected)
 
     def _connected(self, task: asyncio.Task[Connection]) -> None:
         """Use a new connection for what waits. If there is none at all, what waits is told why."""
-        self._opening.discard(task)
+        self._opening.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()
         if error is None:
-            self._open.add(task.result())
+            self._open[task.result()] = None
             self._freed(task.result())
         elif not self._open:
             self._fail_all(error)

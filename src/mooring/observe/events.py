@@ -213,7 +213,7 @@ class EventRecorder:
         self._busy = 0
         self._is_started = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._writing: set[asyncio.Task[None]] = set()
+        self._writing: dict[asyncio.Task[None], None] = {}  # in order: two runs in virtual time do the same
         self._tending: asyncio.Task[None] | None = None
         self._last_nanoseconds = 0
         self._said_dropped_at = float("-inf")
@@ -336,11 +336,11 @@ class EventRecorder:
         for number in range(writers):
             share = (len(self._queue) + number) // writers
             task = asyncio.create_task(self._work(share), name="events")
-            self._writing.add(task)
+            self._writing[task] = None
             task.add_done_callback(self._written)
 
     def _written(self, task: asyncio.Task[None]) -> None:
-        self._writing.discard(task)
+        self._writing.pop(task, None)
         if self._queue and self._is_started:
             if self._alarm is None:
                 self._alarm = asyncio.get_running_loop().call_later(LINGER_S, self._write_queued)
