@@ -14,6 +14,7 @@ from mooring.controlplane.storage.hub import Hub, Match, Watcher, translate
 from mooring.controlplane.storage.selectors import parse_fields, parse_labels
 from mooring.controlplane.storage.store import ADDED, DELETED, MODIFIED, Entry, Event, Store
 from mooring.controlplane.types.status import StatusError
+from mooring.sim.virtual_time import run_virtual
 
 
 def pod(name: str = "p", **labels: str) -> dict[str, Any]:
@@ -151,10 +152,24 @@ async def test_a_reader_is_woken_by_an_event() -> None:
     store = Store()
     hub = Hub(store)
     watcher = hub.open(PODS, Match())
-    reading = asyncio.create_task(watcher.take(60.0))
+    reading = asyncio.create_task(watcher.take(asyncio.get_running_loop().time() + 60.0))
     await asyncio.sleep(0)
     store.create(PODS, pod("a"))
     assert b'"ADDED"' in await reading
+
+
+def test_a_reader_waits_as_long_as_it_says_whatever_it_waited_for_before() -> None:
+    async def story() -> list[tuple[float, bool]]:
+        loop, store = asyncio.get_running_loop(), Store()
+        hub = Hub(store)
+        watcher = hub.open(PODS, Match())
+        for at_s in (1.0, 24.0):
+            loop.call_at(at_s, lambda at_s=at_s: store.create(PODS, pod(f"at-{at_s:g}")))  # type: ignore[misc]
+        took = [(until, await watcher.take(until), loop.time()) for until in (10.0, 20.0, 25.0, 24.5, 24.5)]
+        hub.forget(watcher)
+        return [(ended, bool(lines)) for _, lines, ended in took]
+
+    assert run_virtual(story()) == [(1.0, True), (20.0, False), (24.0, True), (24.5, False), (24.5, False)]
 
 
 async def test_one_slow_watcher_is_closed_alone() -> None:

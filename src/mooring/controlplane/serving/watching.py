@@ -43,12 +43,12 @@ class WatchStream:
                 if not self._has_bookmarks:
                     return b""
                 self._hub.bookmark(self._watcher)  # so that the next watch resumes from here
-                return await self._watcher.take(0.0)
+                return await self._watcher.take(now)
             if self._has_bookmarks and now >= self._next_bookmark:
                 self._next_bookmark = now + BOOKMARK_INTERVAL_S
                 self._hub.bookmark(self._watcher)
             until = min(self._deadline, self._next_bookmark) if self._has_bookmarks else self._deadline
-            lines = await self._watcher.take(max(until - now, 0.0))
+            lines = await self._watcher.take(until)
             if lines and self._disturb is not None:
                 # A watch that ends here has no closing bookmark: it would promise what was not sent.
                 lines, self._has_ended = await self._disturb(lines)

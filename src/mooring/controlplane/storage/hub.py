@@ -77,6 +77,8 @@ class Watcher:
         self._limit = limit
         self._lines: deque[bytes] = deque()
         self._reader: asyncio.Future[None] | None = None  # waits for the next line
+        self._until = 0.0  # it waits so long
+        self._alarm: asyncio.TimerHandle | None = None  # set anew only when it has rung: most waits end before
 
     def offer(self, event: Event) -> None:
         """Called within a write; never blocks."""
@@ -125,22 +127,39 @@ class Watcher:
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    async def take(self, timeout_s: float) -> bytes:
-        """Queued lines, about a megabyte at most; empty after ``timeout_s`` without any, or when closed."""
+    async def take(self, until: float) -> bytes:
+        """Queued lines, about a megabyte at most; empty if there are none until then, by the loop's time, or closed."""
         if not self._lines and not self.is_closed:
             loop = asyncio.get_running_loop()
-            self._reader = loop.create_future()
-            timer = loop.call_later(timeout_s, self._wake)
-            try:
-                await self._reader
-            finally:
-                timer.cancel()
+            self._reader, self._until = loop.create_future(), until
+            if self._alarm is None or self._alarm.when() > until:
+                self._set_alarm(loop)
+            await self._reader
         taken: list[bytes] = []
         size = 0
         while self._lines and size < CHUNK_BYTES:
             taken.append(self._lines.popleft())
             size += len(taken[-1])
         return b"".join(taken)
+
+    def _set_alarm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = loop.call_at(self._until, self._ring, loop)
+
+    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._alarm = None
+        if self._reader is not None and not self._reader.done():
+            if loop.time() < self._until:
+                self._set_alarm(loop)
+            else:
+                self._wake()
+
+    def end(self) -> None:
+        """Nobody reads any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
 
     def close(self) -> None:
         """Make a waiting ``take`` return at once, with nothing."""
@@ -207,6 +226,7 @@ class Hub:
             watcher.offer(event)
 
     def forget(self, watcher: Watcher) -> None:
+        watcher.end()
         watchers = self._watchers.get(watcher.kind.storage, [])
         if watcher in watchers:
             watchers.remove(watcher)
