@@ -360,7 +360,7 @@ class Body:
             self._pieces.append(piece)
         else:
             self._is_over = True
-        self._loop.call_soon(self._wake)
+        self._wake()
 
     def cut(self, why: str, *, half: bool = False) -> None:
         if half and self._pieces:
@@ -368,7 +368,7 @@ class Body:
         self._broken = why
         self.close()
         if not self._loop.is_closed():
-            self._loop.call_soon(self._wake)
+            self._wake()
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -480,8 +480,8 @@ def _begin(
     network: Network, loop: Any, head: asyncio.Future[Any], status: int, headers: dict[str, str], delay_s: float
 ) -> None:
     def arrive() -> None:
-        if not loop.is_closed():
-            loop.call_soon(lambda: None if head.done() else head.set_result((status, headers)))
+        if not loop.is_closed() and not head.done():
+            head.set_result((status, headers))
 
     network.world.after(delay_s, arrive)
 

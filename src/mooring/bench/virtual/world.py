@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mooring.scheduler.lifeline import Lifeline
-from mooring.sim.virtual_time import EPOCH_S
+from mooring.sim.virtual_time import EPOCH_S, MANY_TIMERS
 
 Act = Callable[[], None]
 NEVER = float("inf")
@@ -44,6 +44,7 @@ class World:
         self._ready: deque[VirtualLoop] = deque()  # those that may have something to do now, in the order of asking
         self._acts: list[tuple[float, int, Act]] = []
         self._count = itertools.count()
+        self.running: VirtualLoop | None = None  # whom asyncio takes for the loop that runs
 
     def at(self, when_s: float, act: Act) -> None:
         """Do something at a time, outside of all machines."""
@@ -54,8 +55,13 @@ class World:
 
     def run_until(self, end_s: float) -> None:
         """Let time pass."""
-        while self._turn(end_s):
-            pass
+        hooks = sys.get_asyncgen_hooks()
+        try:
+            while self._turn(end_s):
+                pass
+        finally:
+            self.leave()
+            sys.set_asyncgen_hooks(*hooks)
         self.now_s = end_s
 
     def _turn(self, end_s: float) -> bool:
@@ -79,8 +85,10 @@ class World:
         if due > self.now_s:
             self.now_s = due
         now_s = self.now_s
-        while acts and acts[0][0] <= now_s:
-            heapq.heappop(acts)[2]()
+        if acts and acts[0][0] <= now_s:
+            self.leave()
+            while acts and acts[0][0] <= now_s:
+                heapq.heappop(acts)[2]()
         for loop in self._loops:
             if loop.due_s <= now_s:
                 loop.ask_for_turn()
@@ -88,6 +96,18 @@ class World:
 
     def give_turn(self, loop: VirtualLoop) -> None:
         self._ready.append(loop)
+
+    def enter(self, loop: VirtualLoop) -> None:
+        """Let asyncio know which loop runs, until another one does or ``leave``: most turns follow one of the same."""
+        self.running = loop
+        asyncio._set_running_loop(loop)
+        sys.set_asyncgen_hooks(*loop.hooks)
+
+    def leave(self) -> None:
+        """What is done now is done outside of all loops."""
+        if self.running is not None:
+            self.running = None
+            asyncio._set_running_loop(None)
 
     def enrol(self, loop: VirtualLoop) -> None:
         self._loops.append(loop)
@@ -143,8 +163,10 @@ class Machine:
         self._tell_loops()
 
     def _tell_loops(self) -> None:
-        for loop in self.loops:
-            loop.ask_for_turn()
+        if not self.is_asleep:
+            for loop in self.loops:
+                loop.due_s = self.world.now_s  # a timer may be due earlier, or later, than it was before
+                loop.ask_for_turn()
 
     # ---- sleep and death ---------------------------------------------------------------------------------------
 
@@ -206,8 +228,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.has_asked = False
         self.due_s = NEVER
         self._numbers = itertools.count()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap
+        self._numbered = 0  # timers so far
+        self._cancelled = 0  # of the timers in the heap
         self._selector = _NothingToSelect()
         self._clock_resolution = 0.0
+        self.hooks = self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook  # type: ignore[attr-defined]
         machine.loops.append(self)
         machine.world.enrol(self)
 
@@ -243,50 +269,62 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
 
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.machine.monotonic() + delay, callback, *args, context=context)
+
     def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: Any = None
     ) -> asyncio.TimerHandle:
-        timer = super().call_at(when, callback, *args, context=context)
+        """As asyncio's, but that timers for the same time come in the order in which they were set."""
+        if self._closed:  # type: ignore[attr-defined]
+            self._check_closed()  # type: ignore[attr-defined]
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        self._numbered += 1
+        heapq.heappush(self._timers, (when, self._numbered, timer))
         machine = self.machine
         if not machine.is_asleep:
             self.due_s = min(self.due_s, machine.world_time_of(when))
         return timer
 
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        if handle._scheduled:  # type: ignore[attr-defined]
+            self._cancelled += 1
+
     def turn(self) -> None:
         """Run what is to be run now, once: what it asks for in turn is run in the next turn."""
-        ready: Any = self._ready  # type: ignore[attr-defined]
-        self._take_timers(ready)
+        ready: deque[asyncio.Handle] = self._ready  # type: ignore[attr-defined]
+        timers, world = self._timers, self.machine.world
+        if self.due_s <= world.now_s + 2 * TICK_S or (timers and timers[0][2]._cancelled):
+            self._take_timers(ready)
         if ready:
-            hooks = sys.get_asyncgen_hooks()
-            sys.set_asyncgen_hooks(
-                firstiter=self._asyncgen_firstiter_hook,  # type: ignore[attr-defined]
-                finalizer=self._asyncgen_finalizer_hook,  # type: ignore[attr-defined]
-            )
-            asyncio._set_running_loop(self)
-            try:
-                for _ in range(len(ready)):
-                    handle = ready.popleft()
-                    if not handle._cancelled:
-                        handle._run()
-            finally:
-                asyncio._set_running_loop(None)
-                sys.set_asyncgen_hooks(*hooks)
-        if ready:
-            self.ask_for_turn()
+            if world.running is not self:
+                world.enter(self)
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            if ready:
+                self.ask_for_turn()
 
-    def _take_timers(self, ready: Any) -> None:
+    def _take_timers(self, ready: deque[asyncio.Handle]) -> None:
         """Have the timers that are due run in this turn, and find out when the next one is."""
-        scheduled: Any = self._scheduled  # type: ignore[attr-defined]
-        machine = self.machine
+        timers, machine = self._timers, self.machine
+        if 2 * self._cancelled > len(timers) > MANY_TIMERS:
+            timers[:] = [entry for entry in timers if not entry[2]._cancelled]
+            heapq.heapify(timers)
+            self._cancelled = 0
         now_s = machine.monotonic()
-        while scheduled and (scheduled[0]._cancelled or scheduled[0]._when <= now_s):
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False
+        while timers and (timers[0][0] <= now_s or timers[0][2]._cancelled):
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
             if timer._cancelled:
-                self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+                self._cancelled -= 1
             else:
                 ready.append(timer)
-        self.due_s = machine.world_time_of(scheduled[0]._when) if scheduled else NEVER
+        self.due_s = machine.world_time_of(timers[0][0]) if timers else NEVER
 
     # ---- what asyncio asks of a loop ---------------------------------------------------------------------------
 
@@ -322,9 +360,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass
 
+    def close(self) -> None:
+        super().close()
+        self._timers.clear()
+
 
 def tear_down(*loops: VirtualLoop) -> None:
     """Cancel everything in these threads and let it end, in no time of the world's."""
+    hooks = sys.get_asyncgen_hooks()
     for _ in range(1000):
         tasks = [task for loop in loops for task in loop.tasks()]
         if not tasks:
@@ -334,6 +377,9 @@ def tear_down(*loops: VirtualLoop) -> None:
         for _ in range(20):
             for loop in loops:
                 loop.turn()
+    for loop in loops:
+        loop.machine.world.leave()
+    sys.set_asyncgen_hooks(*hooks)
     for loop in loops:
         loop.machine.world.dismiss(loop)
         if loop in loop.machine.loops:
