@@ -437,8 +437,6 @@ class Reflector(Generic[T]):
             self.last_version = version
         if trouble is not None:
             raise trouble
-        # If the next chunk is here already, reading it does not let other tasks run.
-        await asyncio.sleep(0)
 
 
 async def _read_soon(body: Reading) -> bytes:

@@ -345,13 +345,24 @@ class Body:
                 return b""
             self._reader = self._loop.create_future()
             await self._reader
-        return self._pieces.popleft()
+        come = b"".join(self._pieces)
+        self._pieces.clear()
+        return come
 
     def send(self, piece: bytes, delay_s: float) -> None:
         """Have a piece arrive, in order; nothing is the end."""
         world = self._network.world
         self._last_at_s = max(self._last_at_s, world.now_s + delay_s)
         world.at(self._last_at_s, lambda: self._arrive(piece))
+
+    def arrive_whole(self, head: asyncio.Future[Any], reply: Reply) -> None:
+        """An answer comes with all of its body."""
+        if self._broken is None:
+            if reply.body:
+                self._pieces.append(reply.body)
+            self._is_over = True
+        if not self._loop.is_closed() and not head.done():
+            head.set_result((reply.code, dict(reply.headers)))
 
     def _arrive(self, piece: bytes) -> None:
         if self._broken is not None or self._loop.is_closed():
@@ -449,12 +460,12 @@ class VirtualTransport(Transport):
                 network.note("lost answers")
                 network.world.after(delay, lambda: fail("connection reset by peer"))
                 return
-            _begin(network, loop, head, answer.code, dict(answer.headers), delay)
-            content.send(answer.body, delay)
-            content.send(b"", delay)
+            network.world.after(delay, lambda: content.arrive_whole(head, answer))
             return
         try:
-            _begin(network, loop, head, 200, {}, network.latency())
+            network.world.after(
+                network.latency(), lambda: None if loop.is_closed() or head.done() else head.set_result((200, {}))
+            )
             while content in network.bodies:
                 piece = await answer.read()
                 if trouble.is_cut_off or not machine.is_alive:
@@ -474,16 +485,6 @@ class VirtualTransport(Transport):
                     return
         finally:
             answer.close()
-
-
-def _begin(
-    network: Network, loop: Any, head: asyncio.Future[Any], status: int, headers: dict[str, str], delay_s: float
-) -> None:
-    def arrive() -> None:
-        if not loop.is_closed() and not head.done():
-            head.set_result((status, headers))
-
-    network.world.after(delay_s, arrive)
 
 
 def _broken(why: str) -> ConnectionFailed:
