@@ -56,6 +56,8 @@ def test_the_story_it_writes_can_be_simulated_from_anywhere(
         pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="columns that nobody knows"),
         pytest.param(["late.csv"], "late.csv, line 3: at: 1 after 5; pods must come in", id="times that go backwards"),
         pytest.param(["runs.csv"], "or a story with the step workload: {csv: runs.csv, every: 1s}", id="no times"),
+        pytest.param(["columns.csv"], "columns.csv, line 1: the column 'cpu' is there twice", id="a column twice"),
+        pytest.param(["empty.mrec"], "empty.mrec: not a mooring record", id="a record that is none"),
         pytest.param(["twice.csv"], "twice.csv, line 3: node a is already in line 2", id="a node twice"),
         pytest.param(
             ["pods.csv", "pods.csv"], "pods.csv, pods.csv: Pod default/web is in two of them", id="pods twice"
@@ -73,6 +75,8 @@ def test_bad_usage_is_one_line(
     (tmp_path / "other.csv").write_text("a,b,c\n1,2,3\n")
     (tmp_path / "late.csv").write_text("name,at\nx,5\ny,1\n")
     (tmp_path / "runs.csv").write_text("name,run\nx,5\n")
+    (tmp_path / "columns.csv").write_text("name,cpu,cpu\na,1,1\n")
+    (tmp_path / "empty.mrec").write_text("")
     (tmp_path / "twice.csv").write_text("name,cpu\na,5\na,5\n")
     monkeypatch.chdir(tmp_path)
     assert run(["import", *arguments]) == 2
@@ -130,3 +134,17 @@ def test_records_are_imported_one_at_a_time(
     assert not Path("story.yaml").exists()
     Path("other.yaml").write_text("steps: [{cluster: a.mrec@1s}, {workload: {record: b.mrec}}]\n")
     assert run(["simulate", "other.yaml"]) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(NODE, id="a mapping in one line"),
+        pytest.param("# a, b, and c\n" + NODE, id="a comment with commas"),
+        pytest.param('{"apiVersion": "v1", "kind": "List", "items": [' + NODE + "]}", id="half JSON"),
+    ],
+)
+def test_yaml_is_not_taken_for_json_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+    (tmp_path / "node.yaml").write_text(text)
+    assert run(["import", str(tmp_path / "node.yaml")]) == 0
+    assert capsys.readouterr().out == "Kubernetes manifests: 1 node\n"

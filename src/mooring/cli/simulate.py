@@ -168,7 +168,7 @@ def _allocated(result: Simulation) -> str:
         for name, at_end in result.allocated_at_end.items()
         if at_end or row.get(f"allocated.{name}")
     ]
-    return f"{', '.join(shares) or 'nothing'} of {result.nodes:,} nodes"
+    return f"{', '.join(shares) or 'nothing'} of {result.nodes:,} node{'s' if result.nodes != 1 else ''}"
 
 
 def _cost(result: Simulation) -> str:

@@ -49,6 +49,7 @@ WHOLE_GPU = 1000
 MOST_NAME = 63  # a node's name is a label, too
 MOST_RUN_S = 10 * 365 * 24 * 3600
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MODEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
@@ -63,6 +64,7 @@ def import_nodes(path: Path, text: str) -> Imported:
 
 def _node(row: Row) -> Node:
     name, gpus, model = row.text("sn"), row.number("gpu"), row.values["model"]
+    _check_model(row, "model", model)
     amounts: ResourceList = {
         "cpu": f"{row.number('cpu_milli')}m",
         "memory": f"{row.number('memory_mib')}Mi",
@@ -96,6 +98,8 @@ def _arrival(row: Row, shapes: dict[tuple[int, int, int, int, str], Pod], omissi
     if milli > WHOLE_GPU or (gpus and not milli):
         raise InputError(f"{row.where}: gpu_milli: {milli} where 1 to {WHOLE_GPU}, a part of one GPU, would be right")
     models = row.values.get("gpu_spec", "") if gpus else ""
+    for model in models.split("|") if models else ():
+        _check_model(row, "gpu_spec", model, can_lack=False)
     shape = (row.number("cpu_milli"), row.number("memory_mib"), gpus, milli, models)
     like = shapes.get(shape)
     if like is None:
@@ -130,6 +134,15 @@ def _run_s(row: Row, arrived_s: int, omissions: Omissions) -> float | None:
     if ended_s - started_s > MOST_RUN_S:
         raise InputError(f"{row.where}: deletion_time {ended_s}; expected at most ten years after {started_s}")
     return float(ended_s - started_s)
+
+
+def _check_model(row: Row, column: str, model: str, *, can_lack: bool = True) -> None:
+    """A model is the value of a label."""
+    if (model or not can_lack) and not (len(model) <= MOST_NAME and _MODEL.fullmatch(model)):
+        raise InputError(
+            f"{row.where}: {column}: {model[:80]!r} is no model; expected at most {MOST_NAME} letters, digits, '-', "
+            "'_' and '.', a letter or digit first and last, such as V100M32"
+        )
 
 
 _ADMISSION = Admission(())

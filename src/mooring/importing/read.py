@@ -13,7 +13,10 @@ from mooring.importing.json_lines import read_json
 from mooring.importing.kubectl import import_manifests
 from mooring.importing.table import column_names
 
-FORMATS = ("openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests")
+FORMATS = (
+    "openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests",
+    "a table or record of mooring",
+)  # fmt: skip
 
 
 def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
@@ -51,9 +54,14 @@ def _import_other(path: Path) -> Imported | None:
             f"{path}: not UTF-8 text (byte {error.start}); expected one of: {', '.join(FORMATS)}"
         ) from None
     if text.lstrip()[:1] == "{":
-        return _import_json(path, text)
+        try:
+            return _import_json(path, text)
+        except InputError:
+            if path.suffix not in (".yaml", ".yml"):
+                raise
+            return None  # YAML may begin with a brace, too
     columns = column_names(text)
-    if path.suffix == ".csv" or len(columns) > 2:
+    if path.suffix not in (".yaml", ".yml") and (path.suffix == ".csv" or len(columns) > 2):
         return _import_csv(path, text, columns)
     return None
 

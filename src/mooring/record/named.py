@@ -22,13 +22,15 @@ def file_and_time(name: str) -> tuple[str, str]:
 
 
 def names_a_record(name: str) -> bool:
-    """Whether the file begins as records do; one that is not there is taken at its name."""
+    """Whether the file begins as records do, or is named as one: who opens it says what is wrong with it."""
     file = file_and_time(name)[0]
+    if file.endswith(".mrec"):
+        return True
     try:
         with open(file, "rb") as opened:
             return opened.read(len(BEGINS)) == BEGINS
     except OSError:
-        return file.endswith(".mrec")
+        return False
 
 
 def record_time(text: str, record: Record) -> float:

@@ -9,7 +9,7 @@ from mooring.api.core import Node
 from mooring.errors import InputError
 from mooring.importing.imported import Arrival, Imported, Omissions
 from mooring.sim import node_table, pod_shape
-from mooring.sim.rows import Table
+from mooring.sim.rows import Table, column_names
 from mooring.sim.workload import Setting, Trace
 
 _OPENB = {"sn", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}
@@ -22,7 +22,7 @@ def is_own_table(name: str) -> bool:
     if not name.endswith((".csv", ".csv.gz")) or not Path(name).is_file():
         return False
     try:
-        columns = Table.open(Path(name)).columns
+        columns = column_names(Path(name))
     except InputError:
         return False  # whoever reads it says what is wrong with it
     return not _OPENB.intersection(columns) and any(_is_field(column, (*_OF_NODES, *_OF_PODS)) for column in columns)

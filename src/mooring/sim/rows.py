@@ -33,14 +33,7 @@ class Table:
     @classmethod
     def open(cls, path: Path) -> Table:
         """Read the header."""
-        with _opened(path) as file:
-            try:
-                header = next(csv.reader(file), None)
-            except _UNREADABLE as error:
-                raise _unreadable(path, error, 1) from None
-        if not header or not any(header):
-            raise InputError(f"{path}, line 1: no header; expected the names of columns with commas between them")
-        columns = [name.strip().lstrip("\ufeff") for name in header]
+        columns = column_names(path)
         for i, name in enumerate(columns):
             if name in columns[:i]:
                 raise InputError(f"{path}, line 1: the column {name!r} is there twice")
@@ -77,6 +70,18 @@ class Table:
                 raise InputError(
                     f"{self.path}, line 1: no column {name!r}, which {what} needs; there are {', '.join(self.columns)}"
                 )
+
+
+def column_names(path: Path) -> list[str]:
+    """What the header names."""
+    with _opened(path) as file:
+        try:
+            header = next(csv.reader(file), None)
+        except _UNREADABLE as error:
+            raise _unreadable(path, error, 1) from None
+    if not header or not any(header):
+        raise InputError(f"{path}, line 1: no header; expected the names of columns with commas between them")
+    return [name.strip().lstrip("\ufeff") for name in header]
 
 
 def _unreadable(path: Path, error: Exception, line: int) -> InputError:

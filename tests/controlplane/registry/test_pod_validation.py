@@ -141,6 +141,11 @@ def test_pods(spec: dict[str, Any], want: list[str]) -> None:
         pytest.param(
             {"resources": {"requests": {"a b": "1"}}}, ["resources.requests Invalid"], id="a resource with a bad name"
         ),
+        pytest.param(
+            {"resources": {"requests": {"gpu": "1", "hugepages-2Mi": "2Mi"}}},
+            ["resources.requests[gpu] Invalid", "resources.requests[gpu] Invalid"],
+            id="a resource without a domain",
+        ),
     ],
 )
 def test_containers(container: dict[str, Any], want: list[str]) -> None:

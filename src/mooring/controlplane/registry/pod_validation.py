@@ -166,6 +166,10 @@ def _check_host_ports(container: Object, where: str, seen: set[str], found: list
 
 def _validate_resource_list(resources: dict[str, Any], at: str) -> list[Cause]:
     found = validate_labels(dict.fromkeys(resources, ""), at)
+    if not found:
+        unknown = [name for name in resources if "/" not in name and not _is_standard(name)]
+        whys = ("must be a standard resource type or fully qualified", "must be a standard resource for containers")
+        found += [invalid_value(f"{at}[{name}]", name, why) for name in unknown for why in whys]
     for name, value in resources.items():
         amount = quantities.parse(value)
         if amount < 0:
@@ -173,6 +177,10 @@ def _validate_resource_list(resources: dict[str, Any], at: str) -> list[Cause]:
         elif _is_integral(name) and amount.denominator != 1:
             found.append(invalid_value(f"{at}[{name}]", value, "must be an integer"))
     return found
+
+
+def _is_standard(name: str) -> bool:
+    return name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-")
 
 
 def _is_integral(name: str) -> bool:
