@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from mooring import text_tables
@@ -41,3 +43,57 @@ def test_brackets_and_colons_are_text(width: int) -> None:
     print_table(Console(file=page, width=width, emoji=False), ["NAME", "[b]"], rows)
     shown = " ".join(page.getvalue().split())
     assert shown.startswith("NAME [b] p[/x] [red]1 node(s) a:pill:b é")
+
+
+def narrow(width: int, columns: list[str], *rows: tuple[str, ...]) -> list[str]:
+    page = io.StringIO()
+    print_table(Console(file=page, force_terminal=True, width=width, color_system=None), columns, rows)
+    return page.getvalue().splitlines()
+
+
+WHY = "0/11 nodes are available: 11 Insufficient cpu, which is a long story to tell"
+
+
+def test_a_long_text_without_room_comes_below_its_row() -> None:
+    rows = [("default/web-184", "unschedulable", "4m5s", WHY), ("default/web-185", "active", "1s", "")]
+    assert narrow(60, ["POD", "QUEUE", "SINCE", "WHY"], *rows) == [
+        "POD              QUEUE          SINCE",
+        "  WHY",
+        "default/web-184  unschedulable  4m5s",
+        "  0/11 nodes are available: 11 Insufficient cpu, which is a",
+        "  long story to tell",
+        "default/web-185  active         1s",
+    ]
+
+
+def test_a_long_text_that_has_some_room_stays_in_its_row() -> None:
+    assert narrow(60, ["NODES", "WHY"], ("11", WHY)) == [
+        "NODES  WHY",
+        "11     0/11 nodes are available: 11 Insufficient cpu, which",
+        "       is a long story to tell",
+    ]
+
+
+def test_long_names_leave_room_for_the_other_columns() -> None:
+    rows = [("default/" + "a-very-long-name-" * 4, "unschedulable", "NodeResourcesFit and others")]
+    assert narrow(60, ["POD", "QUEUE", "BY"], *rows) == [
+        "POD                             QUEUE          BY",
+        "default/a-very-long-name-a-ver  unschedulable  NodeResources",
+        "y-long-name-a-very-long-name-a                 Fit and",
+        "-very-long-name-                               others",
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    width=st.integers(26, 100),
+    rows=st.lists(st.tuples(*[st.text("ab -/é漢1", max_size=90)] * 3), min_size=1, max_size=4),
+)
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(width: int, rows: list[tuple[str, ...]]) -> None:
+    lines = narrow(width, ["NAME", "KIND", "WHY"], *rows)
+    assert all(cell_len(line) <= width for line in lines)
+
+    def letters(texts: Iterable[str]) -> list[str]:
+        return sorted("".join("".join(texts).split()))
+
+    assert letters(lines) == letters(["NAME", "KIND", "WHY", *(cell for row in rows for cell in row)])
