@@ -24,7 +24,9 @@ FIELDS = Fields("example.com", [])
         pytest.param("http://p:3128", Proxy("p", 3128), id="host and port"),
         pytest.param("http://p", Proxy("p", 80), id="the usual port"),
         pytest.param("http://me:a%40b@p:1", Proxy("p", 1, "Basic bWU6YUBi"), id="a password"),
-        pytest.param("https://p:3128", None, id="TLS within TLS is left to others"),
+        pytest.param("https://p:3128", Proxy("p", 3128, is_tls=True), id="TLS within TLS"),
+        pytest.param("https://p", Proxy("p", 443, is_tls=True), id="the usual port of TLS"),
+        pytest.param("socks5://p:1", None, id="not one that we know"),
     ],
 )
 def test_a_proxy_has_a_url(url, proxy):
@@ -44,6 +46,7 @@ class Tunnels:
     def __init__(self) -> None:
         self.answer = [b"HTTP/1.1 200 Connection esta", b"blished\r\nVia: p\r\n\r\n"]
         self.opened = 0
+        self.trusting: ssl.SSLContext | None = None  # what its clients trust, if it is not what they trust elsewhere
         self.at_work: set[asyncio.Task[None]] = set()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,11 +82,12 @@ class Echo(asyncio.Protocol):
         self.transport.write(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok" * data.count(b"POST "))
 
 
-@pytest.fixture
-async def tunnels():
+@pytest.fixture(params=[False, True], ids=["http", "https"])
+async def tunnels(request, authority, server_certificate):
     made = Tunnels()
-    listener = await asyncio.start_server(made, "127.0.0.1", 0)
-    made.proxy = Proxy("127.0.0.1", listener.sockets[0].getsockname()[1])
+    context = authority.server_context(server_certificate) if request.param else None
+    listener = await asyncio.start_server(made, "127.0.0.1", 0, ssl=context)
+    made.proxy = Proxy("localhost", listener.sockets[0].getsockname()[1], is_tls=request.param)
     yield made
     await asyncio.gather(*made.at_work)
     listener.close()
@@ -96,9 +100,15 @@ async def pool(tunnels, authority, server_certificate):
     listener = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0, ssl=context)
     port = listener.sockets[0].getsockname()[1]
     trusting = ssl.create_default_context(cadata=authority.pem.decode())
-    made = ConnectionPool(
-        Way("127.0.0.1", port, tls=lambda: trusting, server_name="localhost", proxy=tunnels.proxy), max_connections=3
+    way = Way(
+        "127.0.0.1",
+        port,
+        tls=lambda: trusting,
+        server_name="localhost",
+        proxy=tunnels.proxy,
+        proxy_tls=lambda: tunnels.trusting or trusting,
     )
+    made = ConnectionPool(way, max_connections=3)
     yield made
     await made.close()
     while Echo.peers:
@@ -146,3 +156,29 @@ async def test_a_proxy_that_is_back_is_used_again(tunnels, pool):
         await post(pool)
     tunnels.answer = working
     assert (await post(pool)).status == 201
+
+
+@pytest.mark.parametrize("tunnels", [True], indirect=True)
+async def test_a_proxy_that_is_not_trusted_gets_nothing(tunnels, pool):
+    tunnels.trusting = ssl.create_default_context()
+    with pytest.raises(ConnectionFailed, match="the proxy's certificate is not trusted: ") as caught:
+        await post(pool)
+    assert not caught.value.was_sent and tunnels.opened == 0
+
+
+async def test_a_proxy_that_does_not_speak_tls_is_told_in_one_line(authority):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    way = Way("api", 443, tls=lambda: trusting, proxy=Proxy("127.0.0.1", port, is_tls=True), proxy_tls=lambda: trusting)
+    pool = ConnectionPool(way)
+    with pytest.raises(ConnectionFailed, match=f"through the proxy 127.0.0.1:{port}: the proxy: .*SSL"):
+        await post(pool)
+    await pool.close()
+    listener.close()
+    await listener.wait_closed()

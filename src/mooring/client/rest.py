@@ -1,7 +1,7 @@
 """Requests to an API server: reads, writes and streams, with the retries of client-go.
 
-- Reads and streams have connections of their own, and writes share those of the pool. If a proxy stands in between to
-  which TLS is spoken, or behind which none is, everything goes through aiohttp.
+- Reads and streams have connections of their own, and writes share those of the pool. If a proxy stands in between
+  behind which no TLS is spoken, everything goes through aiohttp.
 - 429 and 5xx are tried again after Retry-After, at most ten times, and only if the server sends that header.
 - A 401 makes the credentials forget what they have and try once more.
 - ``RateLimiter`` holds back everything but watches. Answers that are no success become the exceptions of ``errors``.
@@ -111,6 +111,7 @@ class Transport:
                     tls=partial(self.tls_context, settings) if config.is_tls else None,
                     server_name=config.tls.server_name,
                     proxy=proxy,
+                    proxy_tls=partial(self.tls_context, config.tls),
                     connect_timeout_s=CONNECT_TIMEOUT_S,
                     arrives_within_s=arrives_within_s,
                 )

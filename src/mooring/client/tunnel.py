@@ -14,21 +14,23 @@ MAX_HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that is spoken to without TLS."""
+    """A proxy; with ``is_tls`` it is spoken to over TLS, and what it passes on is TLS within TLS."""
 
     host: str
     port: int
     authorization: str = field(default="", repr=False)
+    is_tls: bool = False
 
     @classmethod
     def of_url(cls, url: str) -> Proxy | None:
-        """The proxy of an ``http://`` URL; None for others: TLS within TLS is left to aiohttp."""
+        """The proxy of an ``http://`` or ``https://`` URL; None for others."""
         parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             return None
         user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
         authorization = "" if user == ":" else f"Basic {b64encode(user.encode()).decode()}"
-        return cls(parts.hostname, parts.port or 80, authorization)
+        is_tls = parts.scheme == "https"
+        return cls(parts.hostname, parts.port or (443 if is_tls else 80), authorization, is_tls)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -29,7 +29,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mooring.client.backoff import Backoff
 from mooring.client.errors import (
@@ -61,6 +61,9 @@ MIN_WATCH_S = 300
 """A watch asks to be ended after 5 to 10 minutes, so that servers behind a load balancer share the load."""
 INITIAL_SILENCE_S = 30.0
 """After this time without a byte of a streaming list, the client lists in pages: the server does not support it."""
+SILENCE_S = 75.0
+"""A watch of which nothing is heard for so long, or for twice as long, is resumed. API servers send a bookmark every
+minute. What hangs in between, such as a proxy, says nothing, and the kernel at its end still answers for it."""
 NOT_SERVED_RECHECK_S = 300.0
 RELIST_QUIET_S = 30.0
 """A 410 that comes this long after the last one is followed by a new list at once."""
@@ -403,10 +406,14 @@ class Reflector(Generic[T]):
         }
         splitter = LineSplitter()
         try:
-            async with self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body:
+            async with (
+                self._client.stream(self.kind.path, query, timeout_s=seconds + 30.0) as body,
+                _Silence() as silence,
+            ):
                 self.trouble, self.is_refused = "", False
                 while True:
                     chunk = await (_read_soon(body) if is_initial() else body.readany())
+                    silence.is_broken = True
                     if not chunk:
                         return
                     lines = splitter.feed(chunk)
@@ -445,3 +452,33 @@ async def _read_soon(body: Reading) -> bytes:
             return await body.readany()
     except TimeoutError:
         raise _StreamingRefused(f"nothing came for {INITIAL_SILENCE_S:.0f}s") from None
+
+
+class _Silence:
+    """Ends a block with ConnectionFailed unless ``is_broken`` is set now and then; setting it costs nothing."""
+
+    def __init__(self) -> None:
+        self.is_broken = True
+        self._timeout = asyncio.timeout(None)
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> _Silence:
+        await self._timeout.__aenter__()
+        self._look()
+        return self
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.is_broken:
+            self.is_broken = False
+            self._alarm = loop.call_later(SILENCE_S, self._look)
+        else:
+            self._timeout.reschedule(loop.time())
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        try:
+            await self._timeout.__aexit__(*error)
+        except TimeoutError:
+            raise ConnectionFailed(f"nothing was heard for {SILENCE_S:.0f}s", was_sent=True) from None

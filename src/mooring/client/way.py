@@ -34,6 +34,7 @@ C = TypeVar("C", bound=Beginner)
 class Way:
     """Opens connections to one server. ``tls`` is asked for the context before each; None: no TLS is spoken.
 
+    ``proxy_tls`` is the same for a proxy that is spoken to over TLS.
     The kernel gives a connection up whose bytes the peer has not acknowledged within ``arrives_within_s``, and forgets
     them with a connection that is closed. Without that, what was sent to a network that is cut may arrive minutes
     later, even after this process has ended.
@@ -47,6 +48,7 @@ class Way:
         tls: Callable[[], ssl.SSLContext] | None = None,
         server_name: str = "",
         proxy: Proxy | None = None,
+        proxy_tls: Callable[[], ssl.SSLContext] | None = None,
         connect_timeout_s: float = 30.0,
         arrives_within_s: float | None = None,
     ) -> None:
@@ -55,6 +57,7 @@ class Way:
         self.tls = tls
         self.where = f"{host}:{port}" if proxy is None else f"{host}:{port} through the proxy {proxy}"
         self._proxy = proxy  # between us and a server that speaks TLS
+        self._proxy_tls = proxy_tls
         self._server_name = server_name or host
         self._connect_timeout_s = connect_timeout_s
         self._arrives_within_s = arrives_within_s
@@ -102,10 +105,13 @@ class Way:
         """Connect and speak TLS. In two steps: asyncio forgets a socket that is given up between them."""
         loop, proxy = asyncio.get_running_loop(), self._proxy
         host, port = (self.host, self.port) if proxy is None else (proxy.host, proxy.port)
+        transport: asyncio.Transport
         transport, opening = await loop.create_connection(Opening, host, port)
         self._limit_arrival(transport)
         try:
             if proxy is not None:
+                if proxy.is_tls:
+                    transport = await self._secure_way_to(proxy, transport, opening)
                 transport.write(proxy.request(self.host, self.port))
                 await opening.pass_proxy()
             if opening.is_lost or transport.is_closing():
@@ -128,3 +134,20 @@ class Way:
             connection.close()
             raise
         return connection
+
+    async def _secure_way_to(self, proxy: Proxy, transport: asyncio.Transport, opening: Opening) -> asyncio.Transport:
+        """Speak TLS to the proxy. It is verified by its own name, with the authorities of the server, as Go does."""
+        assert self._proxy_tls is not None
+        try:
+            secured = await asyncio.get_running_loop().start_tls(
+                transport, opening, self._proxy_tls(), server_hostname=proxy.host
+            )
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionFailed(
+                f"the proxy's certificate is not trusted: {error.verify_message}", was_sent=False
+            ) from None
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"the proxy: {error.strerror or error}", was_sent=False) from None
+        if secured is None or opening.is_lost:
+            raise ConnectionResetError("the proxy closed the connection")
+        return secured
