@@ -35,9 +35,9 @@ _PLACE_BITS, _MOST = 22, 1 << 40  # a total and a place fit into one number as l
 
 @lru_cache(maxsize=8)
 def _looked_up(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(the first positions in pre-order, the place of each position in it). Shorter lists lack the last positions."""
+    """(positions in pre-order, in long lists the first; the place of each in it). Shorter lists lack the last ones."""
     order = _tree(size)
-    return order[:_FIRST].copy(), np.argsort(order)
+    return order if size <= _MANY else order[:_FIRST].copy(), np.argsort(order)
 
 
 @lru_cache(maxsize=4096)
@@ -49,12 +49,14 @@ def _for_length(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def heap_winner(totals: NDArray[np.int64]) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
     n = len(totals)
-    first, places = _for_length(n)
+    order, places = _for_length(n)
+    # A position that the list lacks is looked at as if it were the last one.
+    first = int(order[totals.take(order, mode="clip").argmax()])
+    if first < n <= _MANY:
+        return first
     best = totals[totals.argmax()]
-    if n > _MANY:  # often most of them are equally good, and then one of these comes early
-        early = int(first[totals.take(first, mode="clip").argmax()])
-        if early < n and totals[early] == best:
-            return early
+    if first < n and totals[first] == best:  # often most of them are equally good, and then one comes early
+        return first
     if n < 1 << _PLACE_BITS and best < _MOST and totals[totals.argmin()] > -_MOST:
         ranks = totals << _PLACE_BITS
         ranks -= places[:n]

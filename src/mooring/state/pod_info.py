@@ -246,6 +246,7 @@ class PodInterner:
         self._classes: WeakValueDictionary[tuple[str, tuple[tuple[str, str], ...], bool], PodClass] = (
             WeakValueDictionary()
         )
+        self._by_labels: WeakValueDictionary[int, PodClass] = WeakValueDictionary()  # by the identity of those it holds
 
     def info(self, pod: Pod) -> PodInfo:
         return PodInfo(pod, self.shape(pod), self.pod_class(pod))
@@ -291,10 +292,13 @@ class PodInterner:
         return self.labels_class(meta.namespace, meta.labels, meta.deletion_timestamp is not None)
 
     def labels_class(self, namespace: str, labels: dict[str, str], terminating: bool = False) -> PodClass:
+        cls = self._by_labels.get(id(labels))
+        if cls is not None and cls.namespace == namespace and cls.terminating == terminating:
+            return cls
         key = (namespace, tuple(sorted(labels.items())), terminating)
         cls = self._classes.get(key)
         if cls is None:
-            cls = self._classes[key] = PodClass(namespace, labels, terminating)
+            cls = self._classes[key] = self._by_labels[id(labels)] = PodClass(namespace, labels, terminating)
         return cls
 
 
