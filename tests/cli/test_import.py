@@ -49,9 +49,13 @@ def test_the_story_it_writes_can_be_simulated_from_anywhere(
         ),
         pytest.param(["pods.csv", "-o", "no/story.yaml"], "no/story.yaml: no such file or directory", id="no folder"),
         pytest.param(["bad.csv"], "bad.csv, line 1: no column 'cpu_milli'", id="a column is missing"),
-        pytest.param(["n.yaml", "-o", "n.yaml"], "-o n.yaml: n.yaml is what is imported", id="over its input"),
         pytest.param(
-            ["dump", "-o", "dump/s.yaml"], "-o dump/s.yaml: dump is what is imported", id="into an imported directory"
+            ["n.yaml", "-o", "n.yaml"], "n.yaml: n.yaml is what is read, and is not replaced", id="over its input"
+        ),
+        pytest.param(
+            ["dump", "-o", "dump/s.yaml"],
+            "dump/s.yaml: dump is what is read, and is not replaced",
+            id="into an imported directory",
         ),
         pytest.param(["other.csv"], "expected openb's nodes (sn, cpu_milli", id="columns that nobody knows"),
         pytest.param(["late.csv"], "late.csv, line 3: at: 1 after 5; pods must come in", id="times that go backwards"),

@@ -67,3 +67,27 @@ def test_a_record_that_was_cut_off_is_told(record: Path, tmp_path: Path, capsys:
     cut.write_bytes(record.read_bytes()[:-1])
     assert run(["report", str(cut)]) == 0
     assert capsys.readouterr().err.startswith("warning: cut.mrec: the record was cut off")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["report", "run.mrec", "-o", "link.html"], id="a report under another name"),
+        pytest.param(["report", "run.mrec", "--html", "run.mrec"], id="the page instead of its record"),
+        pytest.param(["ui", "run.mrec", "-o", "run.mrec"], id="mooring ui"),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    record: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.mrec").write_bytes(record.read_bytes())
+    Path("link.html").symlink_to("run.mrec")
+    assert run(command) == 2
+    said = capsys.readouterr().err
+    assert "run.mrec is what is read, and is not replaced; give another place" in said and said.count("\n") == 1
+    assert Path("run.mrec").read_bytes() == record.read_bytes()

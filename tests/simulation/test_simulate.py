@@ -73,6 +73,15 @@ def test_an_end_stops_everything() -> None:
     assert list(where(outcome)) == ["early"] and outcome.ended_at_s == pytest.approx(50)
 
 
+def test_an_end_in_the_middle_of_a_story_that_waits_for_its_workload_is_no_interruption() -> None:
+    async def play(cluster: ScenarioCluster) -> None:
+        await cluster.finish()
+
+    arrivals = [Arrival(0, pod("early")), Arrival(100, pod("late"))]
+    outcome = simulate([make_node("a")], arrivals, play=play, until_s=50)
+    assert list(where(outcome)) == ["early"] and not outcome.was_interrupted
+
+
 def test_nodes_come_and_go() -> None:
     async def play(cluster: ScenarioCluster) -> None:
         await cluster.advance(5)

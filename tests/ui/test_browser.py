@@ -23,10 +23,13 @@ import pytest
 from mooring.cli.page_stories import BuiltInStories
 from mooring.config.load import config_from_dict
 from mooring.config.wire import to_wire
+from mooring.measures.meter import Meter
 from mooring.record import entries
 from mooring.record.blocks import FORMAT
 from mooring.record.reader import Record
 from mooring.record.writer import Writer
+from mooring.report.run import Run
+from mooring.report.write import write_report
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import Scenario, ScenarioCluster, node, pod
 from mooring.sweeping.page import write_page
@@ -448,4 +451,18 @@ async def test_numbers_of_a_sweep_stay_on_one_line_on_a_narrow_screen(launched, 
     heights = await page.evaluate("[...document.querySelectorAll('td')].map((cell) => cell.clientHeight)")
     assert len(set(heights)) == 1 and heights[0] < 48, "one line each"
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the table scrolls, not the page"
+    await page.close()
+
+
+async def test_a_report_shows_why_pods_wait_on_a_narrow_screen(launched, tmp_path):
+    meter, waits = Meter(), make_pod("web", cpu="64")
+    meter.put(0, waits)
+    meter.refused(1, waits.uid, frozenset(("NodeResourcesFit",)))
+    meter.explained(waits.uid, "0/3 nodes are available: 3 Insufficient cpu. " * 3)
+    path = tmp_path / "report.html"
+    write_report([Run("monday", meter.finish(3600))], path)
+    page = await launched.new_page(viewport={"width": 400, "height": 640})
+    await page.goto(f"file://{path}")
+    right = await page.locator("td.message").evaluate("(cell) => cell.getBoundingClientRect().right")
+    assert right <= 400 and "Insufficient cpu" in await page.locator("td.message").inner_text()
     await page.close()

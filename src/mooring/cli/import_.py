@@ -37,13 +37,13 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     (run.mrec@90s), CSV tables as stories read them, and what kubectl prints. Files that belong together are given
     together: a trace and its nodes.
     """
-    from mooring.cli.output import console
+    from mooring.cli.output import console, keep_inputs
     from mooring.sim.recorded_import import import_all
 
     if output is not None and output.suffix not in (".yaml", ".yml"):
         raise UsageError(f"-o {output}: expected a name that ends in .yaml")
     if output is not None:
-        _keep_inputs(output, files)
+        keep_inputs(output, files)
     found = import_all(files)
     out = console()
     out.print(f"{found.format}: {found.summary()}", markup=False)
@@ -53,14 +53,6 @@ def import_(files: tuple[str, ...], output: Path | None) -> None:
     if output is not None:
         _write(output, files, found)
         out.print(f"{output}: mooring simulate {output}", markup=False)
-
-
-def _keep_inputs(output: Path, files: tuple[str, ...]) -> None:
-    """Refuse to write over a file that is imported, or into a directory all of whose manifests are."""
-    for file in files:
-        for place in (output, output.parent):
-            if os.path.exists(file) and place.exists() and os.path.samefile(place, file):
-                raise UsageError(f"-o {output}: {file} is what is imported; give a place beside it")
 
 
 def _print_length(found: Imported) -> None:

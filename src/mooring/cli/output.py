@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -18,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mooring.api import yaml
-from mooring.errors import InputError
+from mooring.errors import InputError, UsageError
 from mooring.plain_text import printable
 from mooring.text_tables import print_aligned
 from mooring.text_tables import print_table as print_table
@@ -112,6 +114,14 @@ def print_facts(to: Console, facts: Mapping[str, str]) -> None:
         if text:
             table.add_row(f"  {name}:", Text(text))
     print_aligned(to, table)
+
+
+def keep_inputs(output: Path, inputs: Iterable[str]) -> None:
+    """Refuse to write over a file that is read, under whatever name, or into a directory that is read as a whole."""
+    for each in inputs:
+        for place in (output, output.parent):
+            if os.path.exists(each) and place.exists() and os.path.samefile(place, each):
+                raise UsageError(f"{output}: {each} is what is read, and is not replaced; give another place")
 
 
 def read_input(path: str) -> bytes:

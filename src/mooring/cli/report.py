@@ -44,6 +44,10 @@ def report(records: tuple[str, ...], output: Path | None, html: Path | None, one
 
     Several records are shown side by side. --html writes one record, or two, as a page to explore instead.
     """
+    from mooring.cli.output import keep_inputs
+
+    for each in filter(None, (output, html)):
+        keep_inputs(each, records)
     if html is not None:
         from mooring.cli.ui import write_page
 

@@ -13,6 +13,7 @@ import click
 
 from mooring.cli.address_options import address_options
 from mooring.cli.help import examples
+from mooring.cli.output import keep_inputs
 from mooring.cli.story_options import print_line
 from mooring.errors import UsageError
 
@@ -82,6 +83,8 @@ def ui(
         raise UsageError("--kubeconfig shows a live cluster; expected no records and no -o beside it")
     if not 1 <= len(records) <= 2:
         raise UsageError("expected one record or two; a cluster to look at: mooring start --ui")
+    if output is not None:
+        keep_inputs(output, records)
     page_files()  # before anything is played
     from mooring.ui.opening import is_story, opened
 

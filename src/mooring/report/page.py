@@ -262,7 +262,7 @@ def _still_pending(measures: Measures) -> str:
         for each in measures.pending
     )
     head = "<tr><th>Cause</th><th class=n>Pods</th><th class=n>Longest</th><th>Such as</th><th>Which was told</th></tr>"
-    return f"<div class=scroll><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+    return f"<div class=scroll><table class=waits><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
 
 
 def _figures(runs: Sequence[Run]) -> str:

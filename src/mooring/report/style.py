@@ -55,6 +55,11 @@ th{font-weight:500}thead th{color:var(--quiet);font-weight:600}
 .figures table{width:100%}
 .differs td{font-weight:600}
 .message{min-width:30ch;max-width:60ch}
+@media (max-width:600px){.waits,.waits thead,.waits tbody{display:block}
+.waits tr{display:grid;grid-template-columns:1fr auto 7em;padding:4px 0;border-bottom:1px solid var(--grid)}
+.waits th,.waits td{border:0;padding-right:0}
+.waits :nth-child(n+4){grid-column:1/-1;min-width:0;max-width:none;overflow-wrap:anywhere}
+.waits thead :nth-child(n+4){display:none}}
 footer{margin-top:36px;color:var(--quiet);font-size:13px;max-width:90ch}
 @media print{figure{break-inside:avoid}}
 """.strip()

@@ -251,9 +251,9 @@ class ScenarioCluster:
                 arrivals.throw(error)
 
     def check_workloads(self) -> None:
-        """Raise what has gone wrong in a workload."""
+        """Raise what has gone wrong in a workload. One that the end of the simulation cut off has not gone wrong."""
         for task in self._workloads:
-            if task.done():
+            if task.done() and not task.cancelled():
                 task.result()
 
     async def stop_workloads(self) -> None:
