@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
@@ -152,6 +154,34 @@ def test_pods_with_claims_are_never_equal() -> None:
     assert world.plugin.sign(world.info(pod())) == ()
 
 
+def test_an_attempt_goes_without_the_garbage_collector() -> None:
+    """It remembers every node. Hundreds of them would wait for the collector, which comes seldom."""
+    world = World(*AB, claim("c"))
+    gc.disable()
+    try:
+        world.place(pod("c"), "a")
+        attempt = attempt_of(world.state)
+        assert attempt is not None and attempt.allocator is not None and attempt.node_allocations
+        is_there = weakref.ref(attempt.allocator)
+        del attempt
+        world.state = CycleState()
+        assert is_there() is None
+    finally:
+        gc.enable()
+
+
+def test_a_binding_under_way_remembers_one_node() -> None:
+    """There may be thousands of them, each of a pod that many nodes could have taken."""
+    world = World(*AB, claim("c"))
+    world.place(pod("c"), "a")
+    attempt = attempt_of(world.state)
+    assert attempt is not None and attempt.node_allocations.keys() == {"a", "b"}
+    before = chosen_devices(world.state, "p", "a")
+    world.plugin.pre_bind_pre_flight(world.state, world.info(pod("c")), "a")
+    assert attempt.node_allocations.keys() == {"a"} and not attempt.verdicts and attempt.allocator is None
+    assert chosen_devices(world.state, "p", "a") == before
+
+
 class TestPreEnqueue:
     @pytest.mark.parametrize(
         ("waiting", "text"),
@@ -274,11 +304,12 @@ class TestFilter:
 
     def test_a_search_ends_with_the_time_of_its_attempt(self) -> None:
         world = World(node("a"), gpus("a", "gpu-0", "gpu-1"), claim("c", exactly(count=2)))
-        assert world.pre_filter(pod("c")).is_success
-        world.state.budget = Budget()
-        world.state.budget.is_spent = True
+        state, info = CycleState(), world.info(pod("c"))
+        state.budget = Budget()
+        assert world.plugin.pre_filter(state, info, world.nodes()) == SUCCESS
+        state.budget.is_spent = True
         with pytest.raises(OutOfTime):
-            world.plugin.filter(world.state, world.info(pod("c")), world.nodes())
+            world.plugin.filter(state, info, world.nodes())
 
     def test_a_pool_that_contradicts_itself_rejects_the_node(self) -> None:
         world = World(node("a"), gpus("a", "same", "same"), claim("c"))

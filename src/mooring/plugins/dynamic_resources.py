@@ -14,7 +14,7 @@ from mooring.api.pod_groups import PodGroup
 from mooring.api.resource import AllocationResult, DeviceTaintRule, ResourceClaim
 from mooring.config.types import DynamicResourcesArgs
 from mooring.devices.allocator import Allocator
-from mooring.devices.attempt import KEY, Attempt, NodeTask, attempt_of
+from mooring.devices.attempt import KEY, Attempt, NodeTask, NodeTimer, attempt_of
 from mooring.devices.binding import ClaimBinder
 from mooring.devices.claims import (
     ClaimProblem,
@@ -220,13 +220,14 @@ class DynamicResources:
             if not status.is_success:
                 return status
         if any(claim.status.allocation is None for claim in attempt.claims):
+            timer = NodeTimer(self._clock, self._filter_timeout_s, state.budget)
             attempt.allocator = Allocator(
                 self._devices.inventory(),
                 self._devices.selectors,
                 self._devices.allocated(),
                 self._devices.device_class,
-                lambda: self._is_late(state, attempt),
-                lambda: self._start_timer(attempt),
+                timer.is_late,
+                timer.start,
                 self._devices.rules,
             )
         state.write(KEY, attempt)
@@ -342,15 +343,6 @@ class DynamicResources:
         if found is not None:
             attempt.node_allocations[node.name] = found, wanted
         return None
-
-    def _start_timer(self, attempt: Attempt) -> None:
-        if self._filter_timeout_s:
-            attempt.deadline = self._clock.monotonic() + self._filter_timeout_s
-
-    def _is_late(self, state: CycleState, attempt: Attempt) -> bool:
-        """Report whether the search on a node has used up its time; OutOfTime if the whole attempt has."""
-        state.check_time()
-        return attempt.deadline is not None and self._clock.monotonic() > attempt.deadline
 
     def _resources_by_devices(
         self, attempt: Attempt, node: NodeInfo, counted: Set[str]
@@ -529,8 +521,10 @@ class DynamicResources:
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         attempt = attempt_of(state)
-        has_claims = attempt is not None and attempt.claims
-        return PreFlight(SUCCESS, allow_parallel=True) if has_claims else NOTHING_TO_PRE_BIND
+        if attempt is None or not attempt.claims:
+            return NOTHING_TO_PRE_BIND
+        attempt.settle(node_name)
+        return PreFlight(SUCCESS, allow_parallel=True)
 
     async def pre_bind(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Store allocations and reservations, then wait for devices that must be made ready."""
