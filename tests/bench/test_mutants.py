@@ -55,7 +55,23 @@ def old_news_count(patch):
 
 
 def no_second_look_after_a_lost_answer(patch):
-    patch.setattr(writer, "_may_be_bound", lambda error: False)
+    patch.setattr(writer, "_is_open", lambda error: False)
+
+
+def a_pod_is_its_name(patch):
+    """Bindings and deletes do not say which one of that name they mean."""
+    encode = writer._encode
+
+    def by_name(body):
+        if body.get("kind") == "Binding":
+            body = {**body, "metadata": {key: value for key, value in body["metadata"].items() if key != "uid"}}
+        return encode({key: value for key, value in body.items() if key != "preconditions"})
+
+    patch.setattr(writer, "_encode", by_name)
+
+
+def what_has_not_arrived_never_arrives(patch):
+    patch.setattr(writer, "AGAIN_S", (0.0,))
 
 
 def a_lost_binding_is_not_missed(patch):
@@ -118,10 +134,10 @@ def a_conflict_is_a_success(patch):
     """And nobody asks later, which would find it out."""
     a_lost_binding_is_not_missed(patch)
 
-    async def well_then(self, pod, node_name, error):
-        pass
+    async def well_then(self, pod, node_name):
+        return True
 
-    patch.setattr(ApiWriter, "_find_out", well_then)
+    patch.setattr(ApiWriter, "_is_bound", well_then)
 
 
 def an_assumption_ends_with_the_binding(patch):
@@ -289,6 +305,38 @@ FAR_BEHIND = replace(
         Step(10.0, "lag-watches", "leader", 100.0, 95.0, "pods"),
     ),
 )
+# Connections break under Bindings that are on their way, and nodes are full as soon as there are pods.
+BROKEN_OFF = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=3,
+    steps=(
+        Step(4.0, "reset-connections", "leader", 25.0, 0.5),
+        *pods(5.0, "p", 40, 1000, every_s=0.3, life_s=6.0),
+    ),
+)
+# Pods are replaced by larger ones of the same name while their Bindings wait for their turn; the same for victims.
+REPLACED = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=3,
+    qps=3,
+    steps=(*pods(5.0, "p", 30, 250), *(Step(6.0 + i, "replace-pods", amount=0.3) for i in range(10))),
+)
+VICTIMS = Plan(
+    1,
+    30.0,
+    replicas=1,
+    nodes=3,
+    qps=3,
+    steps=(
+        *pods(3.0, "low", 6, 2000),
+        *pods(10.0, "top", 4, 2000, "high"),
+        *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3) for i in range(40)),
+    ),
+)
 MUTANTS = [
     pytest.param(
         never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0), DEAD)), id="no fence"
@@ -322,6 +370,9 @@ MUTANTS = [
         ),
         id="a Binding that a full disk answered with 500 has failed",
     ),
+    pytest.param(a_pod_is_its_name, REPLACED, id="a Binding for another pod of that name"),
+    pytest.param(a_pod_is_its_name, VICTIMS, id="an eviction of another pod of that name"),
+    pytest.param(what_has_not_arrived_never_arrives, BROKEN_OFF, id="a Binding that is not there will not come"),
     pytest.param(
         a_conflict_is_a_success,
         REFUSED,

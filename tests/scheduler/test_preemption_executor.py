@@ -99,6 +99,13 @@ async def test_a_victim_that_is_gone_is_no_failure_and_no_event(verb, sent):
     assert (len(stage.sent), stage.events, stage.activated) == (sent, [], [])
 
 
+async def test_a_namesake_of_a_victim_is_left_alone():
+    stage = Stage(make("one"))
+    stage.pods["d/one"] = Pod(metadata=ObjectMeta(name="one", namespace="d", uid="another"))
+    await stage.run()
+    assert (stage.sent, stage.events, stage.activated) == ([], [], [])
+
+
 async def test_a_failure_spares_the_last_victim_and_brings_the_preemptor_back():
     stage = Stage(make("one"), make("two"), failures={("delete", "one"): ServerError("x", code=500)})
     await stage.run()

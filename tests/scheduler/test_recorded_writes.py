@@ -53,11 +53,12 @@ async def test_a_binding_as_recorded(row):
     assert client.requests == [("POST", row["uri"], row["body"], row["contentType"])]
 
 
-async def test_a_deletion_as_recorded():
+async def test_a_deletion_as_recorded_but_of_this_pod_only():
     row = next(row for row in RECORDED if row["method"] == "DELETE")
     client = Client()
     await writer(client).delete_pod(make(row["uri"].rpartition("/")[2]))
-    assert client.requests == [("DELETE", row["uri"], row["body"], row["contentType"])]
+    this_pod = {"preconditions": {"uid": "u"}}
+    assert client.requests == [("DELETE", row["uri"], row["body"] | this_pod, row["contentType"])]
 
 
 def histories() -> list[Any]:

@@ -13,6 +13,7 @@ from mooring.api.storage import PersistentVolumeClaim
 from mooring.client.errors import (
     Conflict,
     ConnectionFailed,
+    Fenced,
     Forbidden,
     NotFound,
     RequestTimeout,
@@ -72,6 +73,7 @@ TAKEN = Conflict("already assigned", code=409)
 TROUBLED = ServerError("etcdserver: request timed out", code=500)
 ABSENT = NotFound("gone", code=404)
 REFUSED = Forbidden("may not create pods/binding", code=403)
+FENCED = Fenced()
 BUSY = TooManyRequests("come back later", code=429)
 
 # A Binding that may have been carried out: each of these is followed by a look at the pod.
@@ -119,12 +121,10 @@ async def test_a_binding_that_was_not_carried_out_has_failed(failure):
     ("found", "outcome"),
     [
         pytest.param([stored("a")], None, id="it was carried out"),
-        pytest.param([stored("")], "the failure", id="it was not carried out"),
         pytest.param([stored("b")], Conflict, id="another node has it"),
         pytest.param([stored("a", uid="other")], NotFound, id="it is another pod by now"),
         pytest.param([ABSENT], NotFound, id="it is gone"),
         pytest.param([TROUBLED, NOBODY, BROKEN, "not a pod", stored("a")], None, id="asked until one answers yes"),
-        pytest.param([TROUBLED, NOBODY, BROKEN, "not a pod", stored("")], "the failure", id="asked until one says no"),
     ],
 )
 @pytest.mark.parametrize("failure", table(OPEN))
@@ -133,10 +133,41 @@ async def test_a_binding_that_may_have_been_carried_out_is_looked_up(failure, fo
     if outcome is None:
         await bind(client, make_pod())
     else:
-        with pytest.raises(type(failure) if outcome == "the failure" else outcome) as caught:
+        with pytest.raises(outcome):
             await bind(client, make_pod())
-        assert outcome != "the failure" or caught.value is failure
     assert [verb for verb, *_ in client.sent] == ["create"] + ["get"] * len(found), "sent once, looked up until known"
+
+
+NO, YES = stored(""), stored("a")
+
+
+@pytest.mark.parametrize(
+    ("failures", "found", "sent", "outcome"),
+    [
+        pytest.param([BROKEN], [NO], "post look post", None, id="the connection broke"),
+        pytest.param([SILENT], [NO], "post look post", None, id="no answer came in time"),
+        pytest.param([TROUBLED], [NO], "post look post", None, id="the server had a problem"),
+        pytest.param([SILENT], [TROUBLED, NO], "post look look post", None, id="asked until one says no"),
+        pytest.param([TAKEN], [NO], "post look", TAKEN, id="a conflict is an answer"),
+        pytest.param([BROKEN, TAKEN], [NO, YES], "post look post look", None, id="the first one came first"),
+        pytest.param([BROKEN, TAKEN], [NO, NO], "post look post look post", None, id="a conflict, the first not here"),
+        pytest.param([BROKEN, NOBODY], [NO, NO], "post look post look post", None, id="then nobody listens"),
+        pytest.param([BROKEN, BUSY], [NO, NO], "post look post look post", None, id="then the server is busy"),
+        pytest.param([BROKEN, FENCED], [NO], "post look post", FENCED, id="then the lease is lost"),
+        pytest.param([BROKEN] * 4, [NO] * 4 + [YES], "post look " * 4 + "look", None, id="there at the last look"),
+        pytest.param([BROKEN] * 4, [NO] * 5, "post look " * 4 + "look", BROKEN, id="four times at most"),
+    ],
+)
+async def test_a_binding_that_may_be_on_its_way_is_sent_again_to_the_same_node(failures, found, sent, outcome):
+    client = FakeClient(create=[*failures, {}], get=found)
+    if outcome is None:
+        await bind(client, make_pod())
+    else:
+        with pytest.raises(type(outcome)) as caught:
+            await bind(client, make_pod())
+        assert caught.value is outcome
+    assert [{"create": "post", "get": "look"}[verb] for verb, *_ in client.sent] == sent.split()
+    assert len({str(rest) for verb, *rest in client.sent if verb == "create"}) == 1
 
 
 @pytest.mark.parametrize(
@@ -199,6 +230,14 @@ async def test_a_status_patch_is_given_up(failures, tries):
     with pytest.raises(type(failures[0])):
         await make_writer(client).patch_pod_status("d", "p", {"status": {}})
     assert len(client.sent) == tries
+
+
+async def test_a_victim_whose_name_another_pod_has_by_now_is_gone():
+    client = FakeClient(
+        delete=[Conflict("Precondition failed: UID in precondition: u, UID in object meta: v", code=409)]
+    )
+    with pytest.raises(NotFound):
+        await make_writer(client).delete_pod(make_pod())
 
 
 async def test_a_claim_is_written_whole_with_the_version_that_was_decided_on():

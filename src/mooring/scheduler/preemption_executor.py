@@ -260,7 +260,10 @@ class PreemptionExecutor:
         """Make one victim go."""
         preemptor, node_name = preemption.preemptor, preemption.node_name
         note = f"Preempted by {preemption.kind} {preemption.uid} on node {node_name}"
-        pod = victim.pod
+        pod, known = victim.pod, self._pods.get(victim.pod.key)
+        if known is not None and known.uid != victim.uid:  # a namesake, which nobody wants to go
+            log.v(2).info("Victim Pod is already deleted", preemptor=preemptor.key, victim=pod.key)
+            return _Evicted()
         was_waiting = self._stop_in_memory(preemption.plugin, victim.uid)
         if was_waiting:
             log.v(2).info("Preemptor preempted a waiting pod", preemptor=preemptor.key, waitingPod=pod.key)

@@ -2,11 +2,13 @@
 
 | what | kube-scheduler | here |
 |---|---|---|
-| Binding, status patches, deletes | as recorded | the same |
+| Binding, status patches | as recorded | the same |
+| a delete of a victim | by its name | by its name and uid: a StatefulSet may have made another one of that name |
 | volumes and their claims | PUT of its copy | GET, then PUT with the version decided on: our copies are partial |
 | ResourceClaims | PUT of its copy | merge patches with uid and resourceVersion: a conflict stays a conflict |
 | a Binding that was not sent | has failed | has failed |
 | a Binding that was sent and got no answer, or a 5xx | has failed | the pod is looked up until that gives an answer |
+| its pod has no node | | sent again, to the same node: the first one may still be on its way, and its room is taken |
 | a Binding that got a conflict | has failed | the pod is looked up: it may be bound already |
 """
 
@@ -24,7 +26,7 @@ from mooring.api.core import Pod
 from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
-from mooring.client.errors import Conflict, ConnectionFailed, NotFound, ServerError, Unreachable
+from mooring.client.errors import Conflict, ConnectionFailed, Fenced, NotFound, ServerError, Unreachable
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
 from mooring.errors import ApiError, InputError
 from mooring.framework.handle import NOTHING
@@ -41,6 +43,9 @@ PATCH_TRIES = 4
 PATCH_PAUSE_S = 0.01  # times five after each try
 MAX_PAUSE_S = 5.0
 PATIENCE, PATIENCE_S = 100, 5.0
+AGAIN_S = (0.0, 0.05, 0.25, 1.25)
+"""A Binding that may still be on its way is sent again after these pauses. The last one is followed by a last look:
+so long what was sent before a connection broke may take to be carried out."""
 DELETE_OPTIONS = b'{"kind":"DeleteOptions","apiVersion":"v1"}'
 _COLLECTIONS: dict[type[Object], str] = {
     PersistentVolume: "/api/v1/persistentvolumes",
@@ -92,13 +97,24 @@ class ApiWriter:
             "metadata": metadata,
             "target": {"kind": "Node", "name": node_name},
         }
-        try:
-            path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding"
-            await self._post_binding(path, _encode(body))
-        except ApiError as error:
-            if not _may_be_bound(error):
-                raise
-            await self._find_out(pod.pod, node_name, error)
+        path, data = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/binding", _encode(body)
+        is_open = False  # one of them may still be on its way
+        for pause_s in AGAIN_S:
+            try:
+                await self._post_binding(path, data)
+                return
+            except ApiError as error:
+                problem = error
+            is_open = is_open or _is_open(problem)
+            if isinstance(problem, Fenced) or not (is_open or isinstance(problem, Conflict)):
+                raise problem
+            if await self._is_bound(pod.pod, node_name):
+                return
+            if not is_open:
+                raise problem
+            await self._sleep(pause_s)
+        if not await self._is_bound(pod.pod, node_name):
+            raise problem
 
     async def _post_again(self, path: str, body: bytes) -> Any:
         """As since 1.37: try again at once after what a patch is tried again after, but for a conflict."""
@@ -112,15 +128,13 @@ class ApiWriter:
             await self._sleep(pause_s)
             pause_s *= 5
 
-    async def _find_out(self, pod: Pod, node_name: str, error: ApiError) -> None:
-        """Look the pod up after a Binding of unknown outcome: return if it is bound to our node, else raise."""
+    async def _is_bound(self, pod: Pod, node_name: str) -> bool:
+        """Look the pod up after a Binding of unknown outcome; one that is gone, or has another node, raises."""
         found = await self._look_up(pod)
         if found.uid != pod.uid:
             raise _gone(pod)
-        if found.spec.node_name == node_name:
-            return
-        if not found.spec.node_name:
-            raise error
+        if found.spec.node_name in ("", node_name):
+            return bool(found.spec.node_name)
         # Another scheduler was faster. The watch is about to say so; the pod need not be tried again until it has.
         for _ in range(PATIENCE):
             known = self._pods.get(pod.key)
@@ -171,7 +185,11 @@ class ApiWriter:
             pause_s *= 5
 
     async def delete_pod(self, pod: Pod) -> None:
-        await self._client.delete(pod_path(pod), DELETE_OPTIONS)
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
+        try:
+            await self._client.delete(pod_path(pod), _encode(options))
+        except Conflict:  # another pod has its name by now
+            raise _gone(pod) from None
 
     def pod_exists(self, namespace: str, name: str) -> bool:
         return f"{namespace}/{name}" in self._pods
@@ -250,11 +268,9 @@ def _claim(body: bytes) -> ResourceClaim:
     return claim
 
 
-def _may_be_bound(error: ApiError) -> bool:
-    """Say whether the server may have carried a Binding out although it failed."""
-    if isinstance(error, ConnectionFailed):
-        return error.was_sent
-    return isinstance(error, Conflict | ServerError)
+def _is_open(error: ApiError) -> bool:
+    """Say whether the server may have carried a Binding out, or may still do so, although it failed."""
+    return error.was_sent if isinstance(error, ConnectionFailed) else isinstance(error, ServerError)
 
 
 def _is_worth_repeating(error: ApiError) -> bool:

@@ -15,6 +15,8 @@ from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.storage.store import DELETED, Event
 
+MOST_IMPORTANT = "high"
+"""The priority class that no pod of a plan is above."""
 AMNESTY_S = 20.0
 """After a server has lost what it had acknowledged, nobody can know better for a while."""
 
@@ -67,23 +69,35 @@ class VirtualAudit:
         was_bound = before is not None and bool((before.fields or {}).get("spec.nodeName"))
         is_bound = bool(fields.get("spec.nodeName"))
         if is_bound and not was_bound and event.type != DELETED:
-            self._check_right(event)
+            self._check_right(event, "bound")
             self._check_extender(event)
+        if WRITER.get() and _goes(event):
+            self._check_right(event, "evicted")
+            self._check_victim(event)
         if event.type == DELETED and (was_bound or is_bound):
             self.lifetimes += 1
         for problem in audit.problems[self._told :]:
             self.tell(problem)
         self._told = len(audit.problems)
 
-    def _check_right(self, event: Event) -> None:
+    def _check_right(self, event: Event, what: str) -> None:
         writer = WRITER.get()
         if not writer:
             return
         if not self._holder.startswith(f"{writer}_"):
-            self.tell(f"pod {event.entry.key} was bound by {writer} while {self._holder or 'nobody'} had the lease")
+            self.tell(f"pod {event.entry.key} was {what} by {writer} while {self._holder or 'nobody'} had the lease")
         elif self._now() - self._renewed_s > self._duration_s:
             late_s = self._now() - self._renewed_s - self._duration_s
-            self.tell(f"pod {event.entry.key} was bound by {writer} {late_s:.3f} s after its lease had expired")
+            self.tell(f"pod {event.entry.key} was {what} by {writer} {late_s:.3f} s after its lease had expired")
+
+    def _check_victim(self, event: Event) -> None:
+        """A victim has a node, and somebody is more important."""
+        victim = event.previous
+        assert victim is not None
+        if not (victim.fields or {}).get("spec.nodeName"):
+            self.tell(f"pod {victim.key} was evicted although it had no node")
+        elif victim.object()["spec"].get("priorityClassName") == MOST_IMPORTANT:
+            self.tell(f"pod {victim.key} was evicted although nobody is more important")
 
     def _check_extender(self, event: Event) -> None:
         if self._kept_off is not None and WRITER.get():
@@ -107,3 +121,9 @@ class VirtualAudit:
             return
         if len(self.problems) < 20:
             self.problems.append(f"{self._now():.3f} s: {problem}")
+
+
+def _goes(event: Event) -> bool:
+    """Whether with this write a pod begins to go, or is gone at once."""
+    was_going = event.previous is not None and b'"deletionTimestamp"' in event.previous.raw
+    return not was_going and (event.type == DELETED or b'"deletionTimestamp"' in event.entry.raw)

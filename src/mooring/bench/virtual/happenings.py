@@ -24,6 +24,7 @@ from mooring.sim.step_fields import texts
 
 NAMESPACE = "default"
 AGAIN_S = 0.25
+LARGE_CPU = "2"  # as much as the largest pod of a plan wants
 
 
 class Happenings:
@@ -35,6 +36,7 @@ class Happenings:
         self._world, self._network, self._server, self._replicas = world, network, server, replicas
         self._moods = moods
         self._nodes: dict[str, Any] = {}  # every node that there has been, as it was made
+        self._pods: dict[str, Any] = {}  # the same for pods
         self._waiting: deque[Callable[[Api], None]] = deque()  # writes for which the server was down
         self._is_calm = False
         self.done: dict[str, int] = {}
@@ -156,7 +158,24 @@ class Happenings:
     def _create(self, value: Any) -> None:
         if value["kind"] == "Node":
             self._nodes[value["metadata"]["name"]] = value
+        elif value["kind"] == "Pod":
+            self._pods[value["metadata"]["name"]] = value
         self._write(lambda api: _create(api, value))
+
+    def _replace_pods(self, step: Step) -> None:
+        """Pods go, and others come at once that have their names and want more, as from a StatefulSet that was changed.
+
+        ``name`` is one of them; otherwise each goes with the probability ``amount``.
+        """
+
+        def replace(api: Api) -> None:
+            for entry in list(api.store.iterate(PODS, NAMESPACE)):
+                if entry.name == step.name or (not step.name and self._world.rng.random() < step.amount):
+                    api.delete(PODS, NAMESPACE, entry.name, {"gracePeriodSeconds": 0})
+                    _create(api, _larger(self._pods[entry.name]))
+
+        if not self._is_calm:
+            self._write(replace)
 
     def _delete(self, value: Any) -> None:
         ref = Ref.parse(value)
@@ -202,6 +221,9 @@ class Happenings:
 
     def _double_requests(self, step: Step) -> None:
         self._trouble(step, double=step.amount)
+
+    def _reset_connections(self, step: Step) -> None:
+        self._trouble(step, reset=step.amount)
 
     def _refuse_requests(self, step: Step) -> None:
         self._trouble(step, refuse=step.amount, refuse_with=int(step.how or 0))
@@ -290,6 +312,12 @@ class Happenings:
 
     def _raise_plugin(self, step: Step) -> None:
         self._mood(step, "raises")
+
+
+def _larger(pod: Any) -> Any:
+    wants = {"requests": {"cpu": LARGE_CPU, "memory": "64Mi"}}
+    containers = [{**container, "resources": wants} for container in pod["spec"]["containers"]]
+    return {**pod, "spec": {**pod["spec"], "containers": containers}}
 
 
 def _create(api: Api, value: Any) -> None:

@@ -52,6 +52,7 @@ class Trouble:
     lose_answer: float = 0.0
     half: float = 0.0  # of those that are lost: how many are cut in the middle rather than swallowed whole
     double: float = 0.0
+    reset: float = 0.0  # the connection breaks while the request is on its way, and the request arrives all the same
     late: float = 0.0
     late_answer_s: float = 0.0  # up to so many seconds
     late_of: str = ""  # only requests with this in their path, and these as late as can be
@@ -200,6 +201,11 @@ class Wire(asyncio.Transport):
                 network.note("lost requests")
                 self._is_silent = True
             return
+        if network.happens(trouble.reset):
+            network.note("connections reset")
+            self._deliver(data, network.rng.uniform(0.0, MAX_LATE_S))
+            network.world.after(network.latency(), lambda: self.reset("connection reset by peer"))
+            return
         self._deliver(data)
         if network.happens(trouble.double):
             network.note("doubled requests")
@@ -231,9 +237,9 @@ class Wire(asyncio.Transport):
             if not self._loop.is_closed():
                 self._loop.call_soon(self.protocol.connection_lost, ConnectionResetError(104, why))
 
-    def _deliver(self, data: bytes) -> None:
+    def _deliver(self, data: bytes, late_s: float | None = None) -> None:
         network = self._network
-        delay = network.late_s(network.trouble(self._loop.machine), data)
+        delay = network.late_s(network.trouble(self._loop.machine), data) if late_s is None else late_s
 
         def arrive() -> None:
             if network.server is not self._server or self._server is None:

@@ -76,6 +76,7 @@ FAULTS = {
     "lose-answers": 3.0,
     "late-messages": 3.0,
     "double-requests": 2.0,
+    "reset-connections": 2.0,
     "refuse-requests": 2.0,
     "cut-watches": 3.0,
     "lag-watches": 3.0,
@@ -92,6 +93,7 @@ FAULTS = {
     "fill-disk": 1.0,
     "lose-node": 3.0,
     "cordon-node": 2.0,
+    "replace-pods": 2.0,
     "hang-extender": 2.0,
     "lie-extender": 2.0,
     "raise-plugin": 3.0,
@@ -150,7 +152,7 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "half")))
         case "late-messages":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.5, 12.0), 3))
-        case "double-requests":
+        case "double-requests" | "reset-connections":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3))
         case "refuse-requests":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "", "409")))
@@ -182,5 +184,7 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
             return Step(at_s, what, whom, amount=round(rng.uniform(-3600, 3600), 3))
         case "lose-node" | "cordon-node":
             return Step(at_s, what, f"node-{rng.randrange(nodes)}", round(rng.uniform(0.5, 40.0), 3))
+        case "replace-pods":
+            return Step(at_s, what, amount=round(rng.uniform(0.1, 1.0), 3))
         case _:  # forget-history, fill-disk, hang-extender, lie-extender, raise-plugin
             return Step(at_s, what, for_s=lasts_s)
