@@ -71,6 +71,8 @@ def test_an_attempt_is_explained_as_of_then(record: str, capsys: pytest.CaptureF
         pytest.param(["--pod", "a/important"], "a/important; similar ones: default/important", id="another namespace"),
         pytest.param(["--pod", "x"], "has no attempt at a pod default/x", id="a pod that is not there"),
         pytest.param(["--at", "1s", "--open", "1"], "--at and --open exclude each other", id="two questions"),
+        pytest.param(["--at", "1s", "--pod", "important"], "--pod chooses from the list", id="a pod at a time"),
+        pytest.param(["--open", "1", "--since", "1s"], "which --open does not show", id="a time of an attempt"),
     ],
 )
 def test_bad_usage_is_one_line(
@@ -79,6 +81,11 @@ def test_bad_usage_is_one_line(
     assert run(["replay", record, *arguments]) == 2
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
+
+
+def test_a_time_after_the_name_is_told_where_it_belongs(record: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", f"{record}@2s"]) == 2
+    assert capsys.readouterr().err == f"mooring: {record}@2s: expected {record} --at 2s\n"
 
 
 def test_other_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,14 +162,16 @@ def test_a_mistake_in_a_step_is_one_line(
     assert says in told.err and told.err.count("\n") == 1 and told.out == ""
 
 
-@pytest.mark.parametrize("name", ["empty.mrec", "story.txt"])
+@pytest.mark.parametrize(
+    ("name", "says"), [("empty.mrec", "not a mooring record"), ("story.txt", "not a story; expected a scenario")]
+)
 def test_a_file_that_is_no_story_is_not_taken_for_the_name_of_one(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(b"")
     assert run(["simulate", name]) == 2
-    assert capsys.readouterr().err.startswith(f"mooring: {name}: not a story; expected a scenario")
+    assert capsys.readouterr().err.startswith(f"mooring: {name}: {says}")
 
 
 STORY = "steps: [{nodes: {count: 2, cpu: '4'}}, {workload: {count: 3, every: 1s, cpu: '1'}}]\n"
@@ -223,3 +225,18 @@ def test_a_title_is_text_whatever_it_says(tmp_path: Path, capsys: pytest.Capture
     story.write_text("title: '[/x] [red] :rocket:'\nsteps: [{nodes: {count: 1, cpu: '4'}}]\n")
     assert run(["simulate", str(story)]) == 0
     assert capsys.readouterr().out.startswith("story: [/x] [red] :rocket:\n")
+
+
+def test_options_that_mean_nothing_here_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mooring.simulate({"steps": [{"nodes": {"count": 1}}]}, record="run.mrec")
+    Path("nodes.csv").write_text("name,cpu\na,1\n")
+    for command, says in (
+        (["run.mrec", "--set", "a=b"], "run.mrec: a file that is imported has no parameters; found a"),
+        (["nodes.csv", "--set", "a=b"], "nodes.csv: a file that is imported has no parameters; found a"),
+        (["run.mrec", "--until", "-5m"], "--until: expected a duration such as 30s or 5m, found '-5m'"),
+    ):
+        assert run(["simulate", *command]) == 2
+        assert capsys.readouterr().err == f"mooring: {says}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
@@ -64,10 +65,18 @@ def replay(
     With --open, the cluster is as the attempt found it, and the recorded configuration decides again. Exit code 0: the
     decision is the recorded one; 1: it is another; 2: the input cannot be used.
     """
+    from mooring.record.named import file_and_time
     from mooring.record.reader import Record
 
+    whole, time = file_and_time(file)
+    if time and os.path.exists(whole):
+        raise UsageError(f"{file}: expected {whole} --at {time}")
     if at is not None and number is not None:
         raise UsageError("--at and --open exclude each other; give one of them")
+    for name, given in (("--pod", pod), ("--since", since), ("--until", until)):
+        if given is not None and (at is not None or number is not None):
+            other = "--at" if number is None else "--open"
+            raise UsageError(f"{name} chooses from the list of attempts, which {other} does not show; give one of them")
     with Record.open(file, plugins) as record:
         if not record.is_complete:
             say(f"warning: {file} was cut off, or is still being written; it is read as far as it goes")

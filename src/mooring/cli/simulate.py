@@ -71,7 +71,7 @@ def simulate(
     from mooring.simulation.simulate import run_scenario
 
     given = parse_settings(settings)
-    until_s = None if until is None else seconds(until)
+    until_s = None if until is None else seconds(until, "--until")
     if (record_path is not None or shows_page) and len(stories) > 1:
         raise UsageError(f"--{'ui' if shows_page else 'record'}: expected one story, a record is of one cluster")
     found = [with_scheduler(find(each, given), config_path, plugins, kubernetes_version) for each in stories]

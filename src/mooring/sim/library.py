@@ -41,7 +41,7 @@ def built_in() -> list[Scenario]:
 def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
     """The scenario of this name or in this file. ``given`` sets its parameters."""
     if names_a_record(text):
-        return story_of_files([text])
+        return _imported(text, given)
     path = Path(text)
     if path.suffix in (".py", ".yaml", ".yml", *IMPORTED) or "/" in text:
         return load(path, given)
@@ -61,12 +61,21 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
         scenario = load_scenario_file(path, given)
         return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
     if path.suffix in IMPORTED:
-        return story_of_files([str(path)])
+        return _imported(str(path), given)
     if path.suffix != ".py":
         raise InputError(f"{path}: {_EXPECTED}")
-    if given:
-        raise UsageError(f"{path}: a story in Python has no parameters; found {', '.join(given)}")
+    _refuse_parameters(str(path), "a story in Python", given)
     return from_module(_import(path), _name(path), str(path))
+
+
+def _imported(name: str, given: Mapping[str, Any] | None) -> Scenario:
+    _refuse_parameters(name, "a file that is imported", given)
+    return story_of_files([name])
+
+
+def _refuse_parameters(name: str, what: str, given: Mapping[str, Any] | None) -> None:
+    if given:
+        raise UsageError(f"{name}: {what} has no parameters; found {', '.join(given)}")
 
 
 def from_module(module: ModuleType, name: str, source: str) -> Scenario:

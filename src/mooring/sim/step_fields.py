@@ -26,15 +26,15 @@ def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> di
     return dict(value)
 
 
-def seconds(value: Any) -> float:
-    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds."""
+def seconds(value: Any, name: str = "") -> float:
+    """A duration: ``30s``, ``5m``, ``7d``, or a number of seconds. ``name`` is what a mistake is told of."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     try:
         found = float(value) if is_number else _parsed(str(value).strip())
     except (ParseError, OverflowError):
         found = -1.0
     if not (math.isfinite(found) and 0 <= found <= MAX_SECONDS):
-        raise InputError(f"expected a duration such as 30s or 5m, found {value!r}")
+        raise InputError(f"{name}{': ' if name else ''}expected a duration such as 30s or 5m, found {value!r}")
     return found
 
 

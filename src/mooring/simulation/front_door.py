@@ -51,7 +51,7 @@ def simulate(
     """
     scenario = _scenario(story, arrivals, parameters)
     scenario = _scheduled(scenario, config, tuple(plugins), kubernetes_version)
-    until_s = None if until is None else seconds(until)
+    until_s = None if until is None else seconds(until, "until")
     recorder = None if record is None else Recorder.to_file(record, source="simulation", inputs=scenario.records)
     watching = (*observers, *(() if recorder is None else (recorder,)))
     try:
