@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -135,3 +136,28 @@ async def test_the_decision_log_is_written_to_the_end(plane, tmp_path):
     await within(running)
     (line,) = [json.loads(line) for line in path.read_text().splitlines()]
     assert (line["pod"], line["message"]) == ("default/nowhere", "no nodes available to schedule pods")
+
+
+@pytest.mark.parametrize("has_synced", [True, False], ids=["watching before", "delayCacheUntilActive"])
+async def test_a_new_leader_reads_once_more_before_it_decides(has_synced):
+    """A list may come from a cache that has not heard of the last leader's bindings."""
+    done = []
+
+    class Live:
+        informers = scheduler = None
+
+        def __getattr__(self, name):
+            async def do(*arguments):
+                done.append(name)
+                return True
+
+            return do
+
+    live = Live()
+    live.informers = Live()
+    live.informers.has_synced, live.scheduler = has_synced, SimpleNamespace(pods={}, abort=Live().abort)
+    process = SchedulerProcess(load_settings(parse_flags(["--secure-port=0"])), lambda: None)
+    process._control = SimpleNamespace(elector=object())
+    await process._lead(live)
+    assert done[-3:] == ["catch_up", "run", "abort"]
+    assert done[:-3] == ([] if has_synced else ["start", "synced"])

@@ -179,8 +179,8 @@ class SchedulerProcess:
     async def _lead(self, live: LiveScheduler) -> None:
         if not live.informers.has_synced:
             await self._sync(live)
-        elif self._control is not None and self._control.elector is not None:
-            await live.informers.catch_up()  # with what the previous leader has written
+        if self._control is not None and self._control.elector is not None:
+            await live.informers.catch_up()  # with what the previous leader has written: a list may be older than that
         self._is_leading = True
         self.ready.set()
         try:
