@@ -57,9 +57,11 @@ def heap_winner(totals: NDArray[np.int64]) -> int:
     best = totals[totals.argmax()]
     if first < n and totals[first] == best:  # often most of them are equally good, and then one comes early
         return first
-    if n < 1 << _PLACE_BITS and best < _MOST and totals[totals.argmin()] > -_MOST:
+    are_best = totals == best
+    is_small = n < 1 << _PLACE_BITS and best < _MOST and totals[totals.argmin()] > -_MOST
+    if is_small and 16 * np.count_nonzero(are_best) > n:  # listing so many takes longer
         ranks = totals << _PLACE_BITS
         ranks -= places[:n]
         return int(ranks.argmax())
-    equals = (totals == best).nonzero()[0]
+    equals = are_best.nonzero()[0]
     return int(equals[places.take(equals).argmin()])
