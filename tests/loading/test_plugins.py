@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from importlib.metadata import EntryPoint
@@ -163,7 +164,7 @@ def test_installed_plugins_are_found_by_entry_point(
         assert group == "mooring.plugins"
         return points
 
-    monkeypatch.setattr(plugin_loading, "entry_points", installed)
+    monkeypatch.setattr(importlib.metadata, "entry_points", installed)
     (problem,) = load_installed(registry)
     assert "Quiet" in registry
     assert problem.startswith("plugin Broken (mooring_test_installed:Gone): mooring_test_installed: AttributeError")

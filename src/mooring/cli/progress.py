@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from mooring.cli.output import console
 from mooring.cli.streams import say
 
@@ -29,6 +27,8 @@ def progress(unit: str, *, eta: bool = False) -> Iterator[Show]:
     if not sys.stderr.isatty():
         yield _Tenths(unit) if eta else _Lines()
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -7,14 +7,16 @@ import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.errors import PluginError
 from mooring.framework.declarations import is_meant_as_plugin
 from mooring.framework.registry import Registry
 from mooring.loading.source_file import load_module, problem_in, split_reference
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "mooring.plugins"
 
@@ -51,6 +53,8 @@ def _installed() -> tuple[EntryPoint, ...]:
 @lru_cache(maxsize=1)
 def _entry_points(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """To ask for them reads a file of every installed package: only where something has changed."""
+    from importlib.metadata import entry_points  # not needed where every plugin is in tree
+
     return tuple(entry_points(group=GROUP))
 
 

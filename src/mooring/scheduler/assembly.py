@@ -15,7 +15,6 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.errors import MooringError
 from mooring.extender.ask_together import AskTogether
-from mooring.extender.client import build_extenders
 from mooring.framework.cluster_event import EventResource
 from mooring.framework.extender import Answer, Extender
 from mooring.framework.handle import Handle
@@ -56,6 +55,14 @@ class Writer(BindWriter, PodWriter, GroupWriter, Protocol):
     """What the scheduler itself writes; VolumeBinding and DynamicResources ask for more where they are used."""
 
 
+def _extenders_of(config: KubeSchedulerConfiguration) -> Sequence[Extender]:
+    if not config.extenders:  # few have any: their client is loaded when it is needed
+        return ()
+    from mooring.extender.client import build_extenders
+
+    return build_extenders(config.extenders)
+
+
 @dataclass(slots=True)
 class Options:
     """What does not come from the configuration file."""
@@ -63,9 +70,7 @@ class Options:
     features: Features = DEFAULT_FEATURES
     registry: Registry | None = None
     pod_max_in_unschedulable_pods_s: float = 300.0
-    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = lambda config: build_extenders(
-        config.extenders
-    )
+    extenders: Callable[[KubeSchedulerConfiguration], Sequence[Extender]] = _extenders_of
     observers: Sequence[SchedulerObserver] = ()  # beside the metrics
     plugin_timeout_s: float = 10.0  # per call of a plugin that is not mooring's own; 0: no limit
     attempt_timeout_s: float = 15.0  # per attempt to find a node for a pod; 0: no limit
