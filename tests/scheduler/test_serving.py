@@ -532,6 +532,20 @@ async def test_a_replaced_certificate_is_taken_up(bench, tmp_path, caplog):
     assert same(await asyncio.to_thread(shown, port), second)
 
 
+def test_a_context_that_others_may_be_using_is_not_changed(tmp_path):
+    certificate_file, key_file, _ = write_pair(tmp_path, "tls")
+    tls = ServerTls(TlsFiles(certificate_file, key_file), hosts=("localhost",))
+    first = tls.context
+    old_key = (tmp_path / "tls.key").read_bytes()
+    write_pair(tmp_path, "tls")
+    new_key = (tmp_path / "tls.key").read_bytes()
+    (tmp_path / "tls.key").write_bytes(old_key)
+    assert not tls.reload() and tls.context is first, "half replaced"
+    (tmp_path / "tls.key").write_bytes(new_key)
+    assert tls.reload() and tls.context is not first
+    assert not tls.reload()
+
+
 async def test_a_client_certificate_names_a_user(bench, tmp_path):
     identity_file, pem = write_client(tmp_path, "jane", "dev")
     bench.settings = ServingSettings(port=0, client_ca=pem)

@@ -124,7 +124,7 @@ class Connections:
         self._bounds = bounds
         self._memory = memory
         self._most = most
-        self._tls = tls
+        self.tls = tls  # for those who come from now on: another certificate is another context
         self._listeners: list[socket.socket] = []
         self._open: set[Connection] = set()
         self._lock = threading.Lock()
@@ -225,7 +225,8 @@ class Connections:
 
     def _converse(self, connection: Connection) -> None:
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._tls is not None and not self._shake_hands(connection, self._tls):
+        tls = self.tls
+        if tls is not None and not self._shake_hands(connection, tls):
             return
         reader = RequestReader(connection.sock, self._bounds, connection.share)
         try:

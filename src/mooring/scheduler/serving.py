@@ -196,7 +196,8 @@ class EndpointServer:
     async def _reload(self, every_s: float) -> None:
         while True:
             await asyncio.sleep(every_s)
-            self.tls.reload()
+            if self.tls.reload() and self._connections is not None:
+                self._connections.tls = self.tls.context
 
     # Every request
 

@@ -27,7 +27,11 @@ class TlsFiles:
 
 
 class ServerTls:
-    """The TLS context of the endpoints; ``reload`` takes up files that were replaced."""
+    """The TLS context of the endpoints; ``reload`` makes another one when files were replaced.
+
+    A context that clients shake hands with in other threads is never changed: between its new certificate and its new
+    key it would have none that fits.
+    """
 
     def __init__(
         self,
@@ -37,66 +41,67 @@ class ServerTls:
         client_ca: bytes | None = None,
         make_identity: Callable[..., Identity] = self_signed,
     ) -> None:
-        self._files = files
+        self._files, self._client_ca = files, client_ca
         if bool(files.certificate_file) != bool(files.key_file):
             raise UsageError("--tls-cert-file and --tls-private-key-file go together; only one is given")
         if files.min_version not in _VERSIONS:
             raise UsageError(f"--tls-min-version: {files.min_version!r}; it should be VersionTLS12 or VersionTLS13")
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = _VERSIONS[files.min_version]
-        self.context.set_alpn_protocols(["http/1.1"])
-        if files.ciphers:
-            try:
-                self.context.set_ciphers(files.ciphers)
-            except ssl.SSLError:
-                raise UsageError(f"--tls-cipher-suites: {files.ciphers!r}; none of them is known") from None
-        self._stamp: object = None
+        self._stamp = self._stamp_now()
+        self.context = self._context()
         if files.certificate_file:
-            self._load()
+            _load(self.context, files)
         else:
             load_identity(self.context, *make_identity(*hosts))
-        self._trust_clients(client_ca)
 
-    def _trust_clients(self, client_ca: bytes | None) -> None:
-        try:
-            if self._files.client_ca_file:
-                self.context.load_verify_locations(self._files.client_ca_file)
-            if client_ca:
-                self.context.load_verify_locations(cadata=client_ca.decode("ascii"))
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            where = self._files.client_ca_file or "the cluster's client CA"
-            raise UsageError(f"--client-ca-file {where}: {getattr(error, 'strerror', None) or error}") from None
-        if self._files.client_ca_file or client_ca:
-            # A client may show a certificate; who shows none is anonymous or has a token.
-            self.context.verify_mode = ssl.CERT_OPTIONAL
+    def _stamp_now(self) -> object:
+        return file_stamp(self._files.certificate_file), file_stamp(self._files.key_file)
 
-    def _load(self) -> None:
+    def _context(self) -> ssl.SSLContext:
+        """A context without a certificate of its own."""
         files = self._files
-        stamp = file_stamp(files.certificate_file), file_stamp(files.key_file)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _VERSIONS[files.min_version]
+        context.set_alpn_protocols(["http/1.1"])
+        if files.ciphers:
+            try:
+                context.set_ciphers(files.ciphers)
+            except ssl.SSLError:
+                raise UsageError(f"--tls-cipher-suites: {files.ciphers!r}; none of them is known") from None
         try:
-            self.context.load_cert_chain(files.certificate_file, files.key_file)
-        except ssl.SSLError:
-            raise UsageError(
-                f"--tls-cert-file {files.certificate_file}: certificate and key do not fit together or are not PEM"
-            ) from None
-        except OSError as error:
-            raise UsageError(f"--tls-cert-file {files.certificate_file}: {error.strerror or error}") from None
-        self._stamp = stamp
+            if files.client_ca_file:
+                context.load_verify_locations(files.client_ca_file)
+            if self._client_ca:
+                context.load_verify_locations(cadata=self._client_ca.decode("ascii"))
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            where = files.client_ca_file or "the cluster's client CA"
+            raise UsageError(f"--client-ca-file {where}: {getattr(error, 'strerror', None) or error}") from None
+        if files.client_ca_file or self._client_ca:
+            # A client may show a certificate; who shows none is anonymous or has a token.
+            context.verify_mode = ssl.CERT_OPTIONAL
+        return context
 
     def reload(self) -> bool:
         """Take up new files, if there are any; a pair that does not fit is reported and the old one stays in force."""
-        files = self._files
-        if (
-            not files.certificate_file
-            or (file_stamp(files.certificate_file), file_stamp(files.key_file)) == self._stamp
-        ):
+        stamp = self._stamp_now()  # first: what is replaced meanwhile is read again
+        if not self._files.certificate_file or stamp == self._stamp:
             return False
         try:
-            # A pair that does not fit would leave the context without a key: it is tried on another one first.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate_file, files.key_file)
-            self._load()
+            context = self._context()
+            _load(context, self._files)
         except (OSError, UsageError) as error:
             log.error(error, "The new serving certificate cannot be used, the old one stays in force")
             return False
+        self.context, self._stamp = context, stamp
         log.info("The serving certificate was replaced")
         return True
+
+
+def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
+    try:
+        context.load_cert_chain(files.certificate_file, files.key_file)
+    except ssl.SSLError:
+        raise UsageError(
+            f"--tls-cert-file {files.certificate_file}: certificate and key do not fit together or are not PEM"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"--tls-cert-file {files.certificate_file}: {error.strerror or error}") from None
