@@ -195,3 +195,41 @@ def test_a_mistake_in_an_export_is_told_with_its_place(tmp_path: Path, value: An
     with pytest.raises(InputError) as caught:
         import_files([path])
     assert str(caught.value).startswith(f"{path}: ") and want in str(caught.value)
+
+
+def test_a_configuration_that_is_none_is_refused_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"nodes": [node("a")], "pods": [], "schedulerConfig": {"kind": "Nope"}}))
+    with pytest.raises(InputError, match=r'export.json: schedulerConfig: no kind "Nope" is registered'):
+        import_files([path])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        pytest.param(
+            {"nodes": None, "pods": []}, "nothing to simulate; expected nodes, pods or workloads", id="export"
+        ),
+        pytest.param(
+            {"kind": "Status", "apiVersion": "v1", "message": "forbidden"},
+            "expected nodes, pods or workloads; found 1 × Status: scheduling does not read it",
+            id="an error that kubectl printed",
+        ),
+    ],
+)
+def test_a_file_with_nothing_in_it_is_refused(tmp_path: Path, content: dict[str, Any], says: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=says):
+        import_files([path])
+
+
+def test_a_record_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    lines = [
+        {"time": time, "event": "Add", "resource": each}
+        for time, each in (("2001-01-01T00:00:00Z", node("a")), ("2026-01-01T00:00:00Z", pod("p")))
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    with pytest.raises(InputError, match="25y from the first to the last; at most 10y is right"):
+        import_files([path])

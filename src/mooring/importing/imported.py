@@ -57,6 +57,10 @@ class Imported:
     not_simulated: list[str] = field(default_factory=list)
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.objects or self.known_pods or self.workloads or self.arrivals or self.changes)
+
+    @property
     def length_s(self) -> float:
         """When the last thing happens."""
         last_arrival_s = self.arrivals[-1].at_s if self.arrivals else 0.0

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from mooring.api.times import human_duration
 from mooring.errors import InputError
 from mooring.importing import openb, simkube, simulator_export, simulator_record
 from mooring.importing.imported import Imported
@@ -13,6 +14,7 @@ from mooring.importing.json_lines import read_json
 from mooring.importing.kubectl import import_manifests
 from mooring.importing.table import column_names
 
+MOST_LENGTH_S = 10 * 366 * 24 * 3600.0
 FORMATS = (
     "openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests",
     "a table or record of mooring",
@@ -34,7 +36,14 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
             parts.append(part)
     if manifests:
         parts.append(import_manifests(manifests))  # together: they may be about each other
-    return merged(parts, places)
+    whole = merged(parts, places)
+    files = ", ".join(str(path) for path in places)
+    if whole.is_empty:
+        found = f"; found {whole.not_simulated[0]}" if whole.not_simulated else ""
+        raise InputError(f"{files}: nothing to simulate; expected nodes, pods or workloads{found}")
+    if whole.length_s > MOST_LENGTH_S:
+        raise InputError(f"{files}: {human_duration(whole.length_s)} from the first to the last; at most 10y is right")
+    return whole
 
 
 def _import_other(path: Path) -> Imported | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api.manifests import Manifests, read_values
-from mooring.errors import InputError
+from mooring.config.load import config_from_dict
+from mooring.errors import InputError, MooringError
 from mooring.importing.imported import Imported, Omissions
 
 # The simulator writes the items of its lists without kind.
@@ -38,6 +39,10 @@ def import_export(path: Path, value: Mapping[str, Any]) -> Imported:
     config = value.get(CONFIG)
     if config is not None and not isinstance(config, Mapping):
         raise InputError(f"{path}: {CONFIG}: {type(config).__name__} where a KubeSchedulerConfiguration would be right")
+    try:
+        config_from_dict(config)
+    except MooringError as error:
+        raise InputError(f"{path}: {CONFIG}: {error}") from None
     found: Manifests = read_values(items)
     for note in found.unknown:
         omissions.add(f"field that Kubernetes does not know: {note}", 0)
