@@ -334,7 +334,7 @@ VICTIMS = Plan(
     steps=(
         *pods(3.0, "low", 6, 2000),
         *pods(10.0, "top", 4, 2000, "high"),
-        *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3) for i in range(40)),
+        *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3, how="high") for i in range(40)),
     ),
 )
 MUTANTS = [

@@ -91,12 +91,9 @@ class VirtualAudit:
             self.tell(f"pod {event.entry.key} was {what} by {writer} {late_s:.3f} s after its lease had expired")
 
     def _check_victim(self, event: Event) -> None:
-        """A victim has a node, and somebody is more important."""
         victim = event.previous
         assert victim is not None
-        if not (victim.fields or {}).get("spec.nodeName"):
-            self.tell(f"pod {victim.key} was evicted although it had no node")
-        elif victim.object()["spec"].get("priorityClassName") == MOST_IMPORTANT:
+        if victim.object()["spec"].get("priorityClassName") == MOST_IMPORTANT:
             self.tell(f"pod {victim.key} was evicted although nobody is more important")
 
     def _check_extender(self, event: Event) -> None:

@@ -165,14 +165,15 @@ class Happenings:
     def _replace_pods(self, step: Step) -> None:
         """Pods go, and others come at once that have their names and want more, as from a StatefulSet that was changed.
 
-        ``name`` is one of them; otherwise each goes with the probability ``amount``.
+        ``name`` is one of them; otherwise each goes with the probability ``amount``. ``high`` gives those that come the
+        highest priority.
         """
 
         def replace(api: Api) -> None:
             for entry in list(api.store.iterate(PODS, NAMESPACE)):
                 if entry.name == step.name or (not step.name and self._world.rng.random() < step.amount):
                     api.delete(PODS, NAMESPACE, entry.name, {"gracePeriodSeconds": 0})
-                    _create(api, _larger(self._pods[entry.name]))
+                    _create(api, _larger(self._pods[entry.name], step.how))
 
         if not self._is_calm:
             self._write(replace)
@@ -314,10 +315,11 @@ class Happenings:
         self._mood(step, "raises")
 
 
-def _larger(pod: Any) -> Any:
+def _larger(pod: Any, priority_class: str) -> Any:
     wants = {"requests": {"cpu": LARGE_CPU, "memory": "64Mi"}}
     containers = [{**container, "resources": wants} for container in pod["spec"]["containers"]]
-    return {**pod, "spec": {**pod["spec"], "containers": containers}}
+    priority = {"priorityClassName": priority_class} if priority_class else {}
+    return {**pod, "spec": {**pod["spec"], **priority, "containers": containers}}
 
 
 def _create(api: Api, value: Any) -> None:

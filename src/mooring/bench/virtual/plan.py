@@ -185,6 +185,6 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
         case "lose-node" | "cordon-node":
             return Step(at_s, what, f"node-{rng.randrange(nodes)}", round(rng.uniform(0.5, 40.0), 3))
         case "replace-pods":
-            return Step(at_s, what, amount=round(rng.uniform(0.1, 1.0), 3))
+            return Step(at_s, what, amount=round(rng.uniform(0.1, 1.0), 3), how=rng.choice(("", "high")))
         case _:  # forget-history, fill-disk, hang-extender, lie-extender, raise-plugin
             return Step(at_s, what, for_s=lasts_s)
