@@ -11,6 +11,7 @@ import pytest
 
 from mooring.errors import MooringError, UsageError
 from mooring.record.background import LOOK_S, PART, PART_S, InBackground
+from mooring.record.blocks import MAGIC
 from mooring.record.entries import Attempt, Configured, ExtenderVerbs, Gap, Header
 from mooring.record.files import RotatedFiles, WholeWrites, create
 from mooring.record.reader import Record
@@ -134,14 +135,14 @@ def test_a_new_file_begins_with_the_whole_state(tmp_path: Path, monkeypatch: pyt
 
 def test_a_file_of_a_former_process_is_kept_and_old_ones_go(tmp_path: Path) -> None:
     path = tmp_path / "live.mrec"
-    path.write_bytes(b"former")
+    path.write_bytes(MAGIC + b"former")
     old = tmp_path / "live.mrec.1"
-    old.write_bytes(b"old")
+    old.write_bytes(MAGIC + b"old")
     os.utime(old, (1, 1))
     files(path).begin().close()
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {
         "live.mrec": b"",
-        "live.mrec.1": b"former",
+        "live.mrec.1": MAGIC + b"former",
     }
 
 
@@ -232,6 +233,18 @@ def test_what_is_no_record_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"story.yaml: exists and is no record, so it is not replaced"):
         create(path)
     assert path.read_text() == "steps: []\n"
+
+
+@pytest.mark.parametrize("name", ["live", "live.1", "live.3"])
+def test_what_is_no_record_is_not_moved_out_of_the_way_of_a_live_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / "live").write_bytes(MAGIC)
+    (tmp_path / name).write_text("mine")
+    os.utime(tmp_path / name, (1, 1))
+    with pytest.raises(UsageError, match=f"{name}: exists and is no record, so it is not replaced"):
+        files(tmp_path / "live").begin()
+    assert (tmp_path / name).read_text() == "mine" and sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        {"live", name}
+    )
 
 
 def test_a_file_that_was_open_to_all_is_private_afterwards(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def create(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> io.FileI
         raise UsageError(f"{os.fspath(path)}: {error.strerror or error}") from None
 
 
-def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str]) -> None:
+def _keep_others(path: str | os.PathLike[str], inputs: Iterable[str] = ()) -> None:
     """Refuse to replace what is no record (a story, say, whose name was given twice), and records that are read."""
     if os.path.isfile(path):  # not a device, nor something that is not there
         if any(os.path.exists(each) and os.path.samefile(path, each) for each in inputs):
@@ -77,6 +77,9 @@ class RotatedFiles:
 
     def begin(self) -> WholeWrites:
         """A new file. The one before it, also of a former process, moves on; what is too old goes."""
+        for name in (self.path, *(f"{self.path}.{number}" for number in range(1, BACKUPS + 1))):
+            with contextlib.suppress(OSError):  # whoever moves it says what is wrong
+                _keep_others(name)
         if os.path.exists(self.path) and os.path.getsize(self.path):
             self._rotate()
         for number in range(1, BACKUPS + 1):
