@@ -61,6 +61,19 @@ def test_who_moves_between_two_runs_and_why(tmp_path: Path) -> None:
     assert found.asked == "run" and found.pods == 3
 
 
+def test_a_cause_says_where_the_pod_would_go_if_that_is_not_where_it_went(tmp_path: Path) -> None:
+    """The first pod fills another node in the second run, so the second one cannot go where it would have gone."""
+    files = []
+    for name, config in (("least", LEAST), ("most", MOST)):
+        cluster = Cluster(*map(make_node, "abc"), make_pod("old", node="a", cpu="2"))
+        files.append(recorded(tmp_path, name, config, make_pod("p", cpu="2"), make_pod("q", cpu="1"), cluster=cluster))
+    first, second = diff(*files).moved
+    assert (first.before, first.after) == ("b", "a") and first.cause.text.startswith("NodeResourcesFit gives a ")
+    assert (second.before, second.after) == ("c", "b") and second.cause.text.startswith(
+        "in the same cluster it would go to a: "
+    )
+
+
 def test_the_same_run_twice_is_no_difference(tmp_path: Path) -> None:
     pods = make_pod("web", cpu="2"), make_pod("big", cpu="9")
     one, two = recorded(tmp_path, "one", LEAST, *pods), recorded(tmp_path, "two", LEAST, *pods)

@@ -7,7 +7,7 @@ as the pod's attempt found it, and the second scheduler's configuration decides 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -150,7 +150,10 @@ def _why(key: str, one: _Run, two: _Run) -> tuple[Cause | None, tuple[Decision, 
     if is_as_good(new, attempt.node or None):
         return None, None
     old = _asked(moment, attempt, None)
-    return cause_of(old, new), (_shown(moment, attempt, old), _shown(moment, attempt, new))
+    cause, there = cause_of(old, new), goal(new)
+    if there != two.node.get(key):  # other pods had gone elsewhere before it, too
+        cause = replace(cause, text=f"in the same cluster it would go to {there or 'no node'}: {cause.text}")
+    return cause, (_shown(moment, attempt, old), _shown(moment, attempt, new))
 
 
 def _asked(moment: Moment, attempt: Attempt, configuration: dict[str, Any] | None) -> EngineDecision:
