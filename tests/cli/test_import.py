@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -151,4 +153,13 @@ def test_records_are_imported_one_at_a_time(
 def test_yaml_is_not_taken_for_json_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
     (tmp_path / "node.yaml").write_text(text)
     assert run(["import", str(tmp_path / "node.yaml")]) == 0
+    assert capsys.readouterr().out == "Kubernetes manifests: 1 node\n"
+
+
+def test_what_another_command_prints_can_be_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(pipe.write_text, f"---\n{NODE}")
+        assert run(["import", str(pipe)]) == 0
     assert capsys.readouterr().out == "Kubernetes manifests: 1 node\n"

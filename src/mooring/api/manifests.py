@@ -87,17 +87,21 @@ class Manifests:
         return self.unknown[:MAX_NOTES] + ([f"{more} more fields that Kubernetes does not know"] if more > 0 else [])
 
 
-def load_manifests(paths: Iterable[str | Path], context: Manifests | None = None) -> Manifests:
+def load_manifests(
+    paths: Iterable[str | Path], context: Manifests | None = None, contents: Mapping[Path, bytes] | None = None
+) -> Manifests:
     """Read files and directories into objects as a scheduler would see them on a cluster.
 
-    ``context`` has objects that were read before, whose classes count. Objects are told apart by kind and name. Dumps
-    may overlap: what a server has stored may be there twice, if it is the same.
+    ``context`` has objects that were read before, whose classes count. ``contents`` are of files that were read: a pipe
+    can be read once. Objects are told apart by kind and name. Dumps may overlap: what a server has stored may be there
+    twice, if it is the same.
     """
     found = Manifests()
     with without_collecting():
         for path in paths:
             for file in manifest_files(Path(path)):
-                _read(_bytes(file), str(file), found)
+                content = (contents or {}).get(file)
+                _read(_bytes(file) if content is None else content, str(file), found)
         _finish(found, context)
     return found
 

@@ -12,10 +12,10 @@ from mooring.errors import InputError
 from mooring.importing.imported import Imported, Omissions, Workload
 
 
-def import_manifests(paths: Iterable[Path]) -> Imported:
-    """The cluster that the manifests describe, at the start; nothing happens later."""
+def import_manifests(paths: Iterable[Path], contents: Mapping[Path, bytes] | None = None) -> Imported:
+    """The cluster that the manifests describe, at the start; nothing happens later. ``contents``: what was read."""
     paths = list(paths)
-    found = load_manifests(paths)
+    found = load_manifests(paths, contents=contents)
     if not (found.objects or found.workloads or found.ignored):
         names = ", ".join(map(str, paths))
         raise InputError(f"{names}: no object; expected nodes, pods or workloads, as kubectl get -o yaml prints them")

@@ -28,14 +28,17 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
     places = [Path(path) for path in paths]
     parts: list[Imported] = []
     manifests: list[Path] = []
+    contents: dict[Path, bytes] = {}
     for path in places:
-        part = _import_other(path)
+        if not path.is_dir():
+            contents[path] = _read(path)
+        part = _import_other(path, contents.get(path, b""))
         if part is None:
             manifests.append(path)
         else:
             parts.append(part)
     if manifests:
-        parts.append(import_manifests(manifests))  # together: they may be about each other
+        parts.append(import_manifests(manifests, contents))  # together: they may be about each other
     whole = merged(parts, places)
     files = ", ".join(str(path) for path in places)
     if whole.is_empty:
@@ -46,14 +49,17 @@ def import_files(paths: Sequence[str | os.PathLike[str]]) -> Imported:
     return whole
 
 
-def _import_other(path: Path) -> Imported | None:
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _import_other(path: Path, data: bytes) -> Imported | None:
     """The import of a file that is not Kubernetes manifests; None for one that is, or a directory."""
     if path.is_dir():
         return None
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     if path.suffix in (".sktrace", ".msgpack") or (data[:1] and 0x80 <= data[0] <= 0x8F):  # a MessagePack map
         return simkube.import_trace(path, simkube.decode_msgpack(path, data))
     try:

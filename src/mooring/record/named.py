@@ -26,6 +26,8 @@ def names_a_record(name: str) -> bool:
     file = file_and_time(name)[0]
     if file.endswith(".mrec"):
         return True
+    if not os.path.isfile(file):  # what is read from a pipe is gone
+        return False
     try:
         with open(file, "rb") as opened:
             return opened.read(len(BEGINS)) == BEGINS
