@@ -79,10 +79,10 @@ class FilterColumns(Derived):
                 self._judge(attempt, i, attempt.some(rows))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
         if are_together:
-            index = attempt.some(every).index
+            index = attempt.some(every).rows
             refused = np.zeros(1, np.int64)
             for i, verdict in enumerate(verdicts):
-                refused = refused | verdict.ids[index] if i else verdict.ids[index]
+                refused = refused | verdict.ids.take(index) if i else verdict.ids.take(index)
             self.feasible[index] = refused == 0
             return
         for row in every:

@@ -76,10 +76,11 @@ class ScoreColumns(Derived):
         if is_even_no_more:
             self._add_up(attempt)
         elif are_together:
-            index = attempt.some(every).index
-            self.total[index] = self._even
+            index = attempt.some(every).rows
+            total: NDArray[np.int64] | int = self._even
             for raw, weight in self._weighted:
-                self.total[index] += raw[index] * weight
+                total = total + raw.take(index) * weight
+            self.total[index] = total
         else:
             for row in every:
                 self._add_up_row(row)
