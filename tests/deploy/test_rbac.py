@@ -31,7 +31,7 @@ from mooring.controlplane.types.status import StatusError
 from mooring.scheduler.flags import parse_flags
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.settings import load_settings
-from mooring.scheduler.writer import PATCH_TRIES
+from mooring.scheduler.writer import AGAIN_S, PATCH_TRIES
 
 pytestmark = pytest.mark.e2e
 
@@ -282,7 +282,7 @@ async def _claims(cluster: Cluster, faults: Faults) -> None:
     )
     cluster.pod("train", resourceClaims=[{"name": "g", "resourceClaimName": "one"}])
     assert await cluster.bound("train") == "b"
-    faults.add(Rule("error", "POST", r"/pods/extended/binding$", code=500, times=PATCH_TRIES))  # 1.37 tries that often
+    faults.add(Rule("error", "POST", r"/pods/extended/binding$", code=500, times=PATCH_TRIES * len(AGAIN_S)))
     cluster.pod("extended", {"cpu": "100m", "example.com/gpu": "1"})
     assert await cluster.bound("extended") == "b"
 

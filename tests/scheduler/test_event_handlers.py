@@ -344,6 +344,18 @@ def test_an_assumed_pod_that_is_gone_is_forgotten(handlers, queue, cluster, assu
     assert cluster.pods() == []
 
 
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "terminating"])
+def test_who_waits_for_an_assumed_pod_to_go_hears_of_it_before_the_queue(
+    handlers, queue, assumed, monkeypatch, is_gone
+):
+    monkeypatch.setattr(handlers, "_on_leaving", lambda key: queue.told.append(("leaves", key)))
+    if is_gone:
+        handlers.delete(make_pod())
+    else:
+        handlers.put(make_pod(version="2", deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert [told[0] for told in queue.told][-2:] == ["leaves", "AssignedPodDelete"]
+
+
 def test_the_move_for_an_assumed_pod_says_where_it_was(handlers, queue, assumed, monkeypatch):
     moved = []
     monkeypatch.setattr(queue, "move_all", lambda event, old, new, pre_check=None: moved.append(old.node_name))

@@ -36,6 +36,7 @@ class Stage:
     def __init__(self, *victims, failures=None, nominated=(), gated=False, **options):
         self.sent, self.events, self.activated, self.tasks = [], [], [], []
         self.failures = failures or {}
+        self.unplaced = set()
         self.pods = {victim.pod.key: victim.pod for victim in victims}
         self.waiting = WaitingPods()
         self.pre_binding = {}
@@ -51,6 +52,7 @@ class Stage:
             nominated_pods=lambda node: nominated,
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
             is_gated=lambda pod, plugin: gated,
+            has_room=lambda uid: uid not in self.unplaced and any(pod.uid == uid for pod in self.pods.values()),
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
             **options,
         )
@@ -168,15 +170,17 @@ async def test_a_failure_makes_nobody_wait_for_the_watch():
 
 
 @pytest.mark.parametrize(
-    ("gone", "gated", "activated"),
+    ("gone", "is_placed", "gated", "activated"),
     [
-        pytest.param(True, True, ["preemptor"], id="nothing else will wake it"),
-        pytest.param(True, False, [], id="it was woken in time"),
-        pytest.param(False, True, [], id="the victim's end will wake it"),
+        pytest.param(True, False, True, ["preemptor"], id="nothing else will wake it"),
+        pytest.param(True, False, False, [], id="it was woken in time"),
+        pytest.param(False, True, True, [], id="the victim's end will wake it"),
+        pytest.param(False, False, True, ["preemptor"], id="the victim is there, and could not be bound"),
     ],
 )
-async def test_a_preemptor_whose_victims_went_too_early_is_tried_again(gone, gated, activated):
+async def test_a_preemptor_whose_victims_went_too_early_is_tried_again(gone, is_placed, gated, activated):
     stage = Stage(make("one"), gated=gated)
+    stage.unplaced = set() if is_placed else {"uid-one"}
     if gone:
         stage.pods.clear()
     await stage.run()

@@ -232,11 +232,17 @@ async def test_a_status_patch_is_given_up(failures, tries):
     assert len(client.sent) == tries
 
 
-async def test_a_victim_whose_name_another_pod_has_by_now_is_gone():
-    client = FakeClient(
-        delete=[Conflict("Precondition failed: UID in precondition: u, UID in object meta: v", code=409)]
-    )
-    with pytest.raises(NotFound):
+@pytest.mark.parametrize(
+    ("now", "want"),
+    [
+        pytest.param({"metadata": {"name": "p", "uid": "another"}}, NotFound, id="another pod has its name"),
+        pytest.param(NotFound("gone", code=404), NotFound, id="it is gone by now"),
+        pytest.param({"metadata": {"name": "p", "uid": "u"}}, Conflict, id="it is there"),
+    ],
+)
+async def test_what_a_conflict_says_of_a_victim(now, want):
+    client = FakeClient(delete=[Conflict("x", code=409)], get=[now])
+    with pytest.raises(want):
         await make_writer(client).delete_pod(make_pod())
 
 

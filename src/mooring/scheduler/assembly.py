@@ -131,6 +131,7 @@ class Scheduler:
             nominated_pods=self._nominator.nominated_pods,
             activate=lambda pods: turnstile(self.queue.activate, pods),
             is_gated=self._is_gated_by,
+            has_room=lambda uid: self.cluster.pod(uid) is not None,
             spawn=self._tasks.spawn,
             wakes_after_waiting=options.features["WaitingVictimsWake"],
         )

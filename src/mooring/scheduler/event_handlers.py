@@ -74,8 +74,8 @@ class EventHandlers:
     ``pods`` is what the API server last said of every unfinished pod, by
     ``namespace/name``: what upstream asks its pod lister.
     ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
-    there was one. ``on_leaving`` is told the key of a running pod that is
-    terminating or gone, before the queue is; one that goes at once is gone
+    there was one. ``on_leaving`` is told the key of a pod with a node, also of
+    one that is being bound, that is terminating or gone, before the queue is; one that goes at once is gone
     only when it is. ``observer`` is told how long each event took, under the
     names that upstream's metric has for it.
     """
@@ -236,6 +236,7 @@ class EventHandlers:
         """A pod that is being bound is deleted: free what it holds now; its binding will fail by itself."""
         assumed = self._cluster.pod(uid)
         assert assumed is not None
+        self._on_leaving(assumed.pod.key)
         if not self._reject_waiting_pod(uid):
             self._cluster.forget(uid)
         self._queue.move_all(ASSIGNED_POD_DELETE, assumed.pod, None)

@@ -146,6 +146,7 @@ class Failures:
         counted = self._cluster.pod(freed.uid)
         # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
         is_free = counted is None or counted.pod.spec.node_name != placement.node_name
+        self._preemptions.victim_goes(freed.key)
         if is_free and not failure.is_rejection:
             self._queue.move_all(ASSIGNED_POD_DELETE, freed, None)
         self.fail(placement.info, placement.profile, failure, placement.started)

@@ -86,6 +86,7 @@ class PreemptionExecutor:
         nominated_pods: Callable[[str], Iterable[PodInfo]],
         activate: Callable[[Iterable[Pod]], None],
         is_gated: Callable[[Pod, str], bool],  # by this plugin
+        has_room: Callable[[str], bool],  # whether the pod of this uid runs or is being bound
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         wakes_after_waiting: bool = False,  # the change WaitingVictimsWake
     ) -> None:
@@ -99,6 +100,7 @@ class PreemptionExecutor:
         self._nominated_pods = nominated_pods
         self._activate = activate
         self._is_gated = is_gated
+        self._has_room = has_room
         self._spawn = spawn
         self._wakes_after_waiting = wakes_after_waiting
         self._running: dict[
@@ -120,7 +122,7 @@ class PreemptionExecutor:
         return victim is not None and not victim.is_terminating
 
     def victim_goes(self, key: str) -> None:
-        """The watch says that a pod is terminating or gone: the gate before those opens whose last victim it is."""
+        """A pod is terminating or gone, or could not be bound: the gate before those opens whose last victim it is."""
         for plugin, preemptor in self._last_victims.pop(key, ()):
             self._open(plugin, preemptor)
 
@@ -207,14 +209,14 @@ class PreemptionExecutor:
         )
 
     def _came_too_late(self, preemption: Preemption, victims: Sequence[PodInfo]) -> bool:
-        """Whether all victims are gone while the preemptor was still held back, so that no event will wake it.
+        """Whether no victim has room any more while the preemptor was still held back, so that no event will wake it.
 
-        Upstream leaves it to the five-minute sweep. It happens if another client deletes a victim at the same time.
+        Upstream leaves it to the five-minute sweep. It happens if another client deletes a victim at the same time, or
+        if a victim could not be bound.
         """
         if not self._is_gated(preemption.preemptor, preemption.plugin):
             return False
-        known = (self._pods.get(victim.pod.key) for victim in victims)
-        return not any(pod is not None and pod.uid == victim.uid for pod, victim in zip(known, victims, strict=True))
+        return not any(self._has_room(victim.uid) for victim in victims)
 
     async def _clear_nominations(self, preemption: Preemption) -> bool:
         """Clear the nominations of less important pods to this node."""

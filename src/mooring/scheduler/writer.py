@@ -188,8 +188,11 @@ class ApiWriter:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
         try:
             await self._client.delete(pod_path(pod), _encode(options))
-        except Conflict:  # another pod has its name by now
-            raise _gone(pod) from None
+        except Conflict as conflict:
+            answer = await self._client.get(pod_path(pod))
+            if decode(Pod, answer.body).uid == pod.uid:
+                raise conflict
+            raise _gone(pod) from None  # another pod has its name by now
 
     def pod_exists(self, namespace: str, name: str) -> bool:
         return f"{namespace}/{name}" in self._pods
