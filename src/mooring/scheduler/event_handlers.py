@@ -74,10 +74,10 @@ class EventHandlers:
     ``pods`` is what the API server last said of every unfinished pod, by
     ``namespace/name``: what upstream asks its pod lister.
     ``reject_waiting_pod`` refuses a pod that waits on permit, and says whether
-    there was one. ``on_leaving`` is told the key of a pod with a node, also of
-    one that is being bound, that is terminating or gone, before the queue is; one that goes at once is gone
-    only when it is. ``observer`` is told how long each event took, under the
-    names that upstream's metric has for it.
+    there was one. ``on_leaving`` is told the key of a pod that runs or is being
+    bound and is now terminating or gone, before the queue is; one that goes at
+    once is gone only when it is. ``observer`` is told how long each event took,
+    under the names that upstream's metric has for it.
     """
 
     def __init__(
