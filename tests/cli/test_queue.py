@@ -145,6 +145,16 @@ async def test_another_cluster_is_asked_at_the_schedulers_own_port(
     assert err.endswith("; --server says where the scheduler is\n")
 
 
+async def test_who_may_mean_a_scheduler_beside_mooring_start_is_told_how_to_ask_it(
+    ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await ask() == 0
+    assert capsys.readouterr().err == ""
+    assert await ask("--insecure-skip-tls-verify") == 0
+    says = "the scheduler of mooring start answers; --server https://127.0.0.1:10259 asks one beside it"
+    assert capsys.readouterr().err == f"mooring: {says}\n"
+
+
 async def test_a_server_and_a_token_can_be_given(
     plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

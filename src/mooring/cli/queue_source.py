@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mooring.cli.streams import say
 from mooring.client.credentials import StaticCredentials, bearer
 from mooring.client.errors import ConnectionFailed, Forbidden
 from mooring.client.kubeconfig import ClientConfig, find_config
@@ -62,6 +63,8 @@ async def client_config(address: Address) -> ClientConfig:
         return ClientConfig(server=_server(address), tls=_tls(address), credentials=credentials)
     own = find_config(address.kubeconfig)
     if not address.server and await _is_mooring_start(own):
+        if address.authority or address.is_insecure:  # they are for a scheduler with a certificate of its own
+            say(f"mooring: the scheduler of mooring start answers; --server {DEFAULT_SERVER} asks one beside it")
         return own
     config = ClientConfig(server=_server(address), tls=_tls(address))
     if not own.credentials.is_fresh():
