@@ -156,13 +156,8 @@ class Engine:
     def _refuse(self, attempt: Attempt, decision: Decision, result: SearchResult) -> None:
         decision.outcome = Outcome.UNSCHEDULABLE
         decision.is_fit_error = True
-        plugins = set(result.plugins)
-        pending: set[str] = set()
-        for status in result.statuses.counts():
-            if status.plugin:
-                (pending if status.code is Code.PENDING else plugins).add(status.plugin)
-        decision.unschedulable_plugins = frozenset(plugins)
-        decision.pending_plugins = frozenset(pending)
+        refused, decision.pending_plugins = result.statuses.rejectors()
+        decision.unschedulable_plugins = refused | result.plugins if result.plugins else refused
         decision.status = Status.unschedulable()
         if not attempt.makes_room:
             return

@@ -98,6 +98,12 @@ class Decision:
                 return "SchedulerError"
 
     @property
+    def rejectors(self) -> frozenset[str]:
+        """The plugins that refused the pod or want it to wait."""
+        pending = self.pending_plugins
+        return self.unschedulable_plugins | pending if pending else self.unschedulable_plugins
+
+    @property
     def message(self) -> str:
         """What users read in the condition and the event."""
         if self._message is None:
@@ -109,10 +115,9 @@ class Decision:
         if self.pre_filter_message:
             text += f" {self.pre_filter_message}."
         elif self.statuses is not None:
-            histogram = self.statuses.histogram()
-            entries = sorted(f"{count} {reason}" for reason, count in histogram.items())
+            entries = self.statuses.summary()
             if entries:
-                text += f" {', '.join(entries)}."
+                text += f" {entries}."
         if self.post_filter_message:
             text += f" {self.post_filter_message}"
         return text

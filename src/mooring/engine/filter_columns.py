@@ -8,12 +8,14 @@ only the rows that changed since are judged again.
 from __future__ import annotations
 
 from collections.abc import Set
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
 from mooring.engine.derived import MEMO_ROWS, Derived, Figures, Memo, are_many
+from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plans import FilterPlan
 from mooring.framework.runtime import judge
 from mooring.framework.traits import Reads
@@ -22,10 +24,19 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why no node fits a pod of the template. It holds until a row, a nomination or a token changes."""
+
+    statuses: NodeStatuses
+    priority: int  # of the pod: it says which nominated pods count
+    nominations: int  # how far their log had come
+
+
 class FilterColumns(Derived):
     """The kept filters' verdicts for one template."""
 
-    __slots__ = ("by_figures", "by_more", "feasible", "memo", "plan", "verdicts")
+    __slots__ = ("by_figures", "by_more", "feasible", "memo", "plan", "refusal", "verdicts")
 
     def __init__(self, plan: FilterPlan, table: NodeTable, max_memo: int) -> None:
         super().__init__(table.node_log, table.pod_log)
@@ -36,14 +47,17 @@ class FilterColumns(Derived):
         self.verdicts: list[Verdict | None] = []  # by plugin, in the plan's order
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)  # [node]
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the verdicts of the filters that read figures only
+        self.refusal: Refusal | None = None  # of the last pod that no node fitted
 
     def update(self, attempt: Attempt, figures: Figures) -> None:
         """Judge what has changed since the last pod of the template."""
         token = self.plan.token()
         changes = self.changes(token)
         if changes is None or are_many(changes, self.feasible):
+            self.refusal = None
             self._judge_all(attempt)
         elif changes[0] or changes[1]:
+            self.refusal = None
             self._judge_rows(attempt, figures, *changes)
         self.settle(token)
 

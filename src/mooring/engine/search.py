@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
 from mooring.engine.extenders import Extenders, StatusesWithExtenders
+from mooring.engine.filter_columns import FilterColumns, Refusal
 from mooring.engine.nominated import NominatedJudge
 from mooring.engine.template_columns import TemplateColumns
 from mooring.framework.extender import EXTENDER_PLUGIN, AnsweredNode
@@ -24,6 +25,7 @@ from mooring.state.extender_rows import extender_rows
 from mooring.state.node_rows import NodeRows
 
 Rows = NDArray[np.int64]
+_NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class Search:
         attempt.laps.point("PreFilter", pre.status, pre.asked or plan.asked, 1)
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
-            return SearchResult(np.zeros(0, np.int64), statuses, pre.status.message, pre.plugins)
+            return SearchResult(_NO_ROWS, statuses, pre.status.message, pre.plugins)
         hint = hint_of(attempt)
         said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the nominated one
         nominated = self._try_nominated(attempt, hint, said)
@@ -75,7 +77,11 @@ class Search:
             return nominated
         index, absent = _narrowed(attempt, pre, said)
         nodes = attempt.nodes if index is None else attempt.nodes.subset(index)
-        outcome = self._filter(attempt, nodes)
+        columns = self._columns(attempt, nodes)
+        if columns is not None and (refused := self._still_refused(attempt, columns)) is not None:
+            attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))
+            return SearchResult(_NO_ROWS, refused, "", pre.plugins, hint=hint)
+        outcome = self._filter(attempt, nodes, columns)
         self._count_nominated(attempt, nodes, outcome)
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
         attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
@@ -86,6 +92,8 @@ class Search:
         result = SearchResult(rows, statuses, "", pre.plugins, hint=hint)
         if self._extenders is not None:
             _ask_extenders(self._extenders, attempt, result, said)
+        elif columns is not None and not len(rows):
+            self._remember_refusal(attempt, columns, statuses)
         elif said and index is not None:  # the nominated node keeps its own reason though the search left it out
             result.statuses = StatusesWithExtenders(result.statuses, said)
         return result
@@ -115,12 +123,31 @@ class Search:
                 return None
         return result if len(result.rows) else None
 
-    def _filter(self, attempt: Attempt, nodes: NodeRows) -> FilterOutcome:
+    def _columns(self, attempt: Attempt, nodes: NodeRows) -> FilterColumns | None:
+        """The verdicts that are kept for the pod's template, if they hold for these rows."""
+        if nodes.index is not None or not attempt.uses_kept:
+            return None
+        return self.kept_for(attempt.profile).filters_of(attempt)
+
+    def _still_refused(self, attempt: Attempt, columns: FilterColumns) -> NodeStatuses | None:
+        """Why no node fits, if a pod of the template was refused and nothing has changed since that could matter."""
+        refusal, nominated, pod = columns.refusal, self._nominated.nominated, attempt.pod
+        if refusal is None or refusal.nominations != nominated.log.end or not attempt.plan.keeps_all(pod):
+            return None
+        if nominated.by_row and (refusal.priority != pod.priority or nominated.includes(pod.uid)):
+            return None
+        return refusal.statuses
+
+    def _remember_refusal(self, attempt: Attempt, columns: FilterColumns, statuses: NodeStatuses) -> None:
+        nominated, pod = self._nominated.nominated, attempt.pod
+        if attempt.plan.keeps_all(pod) and not nominated.includes(pod.uid):
+            columns.refusal = Refusal(statuses, pod.priority, nominated.log.end)
+
+    def _filter(self, attempt: Attempt, nodes: NodeRows, columns: FilterColumns | None) -> FilterOutcome:
         """All filters on these rows, with the verdicts that are kept for the pod's template."""
         pod, state, plan = attempt.pod, attempt.state, attempt.plan
-        if nodes.index is not None or not attempt.uses_kept:
+        if columns is None:
             return attempt.profile.run_filters(state, pod, nodes, plan.active)
-        columns = self.kept_for(attempt.profile).filters_of(attempt)
         kept = zip(plan.cached, columns.verdicts, strict=True)
         if plan.keeps_all(pod):  # nobody else has anything to say
             verdicts = [(plugin.name, verdict) for plugin, verdict in kept if verdict is not None]

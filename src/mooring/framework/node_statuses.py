@@ -35,6 +35,8 @@ class NodeStatuses:
         self._groups: list[tuple[Status, NDArray[np.int64]]] | None = None
         self._failures: list[tuple[str, Verdict, Ids, dict[int, int]]] | None = None
         self._counts: dict[Status, int] | None = None
+        self._summary: str | None = None
+        self._rejectors: tuple[frozenset[str], frozenset[str]] | None = None
         self.absent = absent  # what holds for the rows that were not looked at
         self._within = within  # the rows that count at all; None: all of them
 
@@ -143,6 +145,21 @@ class NodeStatuses:
             for reason in status.reasons:
                 counts[reason] += count
         return counts
+
+    def summary(self) -> str:
+        """The same in words, for a message; worked out once, though a thousand equal pods are refused for it."""
+        if self._summary is None:
+            self._summary = ", ".join(sorted(f"{count} {reason}" for reason, count in self.histogram().items()))
+        return self._summary
+
+    def rejectors(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The plugins that refused a node, and those that want the pod to wait for something; worked out once."""
+        if self._rejectors is None:
+            signed = [status for status in self.counts() if status.plugin]
+            pending = frozenset(status.plugin for status in signed if status.code is Code.PENDING)
+            refused = frozenset(status.plugin for status in signed if status.code is not Code.PENDING)
+            self._rejectors = refused, pending
+        return self._rejectors
 
     def counts(self) -> dict[Status, int]:
         """How many nodes there are for every distinct refusal: the groups, for those who do not ask which nodes."""

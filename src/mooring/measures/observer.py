@@ -44,7 +44,7 @@ class MeasuringObserver(SchedulerObserver):
         self._meter.refused(
             self._now(),
             info.uid,
-            decision.unschedulable_plugins | decision.pending_plugins,
+            decision.rejectors,
             is_error=decision.outcome is Outcome.ERROR,
             makes_room=bool(decision.victims),
         )

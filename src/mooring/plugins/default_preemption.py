@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from mooring.api.core import Pod
@@ -17,7 +18,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.pod_groups import PodGroupInfo, PodGroupPostFilterResult, Tried
 from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.preemption import CandidateLimits
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS, Code, Status
 from mooring.state.group_members import group_of
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
@@ -67,12 +68,8 @@ class DefaultPreemption:
             said = f"found a potential placement for pod on node {node}, preempting {n} victims"
         if not said:
             return result
-        return PostFilterResult(
-            Status(result.status.code, (f"preemption: {said}",)),
-            result.nominated_node,
-            result.victims,
-            result.pdb_violations,
-        )
+        status = _said(result.status.code, said)
+        return PostFilterResult(status, result.nominated_node, result.victims, result.pdb_violations)
 
     def pod_group_post_filter(self, group: PodGroupInfo, tried: Sequence[Tried]) -> PodGroupPostFilterResult:
         assert self._handle.preemption is not None, "a profile gives its plugins one"
@@ -80,6 +77,12 @@ class DefaultPreemption:
         self._handle.meters(group.pods[0].pod.spec.scheduler_name).group_preemption_attempted(result.status.code)
         said = (f"pod group preemption: {result.status.message}",) if result.status.message else ()
         return replace(result, status=Status(result.status.code, said))
+
+
+@lru_cache(maxsize=256)
+def _said(code: Code, text: str) -> Status:
+    """Thousands of pods that fit nowhere are told the same."""
+    return Status(code, (f"preemption: {text}",))
 
 
 def _never(pod: Pod, old: Object | None, new: Object | None) -> Hint:

@@ -26,7 +26,7 @@ class QueueNominator:
         self._by_node: dict[str, dict[str, str]] = {}  # node name -> pod uid -> pod key
         self._node_of: dict[str, str] = {}  # pod uid -> node name
         self._uids_of: dict[str, dict[str, None]] = {}  # pod key -> uids of nominated pods of that name
-        self.log: ChangeLog[str] = ChangeLog()  # nodes whose nominated pods changed
+        self.log: ChangeLog[str] = ChangeLog()  # nodes whose nominated pods changed; "" is no node
 
     # ---- what filters ask --------------------------------------------------------------------------------------
 
@@ -62,7 +62,8 @@ class QueueNominator:
         self._node_of[pod.metadata.uid] = name
         self._by_node.setdefault(name, {})[pod.metadata.uid] = pod.key
         self._uids_of.setdefault(pod.key, {})[pod.metadata.uid] = None
-        self.log.note(name)
+        if name:
+            self.log.note(name)
 
     def update(self, old: Pod, new: Pod) -> None:
         """Follow a change of the pod. If neither version names a node, a nomination made in memory stands."""
@@ -83,9 +84,11 @@ class QueueNominator:
             del uids[uid]
             if not uids:
                 del self._uids_of[key]
-            self.log.note(name)
+            if name:
+                self.log.note(name)
 
     def touch(self, key: str) -> None:
         """The pod of this name waits now, or waits no more, or is another one: its nomination looks different."""
         for uid in self._uids_of.get(key, ()):
-            self.log.note(self._node_of[uid])
+            if name := self._node_of[uid]:
+                self.log.note(name)

@@ -6,7 +6,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterator
 
-from mooring.queue.queued_pod import QueuedEntity
+from mooring.queue.queued_pod import QueuedEntity, QueuedPodInfo
 
 Drawer = dict[str, QueuedEntity]  # by key
 _SLACK = 64
@@ -24,6 +24,7 @@ class UnschedulablePods:
         self._pods: Drawer = {}
         self._filed: dict[str, tuple[bool, list[Drawer]]] = {}  # whether gated, and in which drawers a pod lies
         self._rejected: defaultdict[tuple[str, str], Drawer] = defaultdict(dict)
+        self._drawers: dict[tuple[str, frozenset[str]], list[Drawer]] = {}  # of pods that these plugins refused
         self._gated: defaultdict[str, Drawer] = defaultdict(dict)
         self._gated_count = 0
         self._oldest: list[tuple[float, int, QueuedEntity]] = []  # by last touch; stale entries go when they surface
@@ -86,6 +87,13 @@ class UnschedulablePods:
     def _drawers_for(self, info: QueuedEntity) -> list[Drawer]:
         if info.gating_plugin:
             return [self._gated[info.gating_plugin]]
+        if isinstance(info, QueuedPodInfo):  # thousands that wait for the same, again and again
+            key = info.scheduler_name, info.rejectors
+            found = self._drawers.get(key)
+            if found is None:
+                found = [self._rejected[info.scheduler_name, plugin] for plugin in sorted(info.rejectors)]
+                self._drawers[key] = found
+            return found
         rejected = {(member.scheduler_name, plugin) for member in info.members for plugin in member.rejectors}
         return [self._rejected[key] for key in sorted(rejected)]
 

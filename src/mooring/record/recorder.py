@@ -271,7 +271,7 @@ class Recorder(SchedulerObserver):
                 seconds,
                 decision.nominated_node,
                 tuple(victim.pod.key for victim in decision.victims) if decision.victims else (),
-                () if node else tuple(sorted(decision.unschedulable_plugins | decision.pending_plugins)),
+                () if node else tuple(sorted(decision.rejectors)),
                 decision.start,
                 decision.hint,
                 self._picks() if self._drawn else (),

@@ -188,7 +188,7 @@ class Failures:
             info,
             unschedulable_plugins=failure.unschedulable_plugins,
             pending_plugins=failure.pending_plugins,
-            pod=self._cluster.info(known),
+            pod=info.pod_info if pod is known else self._cluster.info(known),
             message=failure.message,
         )
         self._queue.nominator.add(known, failure.nominated_node)

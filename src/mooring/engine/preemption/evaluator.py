@@ -57,7 +57,8 @@ class Evaluator:
         refusal = objection(pod, nodes, statuses)
         if refusal:
             return PostFilterResult(Status.unschedulable(refusal))
-        if nodes.table.lowest_priority.min(initial=pod.priority) == pod.priority:
+        lowest = nodes.table.lowest_priority
+        if lowest.item(lowest.argmin()) >= pod.priority:  # quicker than min()
             return self._without_victims(statuses)
         rows = statuses.rows_with(Code.UNSCHEDULABLE)
         dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
