@@ -228,7 +228,7 @@ class QueueMachine(RuleBasedStateMachine):
         return "gated" if places == ["unschedulable"] and queue.get(key).is_gated else places[0]
 
     def expected_next(self):
-        active = list(self.queue._active.pods())
+        active = list(self.queue._active.in_order())
         if active:
             return min(active, key=lambda info: (-info.priority, info.timestamp, info.sequence)).uid
         early = [info for info in self.queue._backoff.pods() if info.rejectors]
@@ -259,7 +259,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def gauges_match(self):
-        waiting = [*self.queue._active.pods(), *self.queue._backoff.pods(), *self.queue._unschedulable]
+        waiting = [*self.queue._active.in_order(), *self.queue._backoff.pods(), *self.queue._unschedulable]
         for plugin, count in self.meter.rejectors.items():
             assert count == sum(plugin in info.rejectors for info in waiting), plugin
         assert self.meter.in_flight.get("PodPopped", 0) == len(self.in_flight)

@@ -259,12 +259,17 @@ def judge(
 
 def run_pre_enqueue(plugins: Iterable[ResolvedPlugin], pod: Pod, timer: PluginTimer | None = None) -> Status:
     """Ask PreEnqueue plugins in order; the first that does not succeed holds the pod back and signs the answer."""
-    call = timer or guarded
+    text = 'running PreEnqueue plugin "{}": {}'
     for plugin in plugins:
         try:
-            status = call(plugin.name, 'running PreEnqueue plugin "{}": {}', plugin.pre_enqueue, pod)
+            if timer is None:
+                status = plugin.pre_enqueue(pod)
+            else:
+                status = timer(plugin.name, text, plugin.pre_enqueue, pod)
         except CycleError as error:
             return error.status
+        except Exception as error:
+            return broken(plugin.name, text, plugin.pre_enqueue, error).status
         if status is not SUCCESS and not status.is_success:
             return status.by(plugin.name)
     return SUCCESS

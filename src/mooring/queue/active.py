@@ -16,33 +16,15 @@ def priority_sort(priority: int, timestamp: float) -> Any:
     return (-priority, timestamp)
 
 
-class ActiveQueue:
+class ActiveQueue(PodHeap):
     """A heap in the order of the first profile's QueueSort plugin."""
 
-    __slots__ = ("_heap", "_sort_key")
+    __slots__ = ("_sort_key",)
 
     def __init__(self, sort_key: SortKey) -> None:
-        self._heap = PodHeap()
+        super().__init__()
         self._sort_key = sort_key
 
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._heap
-
-    def put(self, info: QueuedEntity) -> None:
-        self._heap.put(self._sort_key(info.priority, info.timestamp), info)
-
-    def get(self, key: str) -> QueuedEntity | None:
-        return self._heap.get(key)
-
-    def remove(self, key: str) -> QueuedEntity | None:
-        return self._heap.remove(key)
-
-    def pop(self) -> QueuedEntity | None:
-        return self._heap.pop()
-
-    def pods(self) -> list[QueuedEntity]:
-        """All of them, in the order in which they would be popped."""
-        return self._heap.in_order()
+    def add(self, info: QueuedEntity) -> None:
+        """Add a pod, or give one that is here its new place."""
+        self.put(self._sort_key(info.priority, info.timestamp), info)

@@ -9,6 +9,7 @@ the trouble. The two kinds are kept apart.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from mooring.clock import Clock
 from mooring.queue.active import SortKey
@@ -70,7 +71,12 @@ class BackoffQueue:
         return len(self._rejected) + len(self._failed)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._rejected or key in self._failed
+        return key in self._rejected.by_key or key in self._failed.by_key
+
+    @property
+    def by_key(self) -> tuple[Mapping[str, object], Mapping[str, object]]:
+        """The pods by key, for those who ask whether one is here; the two stay the same for ever."""
+        return self._rejected.by_key, self._failed.by_key
 
     @property
     def has_early(self) -> bool:

@@ -307,7 +307,7 @@ class PodGroupQueue(SchedulingQueue):
 
     def entity_counts(self) -> dict[str, dict[str, int]]:
         found = {place: {"pod": 0, "podgroup": 0} for place in (ACTIVE, BACKOFF, UNSCHEDULABLE, GATED)}
-        for entity in (*self._active.pods(), *self._backoff.pods(), *self._unschedulable):
+        for entity in (*self._active.in_order(), *self._backoff.pods(), *self._unschedulable):
             place = ACTIVE if entity.key in self._active else BACKOFF if entity.key in self._backoff else UNSCHEDULABLE
             kind = "podgroup" if isinstance(entity, QueuedPodGroupInfo) else "pod"
             found[GATED if entity.is_gated and place is UNSCHEDULABLE else place][kind] += 1

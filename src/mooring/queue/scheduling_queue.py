@@ -22,7 +22,7 @@ from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import run_pre_enqueue
-from mooring.framework.status import CODE_NAMES, Code, Status
+from mooring.framework.status import CODE_NAMES, SUCCESS, Code, Status
 from mooring.queue import events
 from mooring.queue.active import ActiveQueue, priority_sort
 from mooring.queue.backoff import BackoffQueue
@@ -80,6 +80,7 @@ class SchedulingQueue:
         self._cause: Object | None = None  # the object whose event is being looked at
         self._clock = clock
         self._recorder: QueueRecorder = recorder or NoRecorder()
+        self._is_recorded = recorder is not None
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, clock, self._recorder)
         sort_key = profiles[0].sort_key if profiles else priority_sort
@@ -92,6 +93,7 @@ class SchedulingQueue:
             aligned=self.options.pop_from_backoff,
         )
         self._unschedulable = UnschedulablePods()
+        self._parts = (self._active.by_key, *self._backoff.by_key, self._unschedulable.by_key)  # a pod is in one of them
         self._in_flight = InFlight(self._recorder)
         self.nominator = nominator or QueueNominator()
         self.nominator.waiting = self._waiting_info
@@ -112,7 +114,7 @@ class SchedulingQueue:
         """
         self._pre_enqueue = {profile.scheduler_name: profile.pre_enqueue for profile in profiles}
         self._hints = HintTable(profiles, self._clock, self._recorder)
-        for info in [*self._active.pods(), *self._backoff.pods(), *self._unschedulable]:
+        for info in [*self._active.in_order(), *self._backoff.pods(), *self._unschedulable]:
             for member in [] if self.handles(info.scheduler_name) else [*info.members]:
                 self.delete(member.pod_info.pod)
         if wake:
@@ -120,7 +122,7 @@ class SchedulingQueue:
 
     def add(self, pod: PodInfo) -> None:
         """Take in a new pod; one that is here already is updated, so that no pod waits in two places."""
-        if self._holds(pod.pod.key) or pod.uid in self._in_flight:
+        if self._holds(pod.pod.key) or self._in_flight.get(pod.uid) is not None:
             self.update(None, pod)
         else:
             self._to_active(self._new(pod), events.UNSCHEDULED_POD_ADD.label)
@@ -144,7 +146,7 @@ class SchedulingQueue:
     def _update_waiting(self, info: QueuedPodInfo, old: Pod, new: Pod) -> None:
         """A waiting pod has changed: its place may change with it."""
         if info.key in self._active:
-            self._active.put(info)
+            self._active.add(info)
         elif info.key in self._backoff:
             self._backoff.refresh(info.key)
         else:
@@ -158,9 +160,10 @@ class SchedulingQueue:
         key = pod.key
         self.nominator.delete(pod.metadata.uid)
         self.nominator.touch(key)
-        info, _ = self._take(key)
-        if info is not None:
-            self._count_rejectors(info, -1)
+        if self._is_filed(key):
+            info, _ = self._take(key)
+            if info is not None:
+                self._count_rejectors(info, -1)
 
     def restore(self, key: str, history: History) -> None:
         """Let a pod that has just come wait where it waited in another queue. One that is gated stays gated."""
@@ -453,8 +456,9 @@ class SchedulingQueue:
             return False
         if info.initial_attempt_timestamp is None:
             info.initial_attempt_timestamp = self._clock.monotonic()
-        self._unschedulable.remove(info.key)
-        self._active.put(info)
+        if info.key in self._unschedulable.by_key:
+            self._unschedulable.remove(info.key)
+        self._active.add(info)
         self._entered(info, ACTIVE, ACTIVE, label)
         if label in _NOMINATING and isinstance(info, QueuedPodInfo):
             self.nominator.add(info.pod_info.pod)
@@ -483,6 +487,8 @@ class SchedulingQueue:
 
     def _entered(self, info: QueuedEntity, queue: str, place: str, label: str) -> None:
         """Tell of every pod that it is in another part of the queue now."""
+        if not self._is_recorded and self.on_move is None:
+            return
         for member in info.members:
             self._recorder.incoming_pod(queue, label)
             if self.on_move is not None:
@@ -497,9 +503,9 @@ class SchedulingQueue:
         plugins = self._pre_enqueue.get(info.scheduler_name, ())
         if info.gating_plugin:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin))
-        times = self._recorder.pre_enqueue(info.scheduler_name)
+        times = self._recorder.pre_enqueue(info.scheduler_name) if self._is_recorded else None
         if times is None:
-            return self._ask_gatekeepers(info, plugins, None).is_success
+            return self._ask_gatekeepers(info, plugins, None) is SUCCESS
         started = self._clock.monotonic()
         status = self._ask_gatekeepers(info, plugins, times.plugin_timer())
         times.extension_point("PreEnqueue", CODE_NAMES[status.code], self._clock.monotonic() - started)
@@ -509,7 +515,7 @@ class SchedulingQueue:
         self, info: QueuedPodInfo, plugins: Sequence[ResolvedPlugin], timer: PluginTimer | None
     ) -> Status:
         status = self._ask(info, plugins, timer)
-        if status.is_success:
+        if status is SUCCESS:
             info.gating_plugin = ""
         else:
             self._gate(info, status.plugin, status)
@@ -543,16 +549,26 @@ class SchedulingQueue:
         info.message = status.message
 
     def _count_rejectors(self, info: QueuedEntity, change: int) -> None:
+        if not self._is_recorded:
+            return
         for plugin in info.rejectors:
             self._recorder.unschedulable_pods(plugin, info.scheduler_name, change)
 
     # ---- looking -----------------------------------------------------------------------------------------------
 
     def _holds(self, key: str) -> bool:
-        return key in self._active or key in self._backoff or key in self._unschedulable
+        """Whether a pod of this name waits here."""
+        return self._is_filed(key)
+
+    def _is_filed(self, key: str) -> bool:
+        """Whether one of the parts has this key."""
+        active, rejected, failed, unschedulable = self._parts
+        return key in active or key in rejected or key in failed or key in unschedulable
 
     def get(self, key: str) -> QueuedPodInfo | None:
         """The waiting pod ``namespace/name``, wherever it waits; None if it is in flight or unknown."""
+        if not self._is_filed(key):
+            return None
         found = self._active.get(key) or self._backoff.get(key) or self._unschedulable.get(key)
         assert found is None or isinstance(found, QueuedPodInfo), "the key is a pod's"
         return found
@@ -576,7 +592,8 @@ class SchedulingQueue:
     @property
     def has_ready(self) -> bool:
         """Report whether ``pop`` would return a pod."""
-        return len(self._active) > 0 or (self.options.pop_from_backoff and self._backoff.has_early)
+        active, rejected, _, _ = self._parts
+        return bool(active) or (self.options.pop_from_backoff and bool(rejected))
 
     @property
     def is_quiet(self) -> bool:
@@ -604,7 +621,7 @@ class SchedulingQueue:
 
     def places(self) -> list[tuple[QueuedPodInfo, str]]:
         """Every pod, and the part of the queue that it is in."""
-        waiting: list[tuple[QueuedEntity, str]] = [(info, ACTIVE) for info in self._active.pods()]
+        waiting: list[tuple[QueuedEntity, str]] = [(info, ACTIVE) for info in self._active.in_order()]
         waiting += [(info, BACKOFF) for info in self._backoff.pods()]
         waiting += [(info, GATED if info.is_gated else UNSCHEDULABLE) for info in self._unschedulable]
         waiting += [(info, "in-flight") for info in self._in_flight.pods()]

@@ -21,7 +21,7 @@ class UnschedulablePods:
     """
 
     def __init__(self) -> None:
-        self._pods: Drawer = {}
+        self.by_key: Drawer = {}  # all of them; others may look, and only look
         self._filed: dict[str, tuple[bool, list[Drawer]]] = {}  # whether gated, and in which drawers a pod lies
         self._rejected: defaultdict[tuple[str, str], Drawer] = defaultdict(dict)
         self._drawers: dict[tuple[str, frozenset[str]], list[Drawer]] = {}  # of pods that these plugins refused
@@ -31,20 +31,20 @@ class UnschedulablePods:
         self._serial = 0
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.by_key)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._pods
+        return key in self.by_key
 
     def __iter__(self) -> Iterator[QueuedEntity]:
-        return iter(self._pods.values())
+        return iter(self.by_key.values())
 
     @property
     def gated_count(self) -> int:
         return self._gated_count
 
     def get(self, key: str) -> QueuedEntity | None:
-        return self._pods.get(key)
+        return self.by_key.get(key)
 
     def put(self, info: QueuedEntity, *, is_shut: bool = False) -> bool:
         """File a pod, or file it anew after its refusals have changed; report whether it was not here."""
@@ -53,13 +53,13 @@ class UnschedulablePods:
         for drawer in drawers:
             drawer[info.key] = info
         self._filed[info.key] = (info.is_gated, drawers)
-        self._pods[info.key] = info
+        self.by_key[info.key] = info
         self._gated_count += info.is_gated
         self._remember_age(info)
         return is_new
 
     def remove(self, key: str) -> QueuedEntity | None:
-        info = self._pods.pop(key, None)
+        info = self.by_key.pop(key, None)
         if info is not None:
             was_gated, drawers = self._filed.pop(key)
             self._gated_count -= was_gated
@@ -79,7 +79,7 @@ class UnschedulablePods:
         oldest = self._oldest
         while oldest:
             touched, _, info = oldest[0]
-            if self._pods.get(info.key) is info and last_touch(info) == touched:
+            if self.by_key.get(info.key) is info and last_touch(info) == touched:
                 return touched
             heapq.heappop(oldest)
         return None
@@ -100,8 +100,8 @@ class UnschedulablePods:
     def _remember_age(self, info: QueuedEntity) -> None:
         self._serial += 1
         heapq.heappush(self._oldest, (last_touch(info), self._serial, info))
-        if len(self._oldest) > 2 * len(self._pods) + _SLACK:
-            self._oldest = [(last_touch(each), serial, each) for serial, each in enumerate(self._pods.values())]
+        if len(self._oldest) > 2 * len(self.by_key) + _SLACK:
+            self._oldest = [(last_touch(each), serial, each) for serial, each in enumerate(self.by_key.values())]
             heapq.heapify(self._oldest)
             self._serial = len(self._oldest)
 
