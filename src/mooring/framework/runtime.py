@@ -204,9 +204,17 @@ class Profile:
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
-        call = state.timer or guarded
+        timer, text = state.timer, 'running Reserve plugin "{}": {}'
         for plugin in self.reserve:
-            status = call(plugin.name, 'running Reserve plugin "{}": {}', plugin.reserve, state, pod, node_name)
+            if timer is None:
+                try:
+                    status = plugin.reserve(state, pod, node_name)
+                except CycleError:
+                    raise
+                except Exception as error:
+                    raise broken(plugin.name, text, plugin.reserve, error) from error
+            else:
+                status = timer(plugin.name, text, plugin.reserve, state, pod, node_name)
             if status is SUCCESS:
                 continue
             if status.is_rejected:

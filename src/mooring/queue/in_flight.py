@@ -30,7 +30,7 @@ class Happening(NamedTuple):
 class InFlight:
     """Pods that are being tried, each with the place in the list of events where its attempt began."""
 
-    def __init__(self, recorder: QueueRecorder) -> None:
+    def __init__(self, recorder: QueueRecorder | None = None) -> None:
         self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # by uid, oldest attempt first
         self._events: deque[Happening] = deque()
         self._dropped = 0  # events that were pruned: the first one kept has this number
@@ -55,17 +55,20 @@ class InFlight:
 
     def start(self, info: QueuedPodInfo) -> bool:
         """Note that an attempt begins; a uid that is in flight already is refused."""
-        if info.uid in self._pods:
+        uid = info.uid
+        if uid in self._pods:
             return False
-        self._pods[info.uid] = (self._dropped + len(self._events), info)
-        self._recorder.in_flight_events(POD_POPPED, 1)
+        self._pods[uid] = (self._dropped + len(self._events), info)
+        if self._recorder is not None:
+            self._recorder.in_flight_events(POD_POPPED, 1)
         return True
 
     def note(self, event: ClusterEvent, old: Object | None, new: Object | None) -> None:
         """Keep an event if anybody is there who might ask for it."""
         if self._pods:
             self._events.append(Happening(event, old, new))
-            self._recorder.in_flight_events(event.label, 1)
+            if self._recorder is not None:
+                self._recorder.in_flight_events(event.label, 1)
 
     def since(self, uid: str) -> list[Happening] | None:
         """The events since this pod's attempt began, or None if it is not in flight."""
@@ -76,9 +79,11 @@ class InFlight:
         """Note that an attempt is over, and forget the events that only it could have asked for."""
         if self._pods.pop(uid, None) is None:
             return
-        self._recorder.in_flight_events(POD_POPPED, -1)
+        if self._recorder is not None:
+            self._recorder.in_flight_events(POD_POPPED, -1)
         first_needed = next(iter(self._pods.values()))[0] if self._pods else self._dropped + len(self._events)
         while self._dropped < first_needed:
             dropped = self._events.popleft()
             self._dropped += 1
-            self._recorder.in_flight_events(dropped.event.label, -1)
+            if self._recorder is not None:
+                self._recorder.in_flight_events(dropped.event.label, -1)

@@ -93,8 +93,9 @@ class SchedulingQueue:
             aligned=self.options.pop_from_backoff,
         )
         self._unschedulable = UnschedulablePods()
-        self._parts = (self._active.by_key, *self._backoff.by_key, self._unschedulable.by_key)  # a pod is in one of them
-        self._in_flight = InFlight(self._recorder)
+        # By key: whoever waits is in one of them.
+        self._parts = (self._active.by_key, *self._backoff.by_key, self._unschedulable.by_key)
+        self._in_flight = InFlight(recorder)
         self.nominator = nominator or QueueNominator()
         self.nominator.waiting = self._waiting_info
         self._started = clock.monotonic()
@@ -230,7 +231,7 @@ class SchedulingQueue:
         while True:
             info = self._active.pop()
             if info is None:
-                info = self._backoff.pop_early() if self.options.pop_from_backoff else None
+                info = self._backoff.pop_early() if self._parts[1] and self.options.pop_from_backoff else None
                 if info is None:
                     return None
                 self._recorder.incoming_pod(ACTIVE, events.POP_FROM_BACKOFF)
@@ -245,7 +246,8 @@ class SchedulingQueue:
         if not self._in_flight.start(info):
             return False
         self.nominator.touch(info.key)  # while it is tried, its nomination does not count
-        self._count_rejectors(info, -1)
+        if self._is_recorded:
+            self._count_rejectors(info, -1)
         return True
 
     def done(self, uid: str) -> None:
@@ -388,6 +390,9 @@ class SchedulingQueue:
 
     def flush_backoff_completed(self) -> None:
         """Make the pods ready whose backoff has ended."""
+        _, rejected, failed, _ = self._parts
+        if not (rejected or failed):
+            return
         for info in self._backoff.pop_completed():
             self._to_active(info, events.BACKOFF_COMPLETE, from_backoff=True)
 
@@ -418,7 +423,9 @@ class SchedulingQueue:
 
         Backoff is looked at every whole second, long waiters every 30 seconds, as upstream does.
         """
-        backoff, left_over = self._backoff.next_completion(), self._next_left_over()
+        _, rejected, failed, unschedulable = self._parts
+        backoff = self._backoff.next_completion() if rejected or failed else None
+        left_over = self._next_left_over() if unschedulable else None
         if backoff is None or left_over is None:
             return left_over if backoff is None else backoff
         return min(backoff, left_over)
@@ -549,8 +556,6 @@ class SchedulingQueue:
         info.message = status.message
 
     def _count_rejectors(self, info: QueuedEntity, change: int) -> None:
-        if not self._is_recorded:
-            return
         for plugin in info.rejectors:
             self._recorder.unschedulable_pods(plugin, info.scheduler_name, change)
 

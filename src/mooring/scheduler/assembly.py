@@ -167,9 +167,9 @@ class Scheduler:
             observers,
             clock,
             pre_binding,
-            done=lambda uid: turnstile(queue.done, uid),
-            activate=lambda pods: turnstile(queue.activate, pods),
-            on_failure=lambda *failure: turnstile(failures.binding_failed, *failure),
+            done=turnstile.through(queue.done),
+            activate=turnstile.through(queue.activate),
+            on_failure=turnstile.through(failures.binding_failed),
             nominates_in_advance=options.features["NominatedNodeNameForExpectation"],
         )
         self._loop = SchedulingLoop(
@@ -229,7 +229,12 @@ class Scheduler:
 
     def put(self, obj: Object) -> None:
         """An object is new or has changed."""
-        self._turnstile(self._take_in, obj if self._view is None else self._view(obj))
+        if self._view is not None:
+            obj = self._view(obj)
+        if self._turnstile.is_closed:
+            self._turnstile(self._take_in, obj)
+        else:  # nearly always; without another call
+            self._take_in(obj)
 
     def update(self, old: Object, new: Object) -> None:
         self.put(new)

@@ -64,7 +64,8 @@ class BindingCycle:
 
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
-        self.under_way.add(placement.pod.uid)
+        uid = placement.pod.uid
+        self.under_way.add(uid)
         for tell in self._observers.binding:
             tell(placement.info)
         try:
@@ -73,11 +74,11 @@ class BindingCycle:
             log.error(error, "Unexpected error in a binding cycle", pod=placement.info.key)
             status, on_node = Status.error(f"{type(error).__name__}: {error}"), False
         finally:
-            self.under_way.discard(placement.pod.uid)
+            self.under_way.discard(uid)
             for tell in self._observers.binding_ended:
                 tell(placement.info)
             if placement.waiting is not None:
-                self._waiting_pods.remove(placement.pod.uid)
+                self._waiting_pods.remove(uid)
         if status is not SUCCESS and not status.is_success:
             self._on_failure(placement, status, on_node)
 
@@ -93,13 +94,14 @@ class BindingCycle:
             if not status.is_success:
                 return status, True
         self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
-        started = plugin_calls.start(placement)
-        if groups:
-            status = await self._pre_bind(placement, groups)
-        if started is not None:
-            plugin_calls.timed("PreBind", placement, status, started)
-        if status is not SUCCESS and not status.is_success:
-            return status, False
+        if groups or placement.profile.observer is not None:
+            started = plugin_calls.start(placement)
+            if groups:
+                status = await self._pre_bind(placement, groups)
+            if started is not None:
+                plugin_calls.timed("PreBind", placement, status, started)
+            if not status.is_success:
+                return status, False
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         status = await plugin_calls.bind(placement)

@@ -149,13 +149,11 @@ class EventHandlers:
             old = None
         if pod.is_finished:  # the live scheduler does not even watch those
             self._delete_pod(pod)
-            return
-        if old is not None and _is_same_version(old, pod):
-            return
-        self.pods[key] = pod
-        if old is None:
+        elif old is None:
+            self.pods[key] = pod
             self._add_pod(pod)
-        else:
+        elif not _is_same_version(old, pod):
+            self.pods[key] = pod
             self._update_pod(old, pod)
 
     def _add_pod(self, pod: Pod) -> None:
@@ -182,13 +180,17 @@ class EventHandlers:
             self._move(self._queue.pod_changes(old, new), old, new, started)
             self._took(ASSIGNED_POD_UPDATE, started)
         elif new.spec.node_name:
+            was_assumed = self._cluster.is_assumed(new.metadata.uid)
             self._cluster.set_pod(new)
             self._queue.move_all(ASSIGNED_POD_ADD, None, new)
-            self._took(ASSIGNED_POD_ADD, started)
+            if self._observer is not None:
+                self._took(ASSIGNED_POD_ADD, started)
             if self._queue.handles(old.spec.scheduler_name):
                 started = self._now()
-                self._queue.delete(old)
-                self._took(UNSCHEDULED_POD_DELETE, started)
+                if not was_assumed:  # what we place ourselves is in the queue no more
+                    self._queue.delete(old)
+                if self._observer is not None:
+                    self._took(UNSCHEDULED_POD_DELETE, started)
         elif self._queue.handles(old.spec.scheduler_name):
             self._update_pending(old, new)
             if self._observer is not None:

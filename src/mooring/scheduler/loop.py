@@ -303,8 +303,9 @@ class SchedulingLoop:
         if isinstance(info, QueuedPodGroupInfo):
             return self._profile_for_group(info)
         assert isinstance(info, QueuedPodInfo)
-        profile = self.built.profiles.get(info.scheduler_name)
-        if profile is None or self._is_skipped(info.pod_info.pod):
+        pod = info.pod_info.pod
+        profile = self.built.profiles.get(pod.spec.scheduler_name)
+        if profile is None or self._is_skipped(pod):
             self._queue.done(info.uid)
             return None
         return profile
@@ -321,11 +322,11 @@ class SchedulingLoop:
         return self.built.profiles[name] if self.groups.leave_out(entity, self._is_skipped) else None
 
     def _is_skipped(self, pod: Pod) -> bool:
-        if pod.is_terminating:
+        if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.key}"
             self._failures.event(pod, "Warning", "FailedScheduling", "Scheduling", note)
             return True
-        return self._cluster.pod(pod.uid) is not None
+        return self._cluster.pod(pod.metadata.uid) is not None
 
     def _begin(self, info: QueuedEntity) -> tuple[float, bool]:
         """When the attempt began, and whether an observer wants the decision in detail."""

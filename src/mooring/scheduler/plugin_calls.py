@@ -52,6 +52,8 @@ def unreserve(placement: Placement) -> None:
 
 def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
+    if not placement.profile.permit and placement.profile.observer is None:
+        return SUCCESS, {}
     started = start(placement)
     status, waits = _permit(placement)
     if started is not None:
@@ -91,20 +93,27 @@ def pods_to_activate(placement: Placement) -> list[Pod]:
 
 def pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
     """Ask which plugins have something to do before binding; those that may run side by side stand in one group."""
-    started = start(placement)
+    if placement.profile.observer is None:
+        return _pre_flights(placement)
+    started = placement.clock.monotonic()
     status, groups = _pre_flights(placement)
-    if started is not None:
-        timed("PreBindPreFlight", placement, status, started)
+    timed("PreBindPreFlight", placement, status, started)
     return status, groups
 
 
 def _pre_flights(placement: Placement) -> tuple[Status, list[list[ResolvedPlugin]]]:
     groups: list[list[ResolvedPlugin]] = []
     joinable = False
+    state, pod, node_name, timer = placement.state, placement.pod, placement.node_name, placement.state.timer
     for plugin in placement.profile.pre_bind:
         ask = plugin.pre_bind_pre_flight
         try:
-            flight = READY if ask is None else _call(plugin.name, ask, placement)
+            if ask is None:
+                flight = READY
+            elif timer is None:
+                flight = ask(state, pod, node_name)
+            else:
+                flight = _call(plugin.name, ask, placement)
         except Exception as error:
             problem = problem_of(error, ask or plugin.pre_bind)
             return Status(Code.ERROR, (f'running PreBindPreFlight "{plugin.name}": {problem}',), plugin.name), []
@@ -142,12 +151,16 @@ async def pre_bind(plugin: ResolvedPlugin, placement: Placement) -> Status:
     return Status(Code.ERROR, (text + status.message,), plugin.name)
 
 
-async def bind(placement: Placement) -> Status:
+def bind(placement: Placement) -> Awaitable[Status]:
     """Let the first extender bind that does so for this pod, or else the first Bind plugin that does not skip it."""
-    started = start(placement)
-    status = await (_bind(placement) if placement.extenders else _bind_by_plugin(placement))
-    if started is not None:
-        timed("Bind", placement, status, started)
+    work = _bind(placement) if placement.extenders else _bind_by_plugin(placement)
+    return work if placement.profile.observer is None else _timed_bind(placement, work)
+
+
+async def _timed_bind(placement: Placement, work: Awaitable[Status]) -> Status:
+    started = placement.clock.monotonic()
+    status = await work
+    timed("Bind", placement, status, started)
     return status
 
 
@@ -170,18 +183,19 @@ async def _bind(placement: Placement) -> Status:
 
 async def _bind_by_plugin(placement: Placement) -> Status:
     for plugin in placement.profile.bind:
-        text = f'running Bind plugin "{plugin.name}": '
         try:
             status = await _wait_for(plugin.name, plugin.bind, placement)
         except Exception as error:
-            return Status(Code.ERROR, (text + problem_of(error, plugin.bind),), plugin.name)
-        if status is SUCCESS:
-            return status
-        if status.is_skip:
-            continue
-        if status.is_success or status.is_rejected:
-            return status.by(plugin.name)
-        return Status(Code.ERROR, (text + status.message,), plugin.name)
+            problem = problem_of(error, plugin.bind)
+        else:
+            if status is SUCCESS:
+                return status
+            if status.is_skip:
+                continue
+            if status.is_success or status.is_rejected:
+                return status.by(plugin.name)
+            problem = status.message
+        return Status(Code.ERROR, (f'running Bind plugin "{plugin.name}": {problem}',), plugin.name)
     if not placement.profile.bind:
         return Status.error(f"no Bind plugin in the profile {placement.profile.scheduler_name}")
     return Status.error("all Bind plugins skipped the pod")
@@ -189,6 +203,8 @@ async def _bind_by_plugin(placement: Placement) -> Status:
 
 def post_bind(placement: Placement) -> None:
     """Run PostBind, whichever plugin fails."""
+    if not placement.profile.post_bind and placement.profile.observer is None:
+        return
     started = start(placement)
     for plugin in placement.profile.post_bind:
         try:

@@ -20,18 +20,29 @@ class Turnstile:
     """Lets calls through at once, or, while it is closed, later and in the order in which they came."""
 
     def __init__(self) -> None:
-        self._is_closed = False
+        self.is_closed = False
         self._held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
 
     def __call__(self, function: Callable[..., None], *arguments: Any) -> None:
-        if self._is_closed:
+        if self.is_closed:
             self._held.append((function, arguments))
         else:
             function(*arguments)
 
+    def through(self, function: Callable[..., None]) -> Callable[..., None]:
+        """The function behind the turnstile."""
+
+        def call(*arguments: Any) -> None:
+            if self.is_closed:
+                self._held.append((function, arguments))
+            else:
+                function(*arguments)
+
+        return call
+
     async def closed_during(self, work: Awaitable[T]) -> T:
         """Hold calls back until the work is done, then let them through."""
-        self._is_closed = True
+        self.is_closed = True
         try:
             return await work
         finally:
@@ -41,4 +52,4 @@ class Turnstile:
                     function(*arguments)
                 except Exception as error:  # the others must not be lost
                     log.error(error, "An event could not be handled")
-            self._is_closed = False
+            self.is_closed = False

@@ -13,7 +13,7 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, TypeVar
 
 from mooring.errors import MooringError
@@ -79,6 +79,51 @@ class _JumpingSelector(selectors.BaseSelector):
         self._real.close()
 
 
+class _LightHandle(asyncio.Handle):
+    """A handle that does not ask whether somebody debugs. A simulation makes several for each pod."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None = None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _LightTimer(asyncio.TimerHandle):
+    """The same for a timer, which is in the heap as soon as it is made."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None = None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An asyncio loop in virtual time; ``time`` begins at 0.
 
@@ -108,7 +153,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Handle:
         if self._has_sockets or self._closed:  # type: ignore[attr-defined]
             return super().call_soon(callback, *args, context=context)
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _LightHandle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
@@ -117,10 +162,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         if self._has_sockets:
             return super().call_at(when, callback, *args, context=context)
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _LightTimer(when, callback, args, self, context)
         self._numbered += 1
         heapq.heappush(self._timers, (when, self._numbered, timer))
-        timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -150,7 +194,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         while timers and timers[0][0] < end:
             timer = heapq.heappop(timers)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
-            if timer.cancelled():
+            if timer._cancelled:
                 self._cancelled -= 1
             else:
                 ready.append(timer)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from mooring.api.core import Node, Pod
 from mooring.errors import InputError, MooringError
 from mooring.queue.history import History
@@ -19,8 +21,7 @@ _TIMES_EXPECTED = f"expected seconds from 0 to {MAX_SECONDS:.0f}, which is ten y
 TRACE_FIELDS = FIELDS | TIMES | {"csv", "arrange"}
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever.
 
     With ``recreate`` another one of its name is created whenever it is evicted or its node is lost.

@@ -83,19 +83,23 @@ class StreamedPods:
         With ``recreate`` another one of its name is created whenever it is evicted or its node is lost, as the
         controller of a Deployment or a Job would do. That one runs for the whole time again.
         """
-        if pod.key in self.pods:
-            raise InputError(f"pod {pod.key} is there already; give each pod a name of its own")
+        key = pod.key
+        if key in self.pods:
+            raise InputError(f"pod {key} is there already; give each pod a name of its own")
         self.arrived += 1
-        self._come(pod, run_s, 0 if recreate else None)
+        created = pod.__copy__()
+        created.metadata = pod.metadata.__copy__()
+        self._come(key, created, run_s, 0 if recreate else None)
 
-    def _come(self, pod: Pod, run_s: float | None, lost: int | None) -> None:
+    def _come(self, key: str, pod: Pod, run_s: float | None, lost: int | None) -> None:
+        """Take in a pod that is nobody else's, nor is its metadata."""
         if run_s is not None:
-            self._run_s[pod.uid] = run_s
+            self._run_s[pod.metadata.uid] = run_s
         if lost is not None:
-            self._recreated[pod.uid] = lost
-        self._store(pod, pod.metadata.__copy__())
+            self._recreated[pod.metadata.uid] = lost
+        self._tell(key, pod)
         if pod.spec.node_name and pod.spec.node_name not in self._silent:
-            self._go_on(self.pods[pod.key])
+            self._go_on(pod)
 
     def _go_on(self, pod: Pod) -> None:
         """The kubelet takes over a pod that is on its node already."""
@@ -118,7 +122,7 @@ class StreamedPods:
         if self.watcher is not None:
             self.watcher.delete(known)
         if lost is not None and not is_end:
-            self._timers.call_soon(self._come, _anew(known, lost + 1), run_s, lost + 1)
+            self._timers.call_soon(self._come, known.key, _anew(known, lost + 1), run_s, lost + 1)
         return True
 
     # ---- what happens to nodes -----------------------------------------------------------------------------------
@@ -150,13 +154,13 @@ class StreamedPods:
         """Tell of a pod under a version of its own: an API server never hands out the same one twice."""
         stored = pod.__copy__()
         stored.metadata = metadata
-        self._tell(stored)
+        self._tell(stored.key, stored)
 
-    def _tell(self, stored: Pod) -> None:
+    def _tell(self, key: str, stored: Pod) -> None:
         """The same for a pod that is nobody else's, nor is its metadata."""
         self._version += 1
         stored.metadata.resource_version = str(self._version)
-        self.pods[stored.key] = stored
+        self.pods[key] = stored
         self._put(stored)
         if self.watcher is not None:
             self.watcher.put(stored)
@@ -168,7 +172,7 @@ class StreamedPods:
             running.status = pod.status.__copy__()
             running.status.phase, running.status.start_time = "Running", format_time(self._clock.now())
             self._store(running, pod.metadata.__copy__())
-        run_s = self._run_s.get(pod.uid)
+        run_s = self._run_s.get(pod.metadata.uid)
         if run_s is not None:
             self._later(run_s, pod, is_end=True)
 
@@ -193,23 +197,24 @@ class StreamedPods:
     # ---- what the scheduler writes -------------------------------------------------------------------------------
 
     def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
-        known = self._current(pod.pod)
-        if known is None:
+        key = pod.pod.key
+        known = self.pods.get(key)
+        if known is None or known.metadata.uid != pod.uid:
             raise ApiError(f'pods "{pod.pod.name}" not found', code=404)
         if known.spec.node_name:
             raise ApiError(f'pod {known.name} is already assigned to node "{known.spec.node_name}"', code=409)
         bound = known.__copy__()
-        bound.spec, bound.status = known.spec.__copy__(), known.status.__copy__()
-        bound.spec.node_name = node_name
-        bound.status.nominated_node_name = ""
+        bound.spec, bound.status = spec, status = known.spec.__copy__(), known.status.__copy__()
+        spec.node_name = node_name
+        status.nominated_node_name = ""
         is_heard = node_name not in self._silent
         if is_heard:
-            bound.status.phase, bound.status.start_time = "Running", format_time(self._clock.now())
+            status.phase, status.start_time = "Running", format_time(self._clock.now())
         bound.metadata = known.metadata.__copy__()
         if annotations:
             bound.metadata.annotations = {**bound.metadata.annotations, **annotations}
-        self._tell(bound)
-        if is_heard:
+        self._tell(key, bound)
+        if is_heard and self._run_s:
             self._start(bound)
 
     def patch_status(self, key: str, patch: Mapping[str, Any]) -> None:
