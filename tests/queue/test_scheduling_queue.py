@@ -572,6 +572,18 @@ def test_a_deleted_pod_is_gone(make_queue, info, pod, gate, meter, where):
     assert set(meter.unschedulable.values()) <= {0}
 
 
+def test_a_pod_that_is_set_back_really_waits(make_queue, info, pod, meter):
+    queue = make_queue()
+    queue.add(info("a"))
+    retry(queue, "P")
+    assert place(queue, "a") == "unschedulable"
+    queue.set_back(pod("a"))
+    assert place(queue, "a") == "backoff" and meter.incoming["backoff", "PreemptionBroke"] == 1
+    assert set(meter.unschedulable.values()) <= {0}, "no plugin keeps it waiting any more"
+    assert queue.pop() is None, "nobody lets it off its backoff, as after any attempt that broke"
+    queue.set_back(pod("never-heard-of"))
+
+
 @pytest.mark.parametrize("where", ["unschedulable", "backoff", "active", "unknown"])
 def test_activate(make_queue, info, pod, meter, where):
     queue = make_queue()

@@ -36,6 +36,7 @@ class Stage:
     def __init__(self, *victims, failures=None, nominated=(), gated=False, **options):
         self.sent, self.events, self.activated, self.tasks = [], [], [], []
         self.failures = failures or {}
+        self.set_back = []
         self.unplaced = set()
         self.pods = {victim.pod.key: victim.pod for victim in victims}
         self.waiting = WaitingPods()
@@ -51,6 +52,7 @@ class Stage:
             VirtualClock(0),
             nominated_pods=lambda node: nominated,
             activate=lambda pods: self.activated.extend(pod.name for pod in pods),
+            set_back=lambda pod: self.set_back.append(pod.name),
             is_gated=lambda pod, plugin: gated,
             has_room=lambda uid: uid not in self.unplaced and any(pod.uid == uid for pod in self.pods.values()),
             spawn=lambda work: self.tasks.append(asyncio.ensure_future(work)),
@@ -113,6 +115,15 @@ async def test_a_failure_spares_the_last_victim_and_brings_the_preemptor_back():
     await stage.run()
     assert {name for _, name in stage.sent} == {"one"}
     assert stage.activated == ["preemptor"]
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+async def test_an_eviction_that_breaks_sets_the_preemptor_back(name):
+    stage = Stage(make("one"), make("two"), failures={("delete", name): RuntimeError("our own mistake")})
+    await stage.run()
+    assert (stage.set_back, stage.activated) == (["preemptor"], []), "at once, the same would happen again"
+    assert not stage.executor.is_running("uid-preemptor")
+    assert not any(stage.executor.shut_gates.values())
 
 
 async def test_nominations_of_less_important_pods_are_taken_back_first():

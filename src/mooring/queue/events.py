@@ -21,6 +21,7 @@ NODE_DELETE = ClusterEvent(EventResource.NODE, ActionType.DELETE)
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 CONFIGURATION_CHANGE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ConfigurationChange")  # ours alone
 FORCE_ACTIVATE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "ForceActivate")
+PREEMPTION_BROKE = ClusterEvent(EventResource.WILDCARD, ActionType.ALL, "PreemptionBroke")  # ours alone
 
 # Labels of entries into a queue that no cluster event caused.
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"

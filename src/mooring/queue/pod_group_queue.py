@@ -256,6 +256,10 @@ class PodGroupQueue(SchedulingQueue):
             elif pod.metadata.uid in self._in_flight:
                 self._in_flight.note(events.FORCE_ACTIVATE, None, pod)
 
+    def _key_of(self, pod: Pod) -> str:
+        group = group_of(pod)
+        return entity_key(group) if group else pod.key
+
     def _passes_gates(self, info: QueuedEntity) -> bool:
         """A group passes if all its pods do. Every pod is asked: what it waits for is shown."""
         if not isinstance(info, QueuedPodGroupInfo):

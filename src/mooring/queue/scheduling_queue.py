@@ -32,7 +32,7 @@ from mooring.queue.in_flight import InFlight
 from mooring.queue.nominator import QueueNominator
 from mooring.queue.pending import PendingPod, describe
 from mooring.queue.profile import QueueProfile
-from mooring.queue.queued_pod import QueuedEntity, QueuedPodInfo
+from mooring.queue.queued_pod import NO_PLUGINS, QueuedEntity, QueuedPodInfo
 from mooring.queue.recorder import NoRecorder, QueueRecorder
 from mooring.queue.unschedulable import UnschedulablePods, last_touch
 from mooring.state.pod_info import PodInfo
@@ -293,7 +293,7 @@ class SchedulingQueue:
         """Put a pod whose attempt failed where it belongs."""
         self._requeue(info, self._strategy_after_attempt(info, info.uid), events.SCHEDULE_ATTEMPT_FAILURE)
 
-    def _note_failure(self, info: QueuedPodInfo) -> None:
+    def _note_failure(self, info: QueuedEntity) -> None:
         if info.rejectors:
             info.unschedulable_count += 1
             info.consecutive_errors_count = 0
@@ -385,6 +385,23 @@ class SchedulingQueue:
                 self._to_active(info, events.FORCE_ACTIVATE.label, from_backoff=True)
             elif pod.metadata.uid in self._in_flight:
                 self._in_flight.note(events.FORCE_ACTIVATE, None, pod)
+
+    def set_back(self, pod: Pod) -> None:
+        """Let a waiting pod back off as after an attempt that broke: what was to make room for it did."""
+        key = self._key_of(pod)
+        if (info := self._unschedulable.remove(key) or self._backoff.remove(key)) is not None:
+            self._count_rejectors(info, -1)
+            for member in info.members:
+                member.unschedulable_plugins = member.pending_plugins = NO_PLUGINS
+            info.gating_plugin = ""
+            self._note_failure(info)
+            self._requeue(info, Strategy.AFTER_BACKOFF, events.PREEMPTION_BROKE.label)
+        elif pod.metadata.uid in self._in_flight:
+            self._in_flight.note(events.PREEMPTION_BROKE, None, pod)
+
+    def _key_of(self, pod: Pod) -> str:
+        """The key of what a pod waits as."""
+        return pod.key
 
     # ---- timers ------------------------------------------------------------------------------------------------
 

@@ -130,6 +130,7 @@ class Scheduler:
             clock,
             nominated_pods=self._nominator.nominated_pods,
             activate=lambda pods: turnstile(self.queue.activate, pods),
+            set_back=lambda pod: turnstile(self.queue.set_back, pod),
             is_gated=self._is_gated_by,
             has_room=lambda uid: self.cluster.pod(uid) is not None,
             spawn=self._tasks.spawn,

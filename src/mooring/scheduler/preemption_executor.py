@@ -85,6 +85,7 @@ class PreemptionExecutor:
         *,
         nominated_pods: Callable[[str], Iterable[PodInfo]],
         activate: Callable[[Iterable[Pod]], None],
+        set_back: Callable[[Pod], None],
         is_gated: Callable[[Pod, str], bool],  # by this plugin
         has_room: Callable[[str], bool],  # whether the pod of this uid runs or is being bound
         spawn: Callable[[Coroutine[Any, Any, None]], object],
@@ -99,6 +100,7 @@ class PreemptionExecutor:
         self._clock = clock
         self._nominated_pods = nominated_pods
         self._activate = activate
+        self._set_back = set_back
         self._is_gated = is_gated
         self._has_room = has_room
         self._spawn = spawn
@@ -187,12 +189,15 @@ class PreemptionExecutor:
             node=preemption.node_name,
             numVictims=len(victims),
         )
-        is_done = False
+        is_done = is_broken = False
         last = _Evicted()
         try:
             cleared = await self._clear_nominations(preemption)
             last = await self._evict_all(preemption, victims)
             is_done = last.problem is None and cleared
+        except Exception as error:  # our own mistake: at once, the same would happen again
+            log.error(error, "Unexpected error in an eviction", preemptor=preemption.preemptor.key)
+            is_broken = True
         finally:
             self._running.pop(preemption.uid, None)
             gate, victim = (preemption.plugin, preemption.preemptor.key), victims[-1].pod.key
@@ -202,7 +207,9 @@ class PreemptionExecutor:
                 self._open_gate(gate, victim)
             self._end(room, started, is_done)
             no_event = last.was_waiting and self._wakes_after_waiting  # nothing was deleted that would wake anybody
-            if not is_done or no_event or self._came_too_late(preemption, victims):
+            if is_broken:
+                self._set_back(preemption.preemptor)
+            elif not is_done or no_event or self._came_too_late(preemption, victims):
                 self._activate([preemption.preemptor])
         log.v(2).info(
             "Async Preemption finished completely", preemptor=preemption.preemptor.key, node=preemption.node_name
