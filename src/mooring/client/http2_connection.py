@@ -14,17 +14,17 @@ from mooring import http2
 from mooring.client import wire
 from mooring.client.errors import Fenced
 from mooring.client.wire import Answer, Broken, Request
-from mooring.http2 import BadFrame
+from mooring.http2 import CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PADDED, BadFrame
 
 _STREAMS = 100
 """How many requests a server is given at once that does not say how many it takes."""
 _MOST_STREAMS = 1000
 _LAST_STREAM = 1 << 30
 """After so many the connection is replaced: the numbers of streams have an end."""
-_METHODS = {
-    method: http2.encode_field(":method", method) for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_BEGINNINGS = {
+    method: http2.encode_field(":method", method) + http2.encode_field(":scheme", "https")
+    for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 }
-_SCHEME = http2.encode_field(":scheme", "https")
 _OPENING = (
     http2.PREFACE
     + http2.settings(
@@ -38,21 +38,11 @@ _OPENING = (
 )
 _NAMED_BY_NUMBER = frozenset(bytes((first | number,)) for first in (0x00, 0x10, 0x40) for number in range(8, 15))
 """How a field begins whose name is :status by its number, and whose value follows."""
+_LAST_FIELDS = END_HEADERS | END_STREAM
+_HALF_WINDOW = http2.MOST_WINDOW // 2
+_STATUS_BYTES = 5
+"""A status takes so many bytes at most, where its name is a number and it has three digits."""
 _pack_head, _read_head = http2.HEAD.pack, http2.HEAD.unpack_from
-
-
-class _Stream:
-    """A request under way, and what has come of its answer."""
-
-    __slots__ = ("block", "body", "request", "status", "unsent", "window")
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.status = 0
-        self.block = b""  # the answer's fields, as they came
-        self.body: bytes | bytearray = b""
-        self.unsent = b""  # what the server has no room for yet
-        self.window = 0
 
 
 class Http2Connection(asyncio.Protocol):
@@ -65,7 +55,7 @@ class Http2Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.heard = 0  # how often something has come
         self._on_free = on_free
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, Request] = {}  # requests under way
         self._next_stream = 1
         self._rest = b""  # of a frame that has not come whole
         self._fields_of: tuple[int, int, bytes] | None = None  # stream, flags, fields that go on in the next frame
@@ -101,8 +91,8 @@ class Http2Connection(asyncio.Protocol):
         self.is_open = False
         why = self._failure or str(exc or "the server closed the connection")
         streams, self._streams = self._streams, {}
-        for stream in streams.values():
-            stream.request.fail(Broken(why, written=True))
+        for request in streams.values():
+            request.fail(Broken(why, written=True))
         self._begun()
         self._on_free(self)
 
@@ -120,7 +110,7 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def under_way(self) -> list[Request]:
-        return [stream.request for stream in self._streams.values()]
+        return list(self._streams.values())
 
     @property
     def load(self) -> int:
@@ -141,61 +131,59 @@ class Http2Connection(asyncio.Protocol):
         assert self.transport is not None
         out: list[bytes] = []
         for request in requests:
-            request.on_reused = self._next_stream > 1
+            number = self._next_stream
+            self._next_stream = number + 2
+            request.on_reused = number > 1
             request.mark = self.heard
-            self._encode(request, out)
+            self._streams[number] = request
+            self._encode(number, request, out)
         if self._next_stream > _LAST_STREAM:
             self.keep_alive = False
         self.transport.write(b"".join(out))
 
-    def _encode(self, request: Request, out: list[bytes]) -> None:
-        number = self._next_stream
-        self._next_stream = number + 2
-        stream = self._streams[number] = _Stream(request)
+    def _encode(self, number: int, request: Request, out: list[bytes]) -> None:
         body = request.body
-        size = b"%d" % len(body)
-        opening = _METHODS[request.method] + _SCHEME + b"\x04" + http2.string(request.target)
-        block = b"%b%b\x0f\x0d%c%b" % (opening, request.fields.http2, len(size), size)
-        length, flags = len(block), 0 if body else http2.END_STREAM
-        if length <= self._frame_bytes:
-            out.append(_pack_head(length >> 8, length & 0xFF, http2.HEADERS, flags | http2.END_HEADERS, number))
-            out.append(block)
-        else:
-            self._encode_in_parts(block, flags, number, out)
         length = len(body)
+        size = b"%d" % length
+        parts = _BEGINNINGS[request.method], http2.string(request.target), request.fields.http2, len(size), size
+        block = b"%b\x04%b%b\x0f\x0d%c%b" % parts
+        head, most = len(block), self._frame_bytes
+        if head > most:
+            self._encode_in_parts(block, 0 if body else END_STREAM, number, out)
+        else:
+            out += (_pack_head(head >> 8, head & 0xFF, HEADERS, END_HEADERS if body else _LAST_FIELDS, number), block)
         if not length:
             return
-        if length <= self._window and length <= self._stream_window and length <= self._frame_bytes:
+        if length <= self._window and length <= self._stream_window and length <= most:
             self._window -= length
-            out.append(_pack_head(length >> 8, length & 0xFF, http2.DATA, http2.END_STREAM, number))
-            out.append(body)
+            out += (_pack_head(length >> 8, length & 0xFF, DATA, END_STREAM, number), body)
         else:
-            stream.unsent, stream.window = body, self._stream_window
-            self._send_rest(number, stream, out)
+            request.unsent, request.window = body, self._stream_window
+            self._send_rest(number, request, out)
 
     def _encode_in_parts(self, block: bytes, flags: int, number: int, out: list[bytes]) -> None:
-        kind, size = http2.HEADERS, self._frame_bytes
+        kind, size = HEADERS, self._frame_bytes
         for start in range(0, len(block), size):
             if start + size >= len(block):
-                flags |= http2.END_HEADERS
+                flags |= END_HEADERS
             out.append(http2.frame(kind, flags, number, block[start : start + size]))
-            kind, flags = http2.CONTINUATION, 0
+            kind, flags = CONTINUATION, 0
 
-    def _send_rest(self, number: int, stream: _Stream, out: list[bytes]) -> None:
+    def _send_rest(self, number: int, request: Request, out: list[bytes]) -> None:
         """Write as much of a body as the server has room for. A request that is not whole has not been made."""
-        if stream.unsent and stream.request.is_fenced():
+        if request.unsent and request.is_fenced():
             del self._streams[number]
-            stream.request.fail(Fenced())
+            request.fail(Fenced())
             out.append(http2.reset(number, http2.CANCEL))
             return
-        while stream.unsent:
-            size = min(len(stream.unsent), self._window, stream.window, self._frame_bytes)
+        while request.unsent:
+            size = min(len(request.unsent), self._window, request.window, self._frame_bytes)
             if size <= 0:
                 return
-            part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
+            part, request.unsent = request.unsent[:size], request.unsent[size:]
             self._window -= size
-            stream.window -= size
-            out.append(http2.frame(http2.DATA, 0 if stream.unsent else http2.END_STREAM, number, part))
+            request.window -= size
+            out.append(http2.frame(DATA, 0 if request.unsent else END_STREAM, number, part))
 
     def give_up(self, late: list[Request]) -> None:
         """Stop waiting for some answers. A server that has said nothing since they were sent is not asked again."""
@@ -206,7 +194,7 @@ class Http2Connection(asyncio.Protocol):
 
     def leave_forsaken(self) -> None:
         """Tell the server of answers that nobody waits for any more."""
-        forsaken = [number for number, stream in self._streams.items() if stream.request.answer.done()]
+        forsaken = [number for number, request in self._streams.items() if request.answer.done()]
         for number in forsaken:
             del self._streams[number]
         self._write(b"".join([http2.reset(number, http2.CANCEL) for number in forsaken]))
@@ -232,31 +220,31 @@ class Http2Connection(asyncio.Protocol):
                     raise BadFrame("a frame is longer than we take")
                 at = start - 9
                 break
-            if self._fields_of is not None and kind != http2.CONTINUATION:
+            if self._fields_of is not None and kind != CONTINUATION:
                 raise BadFrame("the fields of an answer are interrupted")
-            payload = data[start:at]
-            if kind == http2.HEADERS:
-                self._take_fields(number, flags, http2.without_padding(payload, flags) if flags & 0x28 else payload)
-            elif kind == http2.DATA:
-                self._take_data(number, flags, payload)
+            if kind == DATA:
+                self._take_data(number, flags, data[start:at])
+            elif kind == HEADERS:
+                block = data[start:at]
+                self._take_fields(number, flags, http2.without_padding(block, flags) if flags & 0x28 else block)
             else:
-                self._take_other(kind, flags, number, payload)
+                self._take_other(kind, flags, number, data[start:at])
         self._rest = data[at:]
 
     def _take_fields(self, number: int, flags: int, block: bytes) -> None:
-        if not flags & http2.END_HEADERS:
+        if not flags & END_HEADERS:
             self._fields_of = number, flags, block
             return
-        stream = self._streams.get(number)
-        if stream is None:
+        request = self._streams.get(number)
+        if request is None:
             return  # given up
-        if not stream.status:
-            status = self._status(block)
+        if not request.status:
+            status = self._statuses.get(block[:_STATUS_BYTES]) or self._status(block)
             if status < 200:
                 return  # an interim answer
-            stream.status, stream.block = status, block
-        if flags & http2.END_STREAM:
-            self._answered(number, stream)
+            request.status, request.block = status, block
+        if flags & END_STREAM:
+            self._answered(number, request)
 
     def _status(self, block: bytes) -> int:
         """Read the status, which is the first field. All answers that say the same mostly begin with the same bytes."""
@@ -273,46 +261,48 @@ class Http2Connection(asyncio.Protocol):
             if name != ":status" or not value.isdecimal():
                 raise BadFrame("an answer has no status")
             status = int(value)
-            if len(self._statuses) < 100:
-                self._statuses[says] = status
+        if len(self._statuses) < 100:
+            self._statuses[says] = status
+            if len(says) <= _STATUS_BYTES:  # it is found without a look at its form the next time
+                self._statuses[block[:_STATUS_BYTES]] = status
         return status
 
     def _take_data(self, number: int, flags: int, payload: bytes) -> None:
-        self._taken += len(payload)
-        if self._taken > http2.MOST_WINDOW // 2:
-            self._write(http2.window_update(0, self._taken))
+        taken = self._taken = self._taken + len(payload)
+        if taken > _HALF_WINDOW:
+            self._write(http2.window_update(0, taken))
             self._taken = 0
-        stream = self._streams.get(number)
-        if stream is None:
+        request = self._streams.get(number)
+        if request is None:
             return  # given up
-        part = http2.without_padding(payload, flags & http2.PADDED) if flags & http2.PADDED else payload
-        if not stream.body:
-            stream.body = part
+        part = http2.without_padding(payload, flags & PADDED) if flags & PADDED else payload
+        if not request.got:
+            request.got = part
         else:
-            if isinstance(stream.body, bytes):
-                stream.body = bytearray(stream.body)
-            stream.body += part
-        if len(stream.body) > wire.MAX_ANSWER_BYTES:
+            if isinstance(request.got, bytes):
+                request.got = bytearray(request.got)
+            request.got += part
+        if len(request.got) > wire.MAX_ANSWER_BYTES:
             del self._streams[number]
-            stream.request.fail(Broken(f"the answer is larger than {wire.MAX_ANSWER_BYTES:,} bytes", written=True))
+            request.fail(Broken(f"the answer is larger than {wire.MAX_ANSWER_BYTES:,} bytes", written=True))
             self._write(http2.reset(number, http2.CANCEL))
-        elif flags & http2.END_STREAM:
-            self._answered(number, stream)
+        elif flags & END_STREAM:
+            self._answered(number, request)
 
-    def _answered(self, number: int, stream: _Stream) -> None:
+    def _answered(self, number: int, request: Request) -> None:
         del self._streams[number]
-        if stream.unsent:  # it was answered before it was sent whole
+        if request.unsent:  # it was answered before it was sent whole
             self._write(http2.reset(number, http2.CANCEL))
-        status = stream.status
+        status = request.status
         if not status:
             raise BadFrame("an answer has no status")
-        answer = stream.request.answer
-        if not answer.done():
-            fields = {} if 200 <= status < 300 else dict(http2.decode_fields(stream.block))
-            answer.set_result(Answer(status, fields, bytes(stream.body)))
+        if not request.answer.done():
+            fields = {} if 200 <= status < 300 else dict(http2.decode_fields(request.block))
+            got = request.got
+            request.answer.set_result(Answer(status, fields, got if isinstance(got, bytes) else bytes(got)))
 
     def _take_other(self, kind: int, flags: int, number: int, payload: bytes) -> None:
-        if kind == http2.CONTINUATION:
+        if kind == CONTINUATION:
             self._go_on(number, flags, payload)
         elif kind == http2.WINDOW_UPDATE:
             self._widen(number, payload)
@@ -335,7 +325,7 @@ class Http2Connection(asyncio.Protocol):
         if len(block) + len(payload) > wire.MAX_ANSWER_BYTES >> 6:
             raise BadFrame("the fields of an answer are too many")
         self._fields_of = None
-        self._take_fields(number, begun | flags & http2.END_HEADERS, block + payload)
+        self._take_fields(number, begun | flags & END_HEADERS, block + payload)
 
     def _widen(self, number: int, payload: bytes) -> None:
         more = _number(payload)
@@ -345,9 +335,9 @@ class Http2Connection(asyncio.Protocol):
             if not was_full:
                 return
             out: list[bytes] = []
-            for each, stream in list(self._streams.items()):
-                if stream.unsent:
-                    self._send_rest(each, stream, out)
+            for each, request in list(self._streams.items()):
+                if request.unsent:
+                    self._send_rest(each, request, out)
             self._write(b"".join(out))
             self._on_free(self)
         elif (widened := self._streams.get(number)) is not None and widened.unsent:
@@ -367,20 +357,20 @@ class Http2Connection(asyncio.Protocol):
                 self._frame_bytes = max(http2.FRAME_BYTES, min(value, 1 << 24))
             elif what == http2.INITIAL_WINDOW_SIZE:
                 more, self._stream_window = value - self._stream_window, value
-                for number, stream in list(self._streams.items()):
-                    stream.window += more
-                    self._send_rest(number, stream, out)
+                for number, request in list(self._streams.items()):
+                    request.window += more
+                    self._send_rest(number, request, out)
         out.append(http2.frame(http2.SETTINGS, http2.ACK, 0))
         self._write(b"".join(out))
         self._begun()
         self._on_free(self)
 
     def _refused(self, number: int, payload: bytes) -> None:
-        stream = self._streams.pop(number, None)
-        if stream is not None:
+        request = self._streams.pop(number, None)
+        if request is not None:
             why = _number(payload)
             # A refused stream was not looked at; of any other the server may have carried out what it asks for.
-            stream.request.fail(
+            request.fail(
                 Broken(f"the server ended the request (HTTP/2 error {why})", written=why != http2.REFUSED_STREAM)
             )
 
@@ -389,7 +379,7 @@ class Http2Connection(asyncio.Protocol):
         last = _number(payload) & 0x7FFFFFFF
         self.keep_alive = False
         for number in [each for each in self._streams if each > last]:
-            self._streams.pop(number).request.fail(
+            self._streams.pop(number).fail(
                 Broken("the server closes the connection", written=False, took_others=last > 0)
             )
         self._on_free(self)

@@ -47,9 +47,30 @@ class Fields:
 
 
 class Request:
-    """What is to be sent, until when, and the future of its answer."""
+    """What is to be sent, until when, the future of its answer, and what has come of that over HTTP/2."""
 
-    __slots__ = ("answer", "body", "deadline", "fields", "is_fenced", "mark", "method", "on_reused", "target")
+    __slots__ = (
+        "answer",
+        "block",
+        "body",
+        "deadline",
+        "fields",
+        "got",
+        "is_fenced",
+        "mark",
+        "method",
+        "on_reused",
+        "status",
+        "target",
+        "unsent",
+        "window",
+    )
+    on_reused: bool  # whether its connection had carried others before it was sent
+    mark: int  # how often its connection had heard from the server by then
+    unsent: bytes  # what the server has no room for yet
+    window: int  # how much of that it takes now
+    status: int  # of the answer, from its fields on
+    block: bytes  # those fields, as they came
 
     def __init__(
         self,
@@ -68,8 +89,9 @@ class Request:
         self.deadline = deadline
         self.is_fenced = is_fenced
         self.answer = answer
-        self.on_reused = False  # whether its connection had carried others before
-        self.mark = 0  # how often its connection had heard from the server by then
+        self.unsent = b""
+        self.status = 0
+        self.got: bytes | bytearray = b""
 
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
