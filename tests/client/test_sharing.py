@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mooring.api.core import Pod
 from mooring.client.kinds import PODS
 from mooring.client.resource_kind import TypedEvent
-from mooring.client.sharing import PodEvents, PodSharing
+from mooring.client.sharing import SHORT_BYTES, PodEvents, PodSharing
 from mooring.client.watch_events import EventReader
 
 
@@ -138,3 +138,25 @@ def test_events_are_read_as_if_nothing_were_remembered(pods):
             spec = {**spec, "nodeName": node} if is_last else {"nodeName": node, **spec}
         written = line(document("x", spec))
         assert msgspec.json.encode(read(written).object) == msgspec.json.encode(plain(written).object)
+
+
+def event_of(name: str, status: dict[str, object]) -> bytes:
+    document = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": {}, "status": status}
+    return msgspec.json.encode({"type": "MODIFIED", "object": document})
+
+
+def test_short_statuses_that_are_equal_are_one_object():
+    events = PodEvents(PodSharing())
+    bound = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+    one, two = (events(event_of(name, bound)).object for name in ("one", "two"))
+    three = events(event_of("three", {**bound, "nominatedNodeName": "n"})).object
+    assert one.status is two.status
+    assert one.status.conditions[0].type == "PodScheduled"
+    assert (one.status.nominated_node_name, three.status.nominated_node_name) == ("", "n")
+
+
+def test_long_statuses_are_not_remembered():
+    events = PodEvents(PodSharing())
+    long = {"phase": "Running", "message": "x" * SHORT_BYTES}
+    one, two = (events(event_of(name, long)).object for name in ("one", "two"))
+    assert one.status == two.status and one.status is not two.status

@@ -30,6 +30,8 @@ LIMIT = 50_000
 """At most this many distinct parts are remembered. Then all are forgotten, and pods that come later share anew."""
 SPECS, SPECS_BYTES = 2_000, 4 << 20
 """The same for whole specs: a pod's next version mostly comes soon."""
+SHORT_BYTES = 512
+"""Up to this length a status is remembered whole: that of a pod that does not run yet says nothing of its own."""
 LIMIT_BYTES = 16 << 20
 """The remembered parts, encoded, may have this length. Decoded they take several times as much memory."""
 
@@ -158,7 +160,7 @@ class PodSharing:
 
 class _PodInParts(Object, kw_only=True):
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: PodStatus = msgspec.field(default_factory=PodStatus)
+    status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _NodeOnly(Struct):
@@ -168,6 +170,7 @@ class _NodeOnly(Struct):
 _split = msgspec.json.Decoder(TypedEvent[_PodInParts]).decode
 _node_of = msgspec.json.Decoder(_NodeOnly).decode
 _spec_of = msgspec.json.Decoder(PodSpec).decode
+_status_of = msgspec.json.Decoder(PodStatus).decode
 
 
 _NODE_NAME = b'"nodeName":"'
@@ -184,14 +187,16 @@ class _Spec:
 
 
 class PodEvents:
-    """Decodes watch events of pods, with equal parts shared. A spec that has come before is not decoded again.
+    """Decodes watch events of pods, with equal parts shared. What has come before is not decoded again.
 
     Specs are compared as bytes and without the node: what a template makes, and what a pod was before it was bound.
+    So are short statuses: those of new pods are all alike, and those of pods that are bound within one second.
     """
 
     def __init__(self, share: PodSharing, limit: int = SPECS, limit_bytes: int = SPECS_BYTES) -> None:
         self._share = share
         self._specs: _Remembered[_Spec] = _Remembered(limit, limit_bytes)
+        self._statuses: _Remembered[PodStatus] = _Remembered(limit, limit_bytes)
 
     def __len__(self) -> int:
         return len(self._specs)
@@ -201,15 +206,23 @@ class PodEvents:
         found = event.object
         share = self._share
         share.share_metadata(found.metadata)
-        share.share_status(found.status)
         pod = Pod(
             api_version=share.word(found.api_version),
             kind=share.word(found.kind),
             metadata=found.metadata,
             spec=self._spec(bytes(found.spec)),
-            status=found.status,
+            status=self._status(bytes(found.status)),
         )
         return TypedEvent(event.type, pod)
+
+    def _status(self, data: bytes) -> PodStatus:
+        known = self._statuses.get(data)
+        if known is None:
+            known = _status_of(data)
+            self._share.share_status(known)
+            if len(data) <= SHORT_BYTES:
+                self._statuses.remember(data, known)
+        return known
 
     def _spec(self, data: bytes) -> PodSpec:
         at = data.find(b'"nodeName"')
