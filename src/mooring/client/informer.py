@@ -397,5 +397,4 @@ def _number(version: str) -> int | None:
 
 
 def _is_stale(version: str, than: int | None) -> bool:
-    number = _number(version)
-    return than is not None and number is not None and number <= than
+    return than is not None and version.isdecimal() and int(version) <= than

@@ -29,8 +29,8 @@ class RateLimiter:
         if self._qps <= 0:
             return 0.0
         self._fill()
-        self._tokens -= 1.0
-        return 0.0 if self._tokens >= 0 else -self._tokens / self._qps
+        left = self._tokens = self._tokens - 1.0
+        return 0.0 if left >= 0 else -left / self._qps
 
     def wait_s(self) -> float:
         """Say how many seconds from now a token will be there, without taking it."""
@@ -41,5 +41,6 @@ class RateLimiter:
 
     def _fill(self) -> None:
         now = self._clock.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._qps)
+        tokens = self._tokens + (now - self._filled_at) * self._qps
+        self._tokens = tokens if tokens < self._burst else self._burst
         self._filled_at = now

@@ -375,24 +375,22 @@ class RestClient:
                     await self._sleep(delay_s)
             if not self.config.credentials.is_fresh():
                 await self._refresh_credentials()
+            started = self.clock.monotonic()
             try:
-                started, code, received = self.clock.monotonic(), "<error>", 0
-                try:
-                    answer = await self._once(method, path, body, content_type, timeout_s)
-                    code, received = str(answer.status), len(answer.body)
-                finally:
-                    if self._observer is not None:
-                        took_s = self.clock.monotonic() - started
-                        self._observer.requested(self.transport.host, method, code, took_s, len(body), received)
-            except RequestTimeout:
-                raise
-            except ConnectionFailed as error:
+                answer = await self._once(method, path, body, content_type, timeout_s)
+            except BaseException as error:
+                if self._observer is not None:
+                    took_s = self.clock.monotonic() - started
+                    self._observer.requested(self.transport.host, method, "<error>", took_s, len(body), 0)
                 # A read that was cut off is asked again. A server that does not listen is left to the caller's backoff.
-                if method not in _READS or attempt >= MAX_RETRIES or not error.was_sent:
+                if attempt >= MAX_RETRIES or not _was_cut_off(method, error):
                     raise
                 await self._sleep(min(1.0, 0.05 * 2**attempt))
                 continue
             status = answer.status
+            if self._observer is not None:
+                took_s = self.clock.monotonic() - started
+                self._observer.requested(self.transport.host, method, str(status), took_s, len(body), len(answer.body))
             if 200 <= status < 300:
                 return answer
             if status == 401 and may_refresh and self.config.credentials.invalidate():
@@ -489,6 +487,13 @@ class RestClient:
                         return
             except TimeoutError:
                 raise RequestTimeout(f"GET {path}: the stream was silent for too long", was_sent=True) from None
+
+
+def _was_cut_off(method: str, error: BaseException) -> bool:
+    """Whether a read failed on its way back, so that it may be asked again."""
+    if not isinstance(error, ConnectionFailed) or isinstance(error, RequestTimeout):
+        return False
+    return error.was_sent and method in _READS
 
 
 async def _whole(reading: Reading, most: int = sys.maxsize) -> bytes:
