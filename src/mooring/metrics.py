@@ -88,6 +88,8 @@ class HistogramChild:
                 self._sum = sum(noted, self._sum)
                 values, start = sorted(noted), 0
                 for bucket, bound in enumerate(self._bounds):
+                    if start == len(values):  # durations are mostly short
+                        break
                     end = bisect_right(values, bound, start)
                     self._counts[bucket] += end - start
                     start = end

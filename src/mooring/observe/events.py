@@ -88,6 +88,8 @@ class _Event:
 
 def truncate_note(note: str, limit: int = NOTE_LIMIT_BYTES) -> str:
     """Cut a note to ``limit`` bytes, as upstream does: the end becomes an ellipsis."""
+    if 4 * len(note) <= limit:  # no character takes more than four bytes
+        return note
     data = note.encode("utf-8", "replace")
     if len(data) <= limit:
         return note

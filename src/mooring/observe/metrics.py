@@ -12,7 +12,7 @@ import platform
 from collections.abc import Callable
 
 from mooring.config.features import DEFAULT_FEATURES, Features
-from mooring.metrics import Registry, exponential_buckets
+from mooring.metrics import CounterChild, Registry, exponential_buckets
 from mooring.observe.metric_table import counter, fill, gauge, histogram
 from mooring.observe.process_metrics import process_metrics
 from mooring.observe.versioned_metrics import VersionedMetrics
@@ -24,8 +24,11 @@ _HINT = exponential_buckets(0.00001, 2, 12)
 _SLI = exponential_buckets(0.01, 2, 20)
 _BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 _REQUEST = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-FOLD = 2_000
-"""After so many attempts and requests what histograms have noted is counted: about ten thousand numbers."""
+FOLD = 8_000
+"""After so many attempts and requests what histograms have noted is counted: about forty thousand numbers."""
+
+Note = Callable[[float], None]  # takes an observation of a histogram down
+_Requests = tuple[CounterChild, Note, Note, Note]  # how many, how long, their size, that of the answer
 
 
 class SchedulerMetrics:
@@ -308,7 +311,8 @@ class SchedulerMetrics:
     ) -> None:
         self.registry = Registry()
         self._before_render: list[Callable[[], None]] = []
-        self._requests: dict[tuple[str, str], tuple[Callable[[float], None], ...]] = {}
+        self._requests: dict[tuple[str, str, str], _Requests] = {}
+        self._held_back: dict[tuple[str, str], Note] = {}
         self._noted = 0
         fill(self, self.registry)
         self.versioned = VersionedMetrics(self.registry, features)
@@ -333,8 +337,9 @@ class SchedulerMetrics:
 
     def requested(self, host: str, method: str, code: str, duration_s: float, sent: int, received: int) -> None:
         """Count a request to the API server, for ``RestClient``."""
-        self.rest_client_requests.labels(code, method, host).value += 1
-        duration, size, answer_size, _ = self._of_requests(method, host)
+        known = self._requests.get((code, method, host)) or self._of_requests(code, method, host)
+        counter, duration, size, answer_size = known
+        counter.value += 1
         duration(duration_s)
         size(sent)
         if received:
@@ -343,20 +348,19 @@ class SchedulerMetrics:
 
     def held_back(self, host: str, method: str, seconds: float) -> None:
         """Time how long the client's own rate limit held a request back, for ``RestClient``."""
-        self._of_requests(method, host)[3](seconds)
-
-    def _of_requests(self, method: str, host: str) -> tuple[Callable[[float], None], ...]:
-        known = self._requests.get((method, host))
+        known = self._held_back.get((method, host))
         if known is None:
-            known = self._requests[method, host] = tuple(
-                family.labels(method, host).later
-                for family in (
-                    self.rest_client_request_duration,
-                    self.rest_client_request_size,
-                    self.rest_client_response_size,
-                    self.rest_client_rate_limiter_duration,
-                )
-            )
+            known = self.rest_client_rate_limiter_duration.labels(method, host).later
+            self._held_back[method, host] = known
+        known(seconds)
+
+    def _of_requests(self, code: str, method: str, host: str) -> _Requests:
+        known = self._requests[code, method, host] = (
+            self.rest_client_requests.labels(code, method, host),
+            self.rest_client_request_duration.labels(method, host).later,
+            self.rest_client_request_size.labels(method, host).later,
+            self.rest_client_response_size.labels(method, host).later,
+        )
         return known
 
     def noted(self) -> None:

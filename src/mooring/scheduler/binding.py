@@ -94,14 +94,15 @@ class BindingCycle:
             if not status.is_success:
                 return status, True
         self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
-        if groups or placement.profile.observer is not None:
+        if groups:
             started = plugin_calls.start(placement)
-            if groups:
-                status = await self._pre_bind(placement, groups)
+            status = await self._pre_bind(placement, groups)
             if started is not None:
                 plugin_calls.timed("PreBind", placement, status, started)
             if not status.is_success:
                 return status, False
+        elif placement.profile.observer is not None:
+            plugin_calls.nothing_done("PreBind", placement.profile.observer)
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
         status = await plugin_calls.bind(placement)

@@ -13,14 +13,12 @@ from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.runtime import Profile
 from mooring.framework.status import CODE_NAMES, Code
 from mooring.metrics import CounterChild, GaugeChild, HistogramChild
-from mooring.observe.metrics import SchedulerMetrics, sli_attempts_label
+from mooring.observe.metrics import Note, SchedulerMetrics, sli_attempts_label
 from mooring.observe.observer import Room, SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler.attempt import UNSCHEDULABLE
 from mooring.state.cluster import Cluster
-
-Note = Callable[[float], None]  # takes an observation of a histogram down
 
 SAMPLED = 10
 """Plugins are timed in one of so many attempts; upstream draws one of ten by lot."""
@@ -83,12 +81,12 @@ class ProfileMeters:
         self._metrics.noted()
 
     def extension_point(self, point: str, status: str, seconds: float) -> None:
-        key = (point, status)
-        note = self._points.get(key)
-        if note is None:
+        try:
+            self._points[point, status](seconds)
+        except KeyError:
             note = self._metrics.framework_extension_point_duration.labels(point, status, self._name).later
-            self._points[key] = note
-        note(seconds)
+            self._points[point, status] = note
+            note(seconds)
 
     def forget(self) -> None:
         self._node_hints.clear()
@@ -228,7 +226,7 @@ class Meters(SchedulerObserver):
     def __init__(self, metrics: SchedulerMetrics, clock: Clock | None = None) -> None:
         self.metrics = metrics
         self._clock = clock or SystemClock()
-        self._events: dict[str, HistogramChild] = {}
+        self._events: dict[str, Note] = {}
         self._profiles: dict[str, ProfileMeters] = {}
         self._gates: dict[str, ProfileGates] = {}
         self._incoming: dict[tuple[str, str], tuple[CounterChild, CounterChild]] = {}
@@ -361,12 +359,12 @@ class Meters(SchedulerObserver):
     # ---- what the event handlers tell --------------------------------------------------------------------------
 
     def event_handled(self, event: str, seconds: float) -> None:
-        child = self._events.get(event)
-        if child is None:
-            child = self._events[event] = self.metrics.event_handling_duration.labels(
-                self.metrics.versioned.event(event)
-            )
-        child.later(seconds)
+        try:
+            self._events[event](seconds)
+        except KeyError:
+            label = self.metrics.versioned.event(event)
+            note = self._events[event] = self.metrics.event_handling_duration.labels(label).later
+            note(seconds)
         self.metrics.noted()  # a replica that stands by hears events for weeks, and makes no attempt
 
     # ---- what the queue tells ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
 from mooring.framework.extender import ExtenderError
 from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
+from mooring.framework.observer import CycleObserver
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.runtime import Profile
@@ -52,7 +53,9 @@ def unreserve(placement: Placement) -> None:
 
 def permit(placement: Placement) -> tuple[Status, dict[str, float]]:
     """Ask all; a refusal or failure stops. The second value says for which plugins to wait, and how long."""
-    if not placement.profile.permit and placement.profile.observer is None:
+    if not placement.profile.permit:
+        if placement.profile.observer is not None:
+            nothing_done("Permit", placement.profile.observer)
         return SUCCESS, {}
     started = start(placement)
     status, waits = _permit(placement)
@@ -203,7 +206,9 @@ async def _bind_by_plugin(placement: Placement) -> Status:
 
 def post_bind(placement: Placement) -> None:
     """Run PostBind, whichever plugin fails."""
-    if not placement.profile.post_bind and placement.profile.observer is None:
+    if not placement.profile.post_bind:
+        if placement.profile.observer is not None:
+            nothing_done("PostBind", placement.profile.observer)
         return
     started = start(placement)
     for plugin in placement.profile.post_bind:
@@ -242,6 +247,11 @@ def timed(point: str, placement: Placement, status: Status, started: float) -> N
     observer = placement.profile.observer
     if observer is not None:
         observer.extension_point(point, CODE_NAMES[status.code], placement.clock.monotonic() - started)
+
+
+def nothing_done(point: str, observer: CycleObserver) -> None:
+    """Tell of an extension point that has nothing to do, which takes no time."""
+    observer.extension_point(point, "Success", 0.0)
 
 
 def _call(name: str, method: Callable[..., T], placement: Placement) -> T:
