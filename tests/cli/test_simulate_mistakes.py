@@ -220,6 +220,24 @@ def test_a_record_does_not_replace_what_is_simulated_from_python(
     assert Path("run.mrec").read_bytes() == before
 
 
+def test_a_record_does_not_replace_the_one_whose_cluster_is_simulated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("story.yaml").write_text(STORY)
+    mooring.simulate("story.yaml", record="run.mrec")
+    before = Path("run.mrec").read_bytes()
+    with mooring.Record.open("run.mrec") as record:
+        cluster = record.moment(record.last_time).cluster
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        for given in (cluster, cluster.fork()):
+            with pytest.raises(UsageError, match="is what is simulated, so it is not replaced"):
+                mooring.simulate(given, record="../run.mrec")
+        mooring.simulate(cluster, record="another.mrec")
+    assert (tmp_path / "run.mrec").read_bytes() == before
+
+
 def test_a_title_is_text_whatever_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story = tmp_path / "story.yaml"
     story.write_text("title: '[/x] [red] :rocket:'\nsteps: [{nodes: {count: 1, cpu: '4'}}]\n")

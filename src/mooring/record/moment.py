@@ -66,13 +66,18 @@ class Moment:
     """Objects, assumptions, nominations and the queue at one time. ``attempt`` is the one that comes next, if asked."""
 
     def __init__(
-        self, header: entries.Header, registry: Registry | None = None, to_reserve: Container[int] = ALL
+        self,
+        header: entries.Header,
+        registry: Registry | None = None,
+        to_reserve: Container[int] = ALL,
+        record: str = "",
     ) -> None:
         """``registry`` has the plugins of the recorded configuration; without it, those that come with mooring.
 
         Attempts of these numbers are made again as they come by if they promise volumes or devices.
         """
         self.header = header
+        self.record = record  # the file that it is read from, if any
         self._registry = registry or in_tree_registry()
         self.to_reserve = to_reserve
         self.unreserved: dict[str, int] = {}  # uid -> attempt whose promises are not held here; 0: of an unknown one
@@ -293,6 +298,7 @@ class Moment:
         """The cluster for questions, with every pod where the scheduler counted it."""
         cluster = Cluster()
         cluster.release = release_of(self.header.kubernetes)
+        cluster.records = (self.record,) if self.record else ()
         cluster.take_over(self.state.table.nodes_by_zone())
         cluster.take_over(self.state.objects)
         counted = self.state.pods()

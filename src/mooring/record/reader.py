@@ -68,6 +68,7 @@ class Record:
     def __init__(self, file: BinaryIO, name: str, plugins: Iterable[PluginReference] = ()) -> None:
         """``plugins`` are those of the recorded configuration that do not come with mooring."""
         self.name = name
+        self._path = os.path.abspath(name)  # the folder that we are in may change
         self._file = file
         self._plugins = tuple(plugins)
         size = os.fstat(file.fileno()).st_size if isinstance(file, io.BufferedReader) else file.seek(0, os.SEEK_END)
@@ -173,7 +174,7 @@ class Record:
         if not self.first_time <= time <= self.last_time:
             length = format_duration(round(self.last_time - self.first_time, 3))
             raise InputError(f"{self.name}: nothing is recorded at that time; it goes from 0s to {length}")
-        found = Moment(self.header, self._registry, to_reserve=())
+        found = Moment(self.header, self._registry, to_reserve=(), record=self._path)
         start = self._keyframe_before(lambda block: block.first_us / 1e6 <= time)
         with without_collecting():
             found.apply_all(takewhile(lambda each: each[0] <= time, self._read(start, yields_state=True)))
@@ -182,7 +183,7 @@ class Record:
 
     def beginning(self) -> Moment:
         """The cluster and the queue before anything happened: ``entries(since=first_time)`` follows."""
-        found = Moment(self.header, self._registry, to_reserve=())
+        found = Moment(self.header, self._registry, to_reserve=(), record=self._path)
         if len(self._blocks) > 1 and self._blocks[1].kind == KEYFRAME:
             found.apply_all(self._unpacked(self._blocks[1], Unpacker()))
         found.time = self.first_time
@@ -216,7 +217,7 @@ class Record:
         self, number: int, start: int, to_reserve: Container[int]
     ) -> tuple[Moment, Iterator[tuple[float, Happened]] | None]:
         """Let everything happen from a keyframe to an attempt; also returns the attempt and what follows it."""
-        found = Moment(self.header, self._registry, to_reserve)
+        found = Moment(self.header, self._registry, to_reserve, record=self._path)
         happened = self._read(start, yields_state=True)
         with without_collecting():
             is_open = found.apply_all(happened, number)

@@ -71,7 +71,7 @@ def _scenario(story: Any, arrivals: Iterable[Arrival], parameters: Mapping[str, 
         if parameters:
             raise InputError("parameters: a cluster has none; they are those of a scenario file")
         objects = [*story.state.objects, *story.nodes, *story.pods, *story.pending]
-        return Scenario("simulation", "", story_of(objects, arrivals))
+        return Scenario("simulation", "", story_of(objects, arrivals), records=story.records)
     if tuple(arrivals):
         raise InputError("arrivals: a story has workloads of its own; arrivals go with a Cluster")
     match story:

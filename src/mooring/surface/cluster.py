@@ -37,6 +37,7 @@ class Cluster:
         self.nominations = Nominations()
         self.release: Release = UNKNOWN  # of Kubernetes, if that is known
         self.namespace = "default"  # where a pod is looked for that is named without one
+        self.records: tuple[str, ...] = ()  # those that it was read from; no record of it may replace them
         self._pods: dict[str, Pod] = {}  # by namespace/name, those that have not finished
         self.add(*objects)
 
@@ -203,6 +204,7 @@ class Cluster:
         fork.nominations = self.nominations.copy()
         fork.release = self.release
         fork.namespace = self.namespace
+        fork.records = self.records
         fork._pods = dict(self._pods)
         return fork
 
