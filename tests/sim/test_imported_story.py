@@ -10,6 +10,8 @@ import pytest
 
 from mooring.errors import InputError
 from mooring.sim.library import find
+from mooring.sim.recorded_import import import_all
+from mooring.sim.scenario_file import scenario_of
 from mooring.simulation.simulate import run_scenario
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nbig,4000,8192,0,\n"
@@ -163,3 +165,57 @@ def test_volumes_stay_bound_to_their_claims(tmp_path: Path) -> None:
     (tmp_path / "dump.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     more = ({"advance": "10s"}, {"expect": {"count": "persistentvolumes", "is": 1}})
     assert placed(story(tmp_path, "dump.json", more=more))["web"][0] == "a"
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "sums"}}
+POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}
+
+
+def job(pod: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {**JOB, "spec": {"template": {"spec": pod}, **spec}}
+
+
+REFUSED_WORKLOADS = [
+    pytest.param(
+        job({**POD, "restartPolicy": "Always"}),
+        'Job sums: spec.template.spec.restartPolicy: Unsupported value: "Always": supported values: ',
+        id="a value that is not supported",
+    ),
+    pytest.param(
+        job(POD, completions=-1),
+        "Job sums: spec.completions: Invalid value: -1: must be greater",
+        id="a number too small",
+    ),
+    pytest.param(
+        job({**POD, "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "lots"}}}]}),
+        "Job sums: spec.template.spec.containers[0].resources.requests[cpu]: 'lots' is not a quantity; write",
+        id="a quantity",
+    ),
+    pytest.param({**JOB, "spec": {}}, "Job sums: spec.template.spec.containers: Required value", id="nothing to run"),
+]
+
+
+@pytest.mark.parametrize(("workload", "said"), REFUSED_WORKLOADS)
+def test_a_workload_that_an_api_server_refuses_is_refused_when_it_is_imported(
+    tmp_path: Path, workload: dict[str, Any], said: str
+) -> None:
+    path = tmp_path / "cluster.json"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [node, workload]}))
+    with pytest.raises(InputError) as caught:
+        import_all([str(path)])
+    assert str(caught.value).startswith(f"{path}, items[1]: {said}")
+
+
+@pytest.mark.parametrize("verb", ["apply", "create"])
+@pytest.mark.parametrize(("workload", "said"), REFUSED_WORKLOADS)
+def test_and_when_a_story_is_read_that_applies_it(verb: str, workload: dict[str, Any], said: str) -> None:
+    story = {"steps": [{"nodes": {"count": 1}}, {verb: workload}]}
+    with pytest.raises(InputError) as caught:
+        scenario_of(story, source="story.yaml", folder=Path(), name="story")
+    assert str(caught.value).startswith(f"story.yaml: steps[1]: {said}")
+
+
+def test_a_workload_may_leave_its_name_to_the_server(tmp_path: Path) -> None:
+    named = {**job(POD), "metadata": {"generateName": "sums-"}}
+    scenario_of({"steps": [{"create": named}]}, source="story.yaml", folder=Path(), name="story")

@@ -34,6 +34,7 @@ class Change:
     obj: Object | Workload
     is_gone: bool = False
     grace_s: int | None = 0  # of a pod that goes; None: its own
+    where: str = ""  # the place of a workload in its file
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class Imported:
     objects: list[Object] = field(default_factory=list)  # the cluster at the start; its pods are bound or pending
     known_pods: list[Arrival] = field(default_factory=list)  # pods of the start whose run times or histories are known
     workloads: list[Workload] = field(default_factory=list)  # those of the start that have no pods among the objects
+    places: list[str] = field(default_factory=list)  # where each of the workloads stands
     arrivals: list[Arrival] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     config: Mapping[str, Any] | None = None  # a KubeSchedulerConfiguration

@@ -31,13 +31,16 @@ def import_manifests(paths: Iterable[Path], contents: Mapping[Path, bytes] | Non
     there = [obj for obj in found.objects if not (isinstance(obj, Pod) and obj.is_finished)]
     owners = _owners(found)
     workloads: list[Workload] = []
-    for _, workload in found.workloads:
+    places: list[str] = []
+    for where, workload in found.workloads:
         if _identity(workload) in owners or _is_owned(workload):
             omissions.add(f"{workload.get('kind')} whose pods are in the file or that another workload owns: "
                           "the pods stay as they are")  # fmt: skip
         else:
             workloads.append(workload)
-    return Imported("Kubernetes manifests", objects=there, workloads=workloads, not_simulated=omissions.lines())
+            places.append(where)
+    notes = omissions.lines()
+    return Imported("Kubernetes manifests", objects=there, workloads=workloads, places=places, not_simulated=notes)
 
 
 def _kinds(found: Manifests) -> set[str]:

@@ -125,6 +125,7 @@ def merged(parts: Sequence[Imported], places: Sequence[str | Path]) -> Imported:
         whole.objects += part.objects
         whole.known_pods += part.known_pods
         whole.workloads += part.workloads
+        whole.places += part.places
         whole.arrivals += part.arrivals
         whole.changes += part.changes
         whole.config = whole.config or part.config

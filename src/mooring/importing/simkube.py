@@ -119,7 +119,7 @@ class _Reading:
             self._run_cron_job(obj, where)
             return
         if not isinstance(obj, Pod):
-            self._changes.append(Change(at_s, obj if isinstance(obj, Object) else self._lived(obj, where)))
+            self._changes.append(Change(at_s, obj if isinstance(obj, Object) else self._lived(obj, where), where=where))
             return
         if obj.key in self._pods:
             self.omissions.add("Pod that is applied again: only its first state arrives")

@@ -20,8 +20,10 @@ from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import ApiError, InputError, MooringError
 from mooring.importing.imported import Arrival as ImportedArrival
 from mooring.importing.imported import Change, Imported
+from mooring.sim.admissible import check_workload
 from mooring.sim.backend import Ref, kind_named
 from mooring.sim.scenario import Scenario, ScenarioCluster
+from mooring.sim.step_fields import mapping
 from mooring.sim.workload import Arrival, Setting
 
 # What an object may refer to comes before it.
@@ -65,7 +67,17 @@ def workload_of(found: Imported) -> Imported:
     """Only the pods that come later, and when those go that were deleted."""
     coming = {id(each.pod) for each in found.arrivals}
     changes = [each for each in found.changes if each.is_gone and id(each.obj) in coming]
-    return replace(found, objects=[], known_pods=[], workloads=[], changes=changes)
+    return replace(found, objects=[], known_pods=[], workloads=[], places=[], changes=changes)
+
+
+def check_workloads(found: Imported) -> None:
+    """Refuse what an API server would refuse of the workloads, before anything is simulated."""
+    coming = [(each.where, each.obj) for each in found.changes if isinstance(each.obj, Mapping) and not each.is_gone]
+    for where, workload in [*zip(found.places, found.workloads, strict=True), *coming]:
+        try:
+            check_workload(_bare(workload))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
 
 
 class ImportStep:
@@ -187,7 +199,7 @@ def _manifest(obj: Object) -> dict[str, Any]:
 def _bare(workload: Mapping[str, Any]) -> dict[str, Any]:
     """A workload without its status and without what a server adds."""
     value = {key: each for key, each in workload.items() if key != "status"}
-    return {**value, "metadata": _own(workload.get("metadata") or {})}
+    return {**value, "metadata": _own(mapping(workload.get("metadata"), "metadata"))}
 
 
 def _own(metadata: Mapping[str, Any]) -> dict[str, Any]:

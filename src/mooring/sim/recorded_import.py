@@ -33,6 +33,7 @@ from mooring.record import entries
 from mooring.record.moment import Moment, WaitingPod
 from mooring.record.named import file_and_time, names_a_record, record_time
 from mooring.record.reader import Record
+from mooring.sim.imported_story import check_workloads
 from mooring.sim.own_tables import import_table, is_own_table
 
 FORMAT = "mooring record"
@@ -51,7 +52,9 @@ def import_all(names: Sequence[str]) -> Imported:
     parts = [*map(import_record, records), *(import_table(Path(name)) for name in tables)]
     if others or not parts:
         parts.append(import_files(others))
-    return merged(parts, names)
+    found = merged(parts, names)
+    check_workloads(found)
+    return found
 
 
 def _instead(records: Sequence[str]) -> str:

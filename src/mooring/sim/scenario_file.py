@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.api import yaml
+from mooring.api.pod_templates import is_workload
 from mooring.api.times import parse_time
 from mooring.api.well_known import ZONE
 from mooring.config.versions import DEFAULT_VERSION
@@ -33,6 +34,7 @@ from mooring.errors import InputError, MooringError, ParseError
 from mooring.importing.imported import Imported
 from mooring.loading.source_file import load_module
 from mooring.record.named import file_and_time
+from mooring.sim.admissible import check_workload
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
 from mooring.sim.file_expectations import Step, expectation
 from mooring.sim.generator import Generated
@@ -318,6 +320,8 @@ class _Steps:
             metadata = mapping(each.get("metadata"), "metadata")
             if not metadata.get("name") and not metadata.get("generateName"):
                 raise InputError(f"{each['kind']}: metadata.name is missing")
+            if is_workload(each["kind"]):
+                check_workload(each)
         return found
 
     @staticmethod
