@@ -6,6 +6,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from mooring.errors import InputError, MooringError
 from mooring.sim.library import find
 from mooring.sim.scenario import Play
@@ -120,4 +122,4 @@ class _PartOf:
         mine = every[first:last]
         self._pods.number += len(mine)
         for arrival in mine:
-            yield replace(arrival, at_s=arrival.at_s - mine[0].at_s)
+            yield msgspec.structs.replace(arrival, at_s=arrival.at_s - mine[0].at_s)
