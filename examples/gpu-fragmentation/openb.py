@@ -6,6 +6,7 @@ The whole trace comes first, in random order. Then pods of the trace are drawn a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,17 @@ def _cleaned_pod(row: Row) -> Row:
     return {**row, "gpu_milli": str(min(1000, int(row["gpu_milli"]))), "gpu_spec": row.get("gpu_spec", "")}
 
 
+@lru_cache(maxsize=4096)
+def _whole_text(text: str) -> str:
+    return str(int(float(text or 0)))
+
+
 def _whole(row: Row, *columns: str) -> Row:
     """The row with whole numbers in these columns: some programs write 1000.0, or nothing for 0."""
     found = dict(row)
     for column in columns:
         try:
-            found[column] = str(int(float(row[column] or 0)))
+            found[column] = _whole_text(row[column])
         except KeyError:
             raise InputError(f"no column {column}; there are {', '.join(row)}") from None
         except ValueError:

@@ -106,7 +106,7 @@ def arrival_order(
 ) -> list[dict[str, str]]:
     """The rows of a pod list in the order of the study, for a cluster with so many GPUs."""
     by_name = sorted(rows, key=lambda row: row["name"])
-    requests = [_pod(row, row["name"]).kind.gpu for row in by_name]
+    requests = [_kind_of(row, row["name"]).gpu for row in by_name]
     return [by_name[i] for i in _order(requests, seed, gpus, ratio)[0]]
 
 
@@ -138,15 +138,28 @@ def _prefixes(rng: GoRandom, nodes: int) -> list[int]:
 
 
 def _pod(row: dict[str, str], where: str) -> TracePod:
-    cpu, count, milli = (_number(row, column, where) for column in ("cpu_milli", "num_gpu", "gpu_milli"))
-    return TracePod(row["name"], _number(row, "memory_mib", where), _kind(cpu, count, milli, row.get("gpu_spec") or ""))
+    return TracePod(row["name"], _number(row, "memory_mib", where), _kind_of(row, where))
+
+
+def _kind_of(row: dict[str, str], where: str) -> PodKind:
+    texts = row.get("cpu_milli") or "0", row.get("num_gpu") or "0", row.get("gpu_milli") or "0"
+    found = _kind(*texts, row.get("gpu_spec") or "")
+    if found is None:
+        for column in ("cpu_milli", "num_gpu", "gpu_milli"):
+            _number(row, column, where)
+    assert found is not None, "one of the numbers is none"
+    return found
 
 
 @lru_cache(maxsize=4096)
-def _kind(cpu_milli: int, count: int, milli: int, models: str) -> PodKind:
+def _kind(cpu_milli: str, num_gpu: str, gpu_milli: str, models: str) -> PodKind | None:
+    """None if one of these is no number. A trace has many pods of few kinds."""
+    cpu, count, milli = map(_whole_number, (cpu_milli, num_gpu, gpu_milli))
+    if cpu < 0 or count < 0 or milli < 0:
+        return None
     if not count or not milli:
-        return PodKind(cpu_milli, NO_GPU)
-    return PodKind(cpu_milli, GpuRequest(min(milli, WHOLE), count, tuple(each for each in models.split("|") if each)))
+        return PodKind(cpu, NO_GPU)
+    return PodKind(cpu, GpuRequest(min(milli, WHOLE), count, tuple(each for each in models.split("|") if each)))
 
 
 def _number(row: dict[str, str], column: str, where: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -138,14 +139,11 @@ class Nodes:
     def _amounts(self, node: Node) -> list[int]:
         amounts = [0] * len(self._resources.names)
         for name, text in node.status.allocatable.items():
-            try:
-                (amount,) = parse_amounts({name: text}, "").values()
-            except ParseError:
-                continue
-            if name == "pods" or is_tracked(name):
+            amount = _amount(name, text)
+            if amount is not None:
                 index = self._resources.index(name)
                 amounts += [0] * (index + 1 - len(amounts))
-                amounts[index] = max(0, rounded(name, amount))
+                amounts[index] = amount
         return amounts
 
     def _zone(self, name: str) -> Zone:
@@ -173,33 +171,41 @@ class Nodes:
         use.pods += 1
         if use.pods == 1 and use.is_there:
             self.counts.add(1, 1, at_s)
-        self._use(use, amounts, at_s, 1)
+        free, zone = self._room(use, amounts)
+        values, moments = zone.values, zone.moments
+        for i, amount in amounts:
+            free[i] -= amount
+            values[i] += amount
+            moments[i] += amount * at_s
+        self._changed.add(use)
         return use
 
     def release(self, name: str, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float) -> None:
         """The pod is on the node no more."""
         use.pods -= 1
-        self._use(use, amounts, at_s, -1)
+        free, zone = self._room(use, amounts)
+        values, moments = zone.values, zone.moments
+        for i, amount in amounts:
+            free[i] += amount
+            values[i] -= amount
+            moments[i] -= amount * at_s
+        self._changed.add(use)
         if not use.pods:
             if use.is_there:
                 self.counts.add(1, -1, at_s)
             else:
                 self._forget(name, use)
 
-    def _use(self, use: NodeUse, amounts: tuple[tuple[int, int], ...], at_s: float, sign: int) -> None:
+    @staticmethod
+    def _room(use: NodeUse, amounts: tuple[tuple[int, int], ...]) -> tuple[list[int], Gauges]:
+        """What is free on a node and used in its zone, with a place for each of these resources."""
         free, zone = use.free, use.zone.used
         last = amounts[-1][0] + 1
         if len(free) < last:
             use.widen(last)
         if len(zone.values) < last:
             zone.grow(last)
-        values, moments = zone.values, zone.moments
-        for i, amount in amounts:
-            amount *= sign
-            free[i] -= amount
-            values[i] += amount
-            moments[i] += amount * at_s
-        self._changed.add(use)
+        return free, zone
 
     # ---- fragmentation -------------------------------------------------------------------------------------------
 
@@ -245,6 +251,16 @@ class Nodes:
             wanted = self._wanted = np.pad(wanted, ((0, 0), (0, size - wanted.shape[1])))
         fits = (free[:, None, :] >= wanted).all(axis=2)  # [node, typical pod]
         self._stranded[[use.row for use in uses]] = np.maximum(free, 0.0) * (~fits @ self._shares)[:, None]
+
+
+@lru_cache(maxsize=1024)
+def _amount(name: str, text: str) -> int | None:
+    """How much a node has of a resource, of which nodes mostly have the same; None if it is not counted."""
+    try:
+        (amount,) = parse_amounts({name: text}, "").values()
+    except ParseError:
+        return None
+    return max(0, rounded(name, amount)) if name == "pods" or is_tracked(name) else None
 
 
 def _zone_of(node: Node) -> str:

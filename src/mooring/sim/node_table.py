@@ -9,6 +9,7 @@ from typing import Any
 from mooring.api.codec import from_plain
 from mooring.api.core import Node
 from mooring.controlplane.registry.catalog import NODES
+from mooring.controlplane.registry.meta import is_label
 from mooring.errors import InputError, MooringError
 from mooring.sim.admissible import check_admissible
 from mooring.sim.backend import Object
@@ -43,12 +44,17 @@ def nodes_of_table(value: Any, path: Path, arrange: Callable[[list[Row]], Iterab
     rows: Iterable[tuple[int, Row]] = table.rows()
     if arrange is not None:
         rows = enumerate(map(dict, arrange([row for _, row in rows])), 2)
+    checked: set[str] = set()  # what rows say besides the name: many say the same
     for number, (line, row) in enumerate(rows, 1):
         row["i"] = str(number)
         try:
-            made.append(_node(fill(row), zones[(number - 1) % len(zones)] if zones else ""))
-            check_admissible(NODES, made[-1], from_plain(Node, made[-1]))
+            filled, zone = fill(row), zones[(number - 1) % len(zones)] if zones else ""
+            made.append(_node(filled, zone))
             name = made[-1]["metadata"]["name"]
+            rest = repr((zone, {**filled, "name": ""}))
+            if rest not in checked or not is_label(name):  # such a name is allowed wherever a name is
+                check_admissible(NODES, made[-1], from_plain(Node, made[-1]))
+                checked.add(rest)
             if name in lines:
                 raise InputError(f"node {name} is already in line {lines[name]}; there can be only one of that name")
             lines[name] = line
