@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 TYPE_CHECKING = False
@@ -11,8 +12,10 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Import the command line and run it."""
+    gc.disable()  # nothing that is imported is garbage
     try:
         from mooring.cli.main import main as command_line
     except KeyboardInterrupt:
         sys.exit(130)
+    gc.enable()
     command_line()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import importlib
 import importlib.util
 import logging
@@ -195,6 +196,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     open_missing_streams()
     termination = Termination()
     code = run(argv)
+    gc.freeze()  # the end of a process looks for garbage among all that is there
     sys.exit(_TERMINATED if termination.has_come and code == _INTERRUPTED else code)
 
 

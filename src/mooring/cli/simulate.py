@@ -17,6 +17,7 @@ from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.story_options import scheduler_options, with_scheduler
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.memory import without_collecting
 
 if TYPE_CHECKING:
     from mooring.simulation.result import Simulation
@@ -63,12 +64,12 @@ def simulate(
     go through an API server, so that a day takes seconds. The exit code says whether all expectations held (0) or not
     (1).
     """
-    from mooring.cli.progress import progress
-    from mooring.record.recorder import Recorder
-    from mooring.sim.library import find
-    from mooring.sim.parameters import parse_settings
-    from mooring.sim.step_fields import seconds
-    from mooring.simulation.simulate import run_scenario
+    with without_collecting():  # nothing that is imported is garbage
+        from mooring.cli.progress import progress
+        from mooring.sim.library import find
+        from mooring.sim.parameters import parse_settings
+        from mooring.sim.step_fields import seconds
+        from mooring.simulation.simulate import run_scenario
 
     given = parse_settings(settings)
     until_s = None if until is None else seconds(until, "--until")
@@ -85,6 +86,8 @@ def simulate(
             show = stack.enter_context(progress("pods" if until_s is None else "s", eta=True))
             recorder = None
             if record_path is not None:
+                from mooring.record.recorder import Recorder
+
                 recorder = Recorder.to_file(record_path, source="simulation", inputs=found[0].records)
                 stack.callback(recorder.close)
             if shows_page and record_path is not None:
