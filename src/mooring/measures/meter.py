@@ -22,6 +22,7 @@ from mooring.measures.timeline import Timeline
 
 QUEUED, GATED, NOMINATED, OTHER = "in the queue", "SchedulingGates", "nominated", "other causes"
 MOST_CAUSES = 32
+FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(eq=False, slots=True)
@@ -107,7 +108,7 @@ class Meter:
             self.preemptions.remove_budget(key)
 
     def _come(self, at_s: float, pod: Pod) -> None:
-        if pod.is_finished:
+        if pod.status.phase in FINISHED:
             return
         meta, spec = pod.metadata, pod.spec
         key = (meta.namespace, meta.name)
@@ -131,14 +132,15 @@ class Meter:
             self._peak = self._num_pending
 
     def _change(self, at_s: float, known: _PodState, pod: Pod) -> None:
+        node_name = pod.spec.node_name
         if known.use is None:
-            if pod.spec.node_name:
+            if node_name:
                 known.pod = pod
                 self._waited(at_s, known)
-                known.use = self.nodes.place(pod.spec.node_name, known.shape.amounts, at_s)
+                known.use = self.nodes.place(node_name, known.shape.amounts, at_s)
             else:
                 self._wait_on(at_s, known, pod)
-        if pod.is_finished:
+        if pod.status.phase in FINISHED:
             self._remove_pod(at_s, pod.metadata.uid)
 
     def _wait_on(self, at_s: float, known: _PodState, pod: Pod) -> None:

@@ -529,27 +529,22 @@ class SchedulingQueue:
             plugins = tuple(sorted(plugins, key=lambda plugin: plugin.name != info.gating_plugin))
         times = self._recorder.pre_enqueue(info.scheduler_name) if self._is_recorded else None
         if times is None:
-            return self._ask_gatekeepers(info, plugins, None) is SUCCESS
-        started = self._clock.monotonic()
-        status = self._ask_gatekeepers(info, plugins, times.plugin_timer())
-        times.extension_point("PreEnqueue", CODE_NAMES[status.code], self._clock.monotonic() - started)
-        return status.is_success
-
-    def _ask_gatekeepers(
-        self, info: QueuedPodInfo, plugins: Sequence[ResolvedPlugin], timer: PluginTimer | None
-    ) -> Status:
-        status = self._ask(info, plugins, timer)
+            status = self._ask(info, plugins)
+        else:
+            started = self._clock.monotonic()
+            status = self._ask(info, plugins, times.plugin_timer())
+            times.extension_point("PreEnqueue", CODE_NAMES[status.code], self._clock.monotonic() - started)
         if status is SUCCESS:
             info.gating_plugin = ""
-        else:
-            self._gate(info, status.plugin, status)
-        return status
+            return True
+        self._gate(info, status.plugin, status)
+        return False
 
     @staticmethod
     def _ask(info: QueuedPodInfo, plugins: Iterable[ResolvedPlugin], timer: PluginTimer | None = None) -> Status:
         """One that fails keeps its pod back, and only its pod."""
         status = run_pre_enqueue(plugins, info.pod_info.pod, timer)
-        if status.code is Code.ERROR:
+        if status is not SUCCESS and status.code is Code.ERROR:
             log.error("%s pod=%s", status.message, info.key)
         return status
 

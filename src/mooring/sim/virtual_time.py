@@ -198,10 +198,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 self._cancelled -= 1
             else:
                 ready.append(timer)
-        for _ in range(len(ready)):  # what they make ready comes in the next round
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+        while ready:  # a round: what it makes ready comes in the next one
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+            if self._stopping or (timers and timers[0][0] < end):  # type: ignore[attr-defined]
+                return
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any

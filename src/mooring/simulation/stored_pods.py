@@ -24,7 +24,10 @@ Create = Callable[[Arrival], Awaitable[None]]
 
 def needs_controllers(pod: Pod) -> bool:
     """Whether something is made for a pod, or taken back from it: volumes, or claims of devices."""
-    return bool(pod.spec.resource_claims) or any(volume.ephemeral is not None for volume in pod.spec.volumes)
+    spec = pod.spec
+    if not spec.volumes:
+        return bool(spec.resource_claims)
+    return bool(spec.resource_claims) or any(volume.ephemeral is not None for volume in spec.volumes)
 
 
 class StoredPods:
