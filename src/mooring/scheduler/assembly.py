@@ -206,7 +206,9 @@ class Scheduler:
             )
         queue.on_ready = self._loop.wake
         queue.shut_gates, self.preemptions.on_open = self.preemptions.shut_gates, queue.opened
-        if observers.moved:
+        if len(observers.moved) == 1:
+            (queue.on_move,) = observers.moved
+        elif observers.moved:
             queue.on_move = lambda *move: _tell_all(observers.moved, move)
         self._handlers = EventHandlers(
             self.cluster,

@@ -25,6 +25,7 @@ from mooring.engine.groups.decision import GroupDecision
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.pod_groups import PodGroupInfo
 from mooring.framework.runtime import Profile
+from mooring.framework.status import SUCCESS
 from mooring.framework.traces import place_of
 from mooring.observe.logs import get_logger
 from mooring.observe.observer import Observers
@@ -420,16 +421,16 @@ class SchedulingLoop:
         except ValueError as error:
             self._failures.fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
             return
-        self._queue.nominator.delete(info.uid)
+        self._queue.nominator.delete(assumed.uid)
         extenders = self.built.handle.extenders
         state, counts = decision.state, (decision.evaluated_nodes, decision.feasible_nodes)
         placement = Placement(info, profile, state, assumed, node_name, started, self._clock, extenders, *counts)
         state.write(PODS_TO_ACTIVATE, state.read(PODS_TO_ACTIVATE) or {})
         status = plugin_calls.reserve(placement)
         waits: dict[str, float] = {}
-        if status.is_success:
+        if status is SUCCESS or status.is_success:
             status, waits = plugin_calls.permit(placement)
-        if not status.is_success:
+        if status is not SUCCESS and not status.is_success:
             self._failures.not_permitted(placement, status)
             return
         if waits:

@@ -198,11 +198,18 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
                 self._cancelled -= 1
             else:
                 ready.append(timer)
+        next_ready = ready.popleft
         while ready:  # a round: what it makes ready comes in the next one
             for _ in range(len(ready)):
-                handle = ready.popleft()
+                handle = next_ready()
                 if not handle._cancelled:
-                    handle._run()
+                    try:
+                        handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                    except (SystemExit, KeyboardInterrupt):
+                        raise
+                    except BaseException as error:
+                        what = f"Exception in callback {handle!r}"
+                        self.call_exception_handler({"message": what, "exception": error, "handle": handle})
             if self._stopping or (timers and timers[0][0] < end):  # type: ignore[attr-defined]
                 return
 

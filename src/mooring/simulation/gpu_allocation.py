@@ -33,7 +33,7 @@ class GpuAllocation(SchedulerObserver):
         self._cluster: Cluster | None = None
         self._arrived = self._used = 0  # milli
         self._running: dict[str, int] = {}  # milli, by uid
-        self._kinds: dict[tuple[int, GpuRequest], int] = {}  # pods that have arrived, by cpu and GPUs
+        self._kinds: dict[tuple[int, GpuRequest], list[int]] = {}  # how many have arrived, by cpu and GPUs
         self._early = 0  # pods that have arrived before the first that asks for a GPU
         self._sums: dict[int, tuple[float, int]] = {}  # percent of demand -> sum and number of allocations
         self._fragmented: dict[int, float] = {}
@@ -49,7 +49,10 @@ class GpuAllocation(SchedulerObserver):
         if is_new:
             self._arrived += wanted
             kind = pod.shape.requests.get(CPU, 0), request
-            self._kinds[kind] = self._kinds.get(kind, 0) + 1
+            count = self._kinds.get(kind)
+            if count is None:
+                count = self._kinds[kind] = [0]
+            count[0] += 1
         if wanted and decision.outcome is Outcome.SCHEDULED:
             self._used += wanted
             self._running[info.uid] = wanted
@@ -82,7 +85,7 @@ class GpuAllocation(SchedulerObserver):
 
     def _fragmentation(self, cluster: Cluster, gpus: GpuColumns) -> float:
         nodes = cluster.nodes()
-        kinds = {PodKind(*kind): count for kind, count in self._kinds.items()}
+        kinds = {PodKind(*kind): count for kind, (count,) in self._kinds.items()}
         measure = Fragmentation(typical_pods(kinds), gpus.models)
         cpu = nodes.allocatable(CPU) - nodes.requested(CPU)
         return float(np.sum(measure.of(gpus.left, cpu, gpus.model)))
