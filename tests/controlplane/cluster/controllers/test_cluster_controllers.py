@@ -266,6 +266,18 @@ def test_an_ephemeral_volume_gets_a_claim_that_goes_with_its_pod(lab: Lab) -> No
     assert lab.get("persistentvolumeclaims", "p-scratch") is None
 
 
+def test_an_ephemeral_volume_gets_its_claim_when_the_one_in_its_way_is_gone(lab: Lab) -> None:
+    """A pod of the same name came before: its claim goes only after the next pod is there."""
+    claim = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    pod = lab.pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim}}])
+    former = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "former", "controller": True}
+    meta = {"name": "p-scratch", "ownerReferences": [former]}
+    lab.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, **claim}, settle=False)
+    lab.create(pod)
+    made = lab.must("persistentvolumeclaims", "p-scratch")["metadata"]["ownerReferences"][0]
+    assert made["uid"] == lab.must("pods", "p")["metadata"]["uid"]
+
+
 # Budgets
 
 

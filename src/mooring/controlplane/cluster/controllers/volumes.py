@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import ClassVar
 
 from mooring.api.well_known import HOSTNAME, ZONE
-from mooring.controlplane.cluster.controllers.base import Controller, is_terminating, reference_to
+from mooring.controlplane.cluster.controllers.base import Controller, controller_of, is_terminating, reference_to
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.storage import STORAGE_CLASSES as CLASSES
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from mooring.controlplane.registry.groups.volumes import PERSISTENT_VOLUMES as VOLUMES
 from mooring.controlplane.storage import selectors
-from mooring.controlplane.storage.store import Event
+from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
@@ -252,10 +252,16 @@ def _is_free_for(volume: Object, claim: Object) -> bool:
 class EphemeralVolumeController(Controller):
     """Creates the claims of pods with ephemeral volumes; they belong to the pod and go with it."""
 
-    watches: ClassVar[tuple[str, ...]] = ("pods",)
+    watches: ClassVar[tuple[str, ...]] = ("pods", "persistentvolumeclaims")
 
     def noted(self, event: Event) -> Iterable[str]:
-        return (event.entry.key,) if b'"ephemeral"' in event.entry.raw else ()
+        entry = event.entry
+        if entry.kind is CLAIMS:  # one that is gone may have been in the way of the next pod of that name
+            if event.type != DELETED:
+                return ()
+            owner = controller_of(entry.object())
+            return (f"{entry.namespace}/{owner['name']}",) if owner and owner["kind"] == "Pod" else ()
+        return (entry.key,) if b'"ephemeral"' in entry.raw else ()
 
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(PODS, key)
