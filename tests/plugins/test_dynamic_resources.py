@@ -678,6 +678,22 @@ class TestPreBind:
         status = await world.plugin.pre_bind(world.state, world.info(pod("c")), "a")
         assert status == Status.error("claim ns/c got allocated elsewhere in the meantime")
 
+    async def test_the_answer_to_our_own_patch_was_lost(self) -> None:
+        """The claim is found with our devices and our pod: a second patch met a conflict, because the first arrived."""
+
+        class Deaf(FakeWriter):
+            async def patch_claim(self, namespace: str, name: str, patch: Wire, **how: Any) -> ResourceClaim:
+                stored = await super().patch_claim(namespace, name, patch, **how)
+                if how.get("subresource") == "status":
+                    raise ApiError("the object has been modified", code=409)
+                return stored
+
+        world = World(*AB, claim("c"))
+        world.handle.writer = writer = Deaf(world)  # type: ignore[assignment]
+        world.place(pod("c"), "a")
+        assert await world.plugin.pre_bind(world.state, world.info(pod("c")), "a") == SUCCESS
+        assert writer.calls == ["patch", "patch status", "get"]
+
     async def test_extended_resources_get_a_claim_of_their_own(self) -> None:
         world, writer = self.world(EXTENDED)
         wanting = pod(requests={"example.com/gpu": "1"})

@@ -264,6 +264,35 @@ async def test_a_claim_is_written_whole_with_the_version_that_was_decided_on():
     assert result.name == "c"
 
 
+AT_7, AT_8 = ({"metadata": {"name": "c", "namespace": "d", "resourceVersion": version}} for version in "78")
+
+
+@pytest.mark.parametrize(
+    ("failures", "found", "sent", "outcome"),
+    [
+        pytest.param([BROKEN], [], "patch patch", None, id="the first one did not arrive"),
+        pytest.param([TROUBLED, SILENT], [], "patch patch patch", None, id="nor the second"),
+        pytest.param([BROKEN, TAKEN], [], "patch patch", Conflict, id="the first one was carried out after all"),
+        pytest.param([BROKEN] * 4, [AT_8], "patch patch patch patch get", Conflict, id="found out by looking"),
+        pytest.param([BROKEN] * 4, [SILENT, AT_8], "patch patch patch patch get get", Conflict, id="asked until told"),
+        pytest.param([BROKEN] * 4, [AT_7], "patch patch patch patch get", ConnectionFailed, id="none was carried out"),
+        pytest.param([BROKEN] * 4, [ABSENT], "patch patch patch patch get", NotFound, id="the claim is gone"),
+        pytest.param([BROKEN, FENCED], [], "patch patch", Fenced, id="the lease is lost"),
+        pytest.param([NOBODY], [], "patch", Unreachable, id="nothing was sent"),
+        pytest.param([REFUSED], [], "patch", Forbidden, id="not allowed"),
+    ],
+)
+async def test_a_patch_of_a_claim_is_sent_until_it_is_known_what_became_of_it(failures, found, sent, outcome):
+    client = FakeClient(patch=[*failures, AT_8], get=found)
+    patch = {"metadata": {"resourceVersion": "7"}, "status": {}}
+    if outcome is None:
+        assert (await make_writer(client).patch_claim("d", "c", patch)).metadata.resource_version == "8"
+    else:
+        with pytest.raises(outcome):
+            await make_writer(client).patch_claim("d", "c", patch)
+    assert [verb for verb, *_ in client.sent] == sent.split()
+
+
 def test_writers_of_one_claim_take_turns_and_nothing_is_kept_of_it():
     writer = ApiWriter(FakeClient(), None, {})
     turn = writer.turn("d/shared")

@@ -142,6 +142,8 @@ class ClaimBinder:
                     what = "add allocation and reservation" if ours else "add reservation"
                     raise ApiError(f"{what} to claim {claim.key}: {error}", code=error.code) from None
             claim = await writer.get_claim(claim.namespace, claim.name)
+            if allocation is not None and _is_stored(claim, consumer, allocation):
+                return claim  # the answer to our own patch was lost
         raise AssertionError("unreachable")
 
     async def _wait_for_devices(self) -> tuple[Status, str]:
@@ -166,6 +168,18 @@ class ClaimBinder:
             if self._clock.now() >= give_up:
                 return Status.error("device binding timeout: context deadline exceeded"), "timeout"
             await self._writer.sleep(BINDING_POLL_S)
+
+
+def _is_stored(claim: ResourceClaim, consumer: ResourceClaimConsumerReference, allocation: AllocationResult) -> bool:
+    """Say whether the claim has these very devices, for this consumer."""
+    stored = claim.status.allocation
+    if stored is None or not any(user.uid == consumer.uid for user in claim.status.reserved_for):
+        return False
+    return _devices(stored) == _devices(allocation)
+
+
+def _devices(allocation: AllocationResult) -> list[tuple[str, str, str]]:
+    return [(device.driver, device.pool, device.device) for device in allocation.devices.results]
 
 
 def _to_create(claim: ResourceClaim) -> ResourceClaim:

@@ -9,6 +9,7 @@
 | a Binding that was not sent | has failed | has failed |
 | a Binding that was sent and got no answer, or a 5xx | has failed | the pod is looked up until that gives an answer |
 | its pod has no node | | sent again, to the same node: the first one may still be on its way, and its room is taken |
+| a claim's patch of unknown outcome | has failed, its devices are free | sent again: its version lets one through |
 | a Binding that got a conflict | has failed | the pod is looked up: it may be bound already |
 """
 
@@ -228,9 +229,39 @@ class ApiWriter:
     async def patch_claim(
         self, namespace: str, name: str, patch: Patch, *, subresource: str = "", content_type: str = MERGE_PATCH
     ) -> ResourceClaim:
+        """Patch. As long as nobody knows what became of a patch, its devices are neither free nor taken.
+
+        So it is sent again: the version in it lets only one of them through. A conflict says that there has been one,
+        and whose it was is for the caller to see.
+        """
         path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
-        answer = await self._client.patch(path, _encode(patch), content_type=content_type)
-        return _claim(answer.body)
+        data = _encode(patch)
+        for pause_s in AGAIN_S:
+            try:
+                answer = await self._client.patch(path, data, content_type=content_type)
+                return _claim(answer.body)
+            except ApiError as error:
+                if isinstance(error, Fenced) or not _is_open(error):
+                    raise
+                problem = error
+            await self._sleep(pause_s)
+        version = patch.get("metadata", {}).get("resourceVersion")
+        if version is not None and (await self._look_up_claim(namespace, name)).metadata.resource_version != version:
+            raise Conflict(f'resourceclaims "{name}": changed meanwhile, perhaps by us', code=409)
+        raise problem
+
+    async def _look_up_claim(self, namespace: str, name: str) -> ResourceClaim:
+        """The claim as the API server has it, however long it takes to get an answer."""
+        pause_s = PATCH_PAUSE_S
+        while True:
+            try:
+                return await self.get_claim(namespace, name)
+            except (NotFound, Fenced):
+                raise
+            except (ApiError, InputError) as trouble:
+                log.info("Cannot find out whether a claim is allocated, asking again", claim=name, err=str(trouble))
+                await self._sleep(pause_s)
+                pause_s = min(MAX_PAUSE_S, pause_s * 5)
 
     def turn(self, claim_key: str) -> asyncio.Lock:
         return self._turns.setdefault(claim_key, asyncio.Lock())
