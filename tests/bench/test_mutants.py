@@ -13,12 +13,16 @@ from mooring.bench.virtual.soak import replay, short_story
 from mooring.bench.virtual.story import from_text
 from mooring.bench.virtual.world import MachineClock
 from mooring.client import informer as informers
+from mooring.client.rest import MERGE_PATCH
 from mooring.client.watch import Reflector
+from mooring.devices.cluster_devices import ClusterDevices
 from mooring.extender import wire
 from mooring.extender.client import FILTER, HttpExtender
 from mooring.framework.extender import ExtenderFilterResult
-from mooring.framework.status import SUCCESS
+from mooring.framework.status import SUCCESS, Status
 from mooring.observe.decision_log import DecisionLog
+from mooring.plugins.gang_scheduling import GangScheduling
+from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler import plugin_calls, unconfirmed, writer
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.failure import Failures
@@ -26,6 +30,7 @@ from mooring.scheduler.leader_election import LeaderElector
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.writer import ApiWriter
 from mooring.state.cluster import Cluster
+from mooring.state.group_members import group_of
 
 
 @pytest.fixture(autouse=True)
@@ -207,6 +212,50 @@ def a_late_watch_means_a_lost_binding(patch):
     patch.setattr(unconfirmed, "look", distrust)
 
 
+def a_claim_whose_patch_had_no_answer_is_free(patch):
+    async def once(self, namespace, name, patch, *, subresource="", content_type=MERGE_PATCH):
+        path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
+        path += f"/{subresource}" if subresource else ""
+        answer = await self._client.patch(path, writer._encode(patch), content_type=content_type)
+        return writer._claim(answer.body)
+
+    patch.setattr(ApiWriter, "patch_claim", once)
+
+
+def a_volume_can_be_reached_from_everywhere(patch):
+    """As soon as it is there: where it is made is still a matter of the node."""
+    look = VolumeBinding.filter
+
+    def anywhere(self, state, pod, nodes):
+        return None if self._all_bound(pod) else look(self, state, pod, nodes)
+
+    patch.setattr(VolumeBinding, "filter", anywhere)
+
+
+def a_volume_is_not_waited_for(patch):
+    async def at_once(self, state, pod, node_name):
+        return SUCCESS
+
+    patch.setattr(VolumeBinding, "pre_bind", at_once)
+
+
+def a_device_is_free_until_the_watch_tells(patch):
+    patch.setattr(ClusterDevices, "add_pending", lambda self, uid, claim, allocation, cycle=None: None)
+    patch.setattr(ClusterDevices, "assume", lambda self, claim, is_new=False: None)
+
+
+def those_of_a_gang_that_are_bound_do_not_count(patch):
+    admit = GangScheduling.pre_enqueue
+
+    def wait(self, pod):
+        group = self._group(group_of(pod) or "")
+        if group is None or len(self._handle.cluster.groups.unplaced(group.key)) >= group.minimum:
+            return admit(self, pod)
+        return Status.unresolvable("waiting for minCount pods")
+
+    patch.setattr(GangScheduling, "pre_enqueue", wait)
+
+
 # ---- stories -----------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +386,49 @@ VICTIMS = Plan(
         *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3, how="high") for i in range(40)),
     ),
 )
+# Claims are patched and answered with a 500, because the disk is full; the watch tells of them only later.
+UNHEARD = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=2,
+    load="devices",
+    steps=(
+        *cordon(2, 1.0, 6.2),
+        *pods(4.0, "p", 4, 250, "device"),
+        *pods(7.0, "q", 4, 250, "device"),
+        Step(7.5, "lag-watches", "leader", 25.0, 15.0, "resourceclaims"),
+        Step(6.0, "fill-disk", for_s=10.0),
+    ),
+)
+# The watch of claims is behind while devices are given away.
+CLAIMS_BEHIND = replace(
+    UNHEARD,
+    steps=(Step(4.0, "lag-watches", "leader", 20.0, 10.0, "resourceclaims"), *pods(5.0, "p", 8, 250, "device")),
+)
+# Every Binding is refused while volumes are made. When they are there, the pods are tied to where they were made.
+MADE_FOR_NOTHING = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=3,
+    load="volumes",
+    steps=(
+        Step(4.0, "refuse-requests", "leader", 8.0, 0.8, "409"),
+        *pods(5.0, "late", 8, 250, "late", every_s=0.5),
+        *pods(5.2, "local", 2, 250, "local", every_s=0.5),
+    ),
+)
+# A leader is killed when it has bound some pods of a gang.
+CUT_IN_HALF = Plan(
+    1,
+    45.0,
+    replicas=2,
+    nodes=4,
+    qps=1,
+    load="gangs",
+    steps=(Step(20.0, "gang", "g", 1000.0, 500, "4"), Step(21.5, "kill", "leader", 5.0)),
+)
 MUTANTS = [
     pytest.param(
         never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0), DEAD)), id="no fence"
@@ -434,6 +526,13 @@ MUTANTS = [
         Plan(1, 25.0, replicas=1, plugin=True, steps=(Step(4.0, "raise-plugin", for_s=15.0), *pods(5.0, "p", 12, 250))),
         id="a plugin that raises agrees",
     ),
+    pytest.param(
+        a_claim_whose_patch_had_no_answer_is_free, UNHEARD, id="a claim's devices are free if there was no answer"
+    ),
+    pytest.param(a_device_is_free_until_the_watch_tells, CLAIMS_BEHIND, id="a device is free until the watch tells"),
+    pytest.param(a_volume_can_be_reached_from_everywhere, MADE_FOR_NOTHING, id="a volume is reached from everywhere"),
+    pytest.param(a_volume_is_not_waited_for, MADE_FOR_NOTHING, id="a volume is not waited for"),
+    pytest.param(those_of_a_gang_that_are_bound_do_not_count, CUT_IN_HALF, id="bound pods of a gang do not count"),
     pytest.param(
         a_full_disk_is_an_error,
         Plan(

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 
 from mooring.bench.virtual.network import Network, Server
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLoop, World, tear_down
-from mooring.controlplane.cluster.garbage import expire_events
+from mooring.controlplane.cluster.controllers.base import Controller
+from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
 from mooring.controlplane.cluster.kubelet import KubeletOptions, Kubelets
+from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.access import MASTERS, User
 from mooring.controlplane.storage.persistence import RESTART_GAP, not_kept
@@ -78,9 +80,16 @@ class ApiServer:
     """Serves the network, with fake kubelets beside it. ``on_start`` is called with each new control plane."""
 
     def __init__(
-        self, world: World, network: Network, seed: int, on_start: Callable[[ControlPlane, bool], None]
+        self,
+        world: World,
+        network: Network,
+        seed: int,
+        on_start: Callable[[ControlPlane, bool], None],
+        make_controllers: Callable[[Api, VirtualLoop], list[Controller]] = lambda api, loop: [],
     ) -> None:
         self.world, self.network = world, network
+        self._make_controllers = make_controllers
+        self._controllers: list[Controller] = []
         self.machine = Machine(world, "api-server")
         self.disk = MemoryDisk()
         self._rng = random.Random(f"{seed} server")
@@ -106,6 +115,8 @@ class ApiServer:
         self.network.hang_up()
         self._server.stop()
         self._kubelets.stop()
+        for controller in self._controllers:
+            controller.stop()
         tear_down(self._loop)
         if loses:
             self.disk.lose()
@@ -133,6 +144,13 @@ class ApiServer:
         self._kubelets = Kubelets(plane.api, loop, KubeletOptions(lease_interval_s=0))
         self._on_start(plane, has_lost)
         self._kubelets.start()
+        self._controllers = self._make_controllers(plane.api, loop)
+        for controller in self._controllers:
+            controller.start()
+        if self._controllers:  # what they make for pods goes with these pods
+            garbage = GarbageCollector(plane.api)
+            garbage.start()
+            loop.create_task(garbage.run())
         self._server = Server(self.machine, loop, plane.handlers)
         self.network.server = self._server
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.bench.soak_audit import Audit
+from mooring.bench.virtual.audit_loads import LoadAudit
 from mooring.bench.virtual.network import WRITER
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
@@ -30,6 +31,7 @@ class VirtualAudit:
         self._now, self._lease, self._duration_s = now, lease, duration_s
         self._kept_off = kept_off  # an app's pods, and the node where the extender does not want them
         self._audit: Audit | None = None
+        self._loads: LoadAudit | None = None
         self._told = 0
         self._holder = ""
         self._renewed_s = 0.0
@@ -54,6 +56,7 @@ class VirtualAudit:
         self._told = 0
         if has_lost:
             self._amnesty_until_s = self._now() + AMNESTY_S
+        self._loads = LoadAudit(plane.store, self.tell)
         store = plane.store
         self._stops = [
             store.subscribe(NODES, audit.node),
@@ -71,6 +74,8 @@ class VirtualAudit:
         if is_bound and not was_bound and event.type != DELETED:
             self._check_right(event, "bound")
             self._check_extender(event)
+            if self._loads is not None:
+                self._loads.bound(event)
         if WRITER.get() and _goes(event):
             self._check_right(event, "evicted")
             self._check_victim(event)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.bench.virtual.api_server import ApiServer
+from mooring.bench.virtual.loads import is_tied
 from mooring.bench.virtual.network import Network, Trouble
 from mooring.bench.virtual.plan import Step
 from mooring.bench.virtual.replica import Replica
@@ -16,6 +17,7 @@ from mooring.bench.virtual.story import Moment, fault_step
 from mooring.bench.virtual.unreliable import Moods
 from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.pod_groups import POD_GROUPS
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.types.status import StatusError
 from mooring.sim.backend import Ref
@@ -91,9 +93,7 @@ class Happenings:
             if api.store.get(NODES, "", name) is None:
                 _create(api, node)
         self._set_unschedulable(api, list(self._nodes), False)
-        keep = len(self._nodes)  # of two CPUs at most: half of what there is
-        names = [entry.name for entry in api.store.iterate(PODS, NAMESPACE)]
-        for name in names[keep:]:
+        for name in _too_many(api, len(self._nodes)):
             api.delete(PODS, NAMESPACE, name, {"gracePeriodSeconds": 0})
 
     # ---- who and when ------------------------------------------------------------------------------------------
@@ -173,7 +173,8 @@ class Happenings:
             for entry in list(api.store.iterate(PODS, NAMESPACE)):
                 if entry.name == step.name or (not step.name and self._world.rng.random() < step.amount):
                     api.delete(PODS, NAMESPACE, entry.name, {"gracePeriodSeconds": 0})
-                    _create(api, _larger(self._pods[entry.name], step.how))
+                    pod = self._pods[entry.name]
+                    _create(api, pod if is_tied(pod) else _larger(pod, step.how))
 
         if not self._is_calm:
             self._write(replace)
@@ -313,6 +314,33 @@ class Happenings:
 
     def _raise_plugin(self, step: Step) -> None:
         self._mood(step, "raises")
+
+
+def _too_many(api: Api, nodes: int) -> list[str]:
+    """Names of pods that have to go so that the others certainly have room.
+
+    A pod wants two CPUs at most and a node has four, so one pod for each node can stay. A pod that is tied may have to
+    go to one certain node, or needs all of its gang. So of others only one stays with them, and of gangs only one.
+    """
+    pods = [entry.object() for entry in api.store.iterate(PODS, NAMESPACE)]
+    tied = [pod for pod in pods if is_tied(pod)]
+    gangs = {pod["metadata"]["name"].rpartition("-")[0] for pod in tied if "schedulingGroup" in pod["spec"]}
+    whole = next((gang for gang in sorted(gangs) if _is_whole(api, gang, tied)), None)
+    if gangs:
+        tied = [pod for pod in tied if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == whole]
+    keep = {pod["metadata"]["name"] for pod in tied[:nodes]}
+    others = [pod["metadata"]["name"] for pod in pods if not is_tied(pod)]
+    keep.update(others[: 1 if tied else nodes])
+    return [pod["metadata"]["name"] for pod in pods if pod["metadata"]["name"] not in keep]
+
+
+def _is_whole(api: Api, name: str, pods: list[Any]) -> bool:
+    group = api.store.get(POD_GROUPS, NAMESPACE, name)
+    if group is None:
+        return False
+    members = [pod for pod in pods if pod["spec"].get("schedulingGroup", {}).get("podGroupName") == name]
+    staying = [pod for pod in members if not pod["metadata"].get("deletionTimestamp")]
+    return len(staying) >= int(group.object()["spec"]["schedulingPolicy"]["gang"]["minCount"])
 
 
 def _larger(pod: Any, priority_class: str) -> Any:

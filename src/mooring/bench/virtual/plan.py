@@ -10,9 +10,13 @@ import random
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mooring.bench.virtual.loads import DEVICES_LOAD, GANGS_LOAD, LOADS, LOCAL, VOLUMES_LOAD
+
 REPLICAS = 3
 NODES = 8
 QPS = 30
+SHARE = {VOLUMES_LOAD: 0.3, DEVICES_LOAD: 0.3, GANGS_LOAD: 0.08}
+"""How many of the pods of a plan with a load are of that load; a gang is several pods."""
 QUIET_S = 20.0
 """At the end of a plan nothing breaks any more, while pods go on to come and go."""
 
@@ -65,6 +69,7 @@ class Plan:
     plugin: bool = False
     decision_log: str = ""
     qps: int = QPS  # that a replica allows itself
+    load: str = ""  # besides plain pods
     steps: tuple[Step, ...] = ()
 
     def without(self, steps: set[int]) -> Plan:
@@ -115,8 +120,9 @@ def make_plan(
     replicas: int | None = None,
     pods_per_s: float | None = None,
     fault_every_s: float | None = None,
+    load: str | None = None,
 ) -> Plan:
-    """Make the plan of a seed; it decides what is not given."""
+    """Make the plan of a seed; it decides what is not given. An empty load is none."""
     rng = random.Random(f"{seed} plan")
     has_extender, has_plugin = rng.random() < 0.15, rng.random() < 0.3
     many = CROWDS[crowd or rng.choice(("tight", "roomy"))]
@@ -141,7 +147,21 @@ def make_plan(
         at_s += rng.expovariate(1 / (fault_every_s or many.fault_every_s))
     steps.sort(key=lambda step: step.at_s)
     log = "/dev/full" if rng.random() < 0.1 else ""
-    return Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, tuple(steps))
+    chance = random.Random(f"{seed} load")  # apart, so that plain pods stay what they are without a load
+    drawn_load = chance.choice(("", *LOADS))
+    load = drawn_load if load is None else load
+    loaded = tuple(_loaded(chance, load, step) for step in steps)
+    return Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, loaded)
+
+
+def _loaded(rng: random.Random, load: str, step: Step) -> Step:
+    """A step as it is with a load: some pods want something small, some are many."""
+    if step.what != "pod" or rng.random() >= SHARE.get(load, 0.0):
+        return step
+    if load == GANGS_LOAD:
+        return replace(step, what="gang", amount=rng.choice((250, 500, 1000)), how=str(rng.choice((2, 3, 4))))
+    how = "device" if load == DEVICES_LOAD else rng.choice(("late", "late", LOCAL))
+    return replace(step, amount=250, how=how)
 
 
 def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: int) -> Step:

@@ -12,7 +12,9 @@ from msgspec import structs
 from mooring.bench.soak_holdings import left_behind
 from mooring.bench.virtual.api_server import ApiServer
 from mooring.bench.virtual.audit import VirtualAudit
+from mooring.bench.virtual.audit_loads import half_bound
 from mooring.bench.virtual.happenings import NAMESPACE, Happenings
+from mooring.bench.virtual.loads import GANGS_LOAD, controllers
 from mooring.bench.virtual.network import Network
 from mooring.bench.virtual.plan import Plan
 from mooring.bench.virtual.replica import MakeProcess, Replica, a_process
@@ -60,6 +62,8 @@ def settings_for(story: Story, moods: Moods) -> Settings:
         f"--kube-api-qps={story.qps}",
         f"--kube-api-burst={story.qps}",
     ]
+    if story.load == GANGS_LOAD:
+        flags += ["--kubernetes-version=1.37", "--feature-gates=GenericWorkload=true"]
     if story.decision_log:
         flags.append(f"--decision-log={story.decision_log}")
     settings = load_settings(parse_flags(flags))
@@ -86,7 +90,14 @@ class Run:
         self.world = world = World(random.Random(f"{story.seed} world"))
         self.network = Network(world, random.Random(f"{story.seed} network"))
         self.audit = VirtualAudit(lambda: world.now_s, LEASE, LEASE_S, KEPT_OFF if story.extender else None)
-        self.server = ApiServer(world, self.network, story.seed, self.audit.follow)
+        created = [moment.value for moment in story.moments if moment.verb == "create" and moment.at_s == 0]
+        self.server = ApiServer(
+            world,
+            self.network,
+            story.seed,
+            self.audit.follow,
+            lambda api, loop: controllers(story.load, api, loop, created),
+        )
         self.problems = self.audit.problems
         moods = Moods(random.Random(f"{story.seed} moods"), self.audit.tell)
         settings = settings_for(story, moods)
@@ -173,6 +184,7 @@ class Run:
         missing = []
         if waiting:
             missing.append(f"{len(waiting)} pods found no node although there is room: {', '.join(waiting[:5])}")
+        missing += half_bound(plane.store, NAMESPACE)
         for replica in self.replicas:
             held = ["no scheduler"] if replica.live is None else left_behind(plane, replica.live)
             if held:

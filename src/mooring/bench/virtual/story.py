@@ -8,11 +8,12 @@ are started with. Times are whole milliseconds, so that the file's ``advance`` s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from mooring.api import yaml
 from mooring.api.well_known import HOSTNAME, ZONE
+from mooring.bench.virtual import loads
 from mooring.bench.virtual.plan import FAULTS, QPS, REPLICAS, Plan, Step
 from mooring.errors import InputError, MooringError
 from mooring.sim.backend import Ref, kind_of
@@ -45,6 +46,7 @@ class Story:
     plugin: bool = False
     decision_log: str = ""
     qps: int = QPS
+    load: str = ""
     moments: tuple[Moment, ...] = ()
 
 
@@ -52,6 +54,7 @@ def story_of(plan: Plan) -> Story:
     """What a plan means: a cluster in the beginning, and then what happens to it."""
     nodes = {"count": plan.nodes, "name": "node-{i}", "from": 0, **NODE, "zones": ["a", "b", "c"]}
     moments = [Moment(0.0, "create", HIGH), Moment(0.0, "nodes", nodes)]
+    moments += [Moment(0.0, "create", each) for each in loads.set_up(plan.load, plan.nodes)]
     for step in plan.steps:
         moments += _moments(step, plan.seconds)
     moments.sort(key=lambda moment: moment.at_s)
@@ -63,6 +66,7 @@ def story_of(plan: Plan) -> Story:
         plan.plugin,
         plan.decision_log,
         plan.qps,
+        plan.load,
         tuple(moments),
     )
 
@@ -74,6 +78,15 @@ def _moments(step: Step, end_s: float) -> Iterable[Moment]:
             yield Moment(step.at_s, "create", _pod(step))
             if until_s < end_s:
                 yield Moment(until_s, "delete", f"pod/{step.name}")
+        case "gang":
+            names = [f"{step.name}-{i}" for i in range(int(step.how))]
+            yield Moment(step.at_s, "create", loads.gang(step.name, len(names)))
+            for name in names:
+                yield Moment(step.at_s, "create", _pod(replace(step, name=name), gang=step.name))
+            if until_s < end_s:
+                for name in names:
+                    yield Moment(until_s, "delete", f"pod/{name}")
+                yield Moment(until_s, "delete", f"podgroup/{step.name}")
         case "cordon-node":
             yield Moment(step.at_s, "cordon", step.name)
             if until_s < end_s:
@@ -82,7 +95,7 @@ def _moments(step: Step, end_s: float) -> Iterable[Moment]:
             yield Moment(step.at_s, "fault", step.fault())
 
 
-def _pod(step: Step) -> dict[str, Any]:
+def _pod(step: Step, gang: str = "") -> dict[str, Any]:
     labels = {"app": f"app-{int(step.amount)}"}
     requests = {"cpu": f"{int(step.amount)}m", "memory": "64Mi"}
     spec: dict[str, Any] = {"terminationGracePeriodSeconds": 0 if step.how == "brief" else 1}
@@ -95,6 +108,9 @@ def _pod(step: Step) -> dict[str, Any]:
         term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}
         wish = {"weight": 10, "podAffinityTerm": term}
         spec["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    spec |= loads.wants(step.how)
+    if gang:
+        spec["schedulingGroup"] = {"podGroupName": gang}
     spec["containers"] = [{"name": "c", "image": "app", "resources": {"requests": requests}}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": step.name, "labels": labels}, "spec": spec}
 
@@ -109,6 +125,7 @@ _SHAPE = {
     "plugin": "plugin",
     "decisionLog": "decision_log",
     "kubeAPIQPS": "qps",
+    "load": "load",
 }
 _USUAL = {field.name: field.default for field in fields(Story)}
 
@@ -171,6 +188,8 @@ def _shape(value: Any) -> dict[str, Any]:
         elif type(found) is not type(usual):
             raise InputError(f"{name}: expected a value such as {usual!r}, found {described(found)}")
         shape[field] = found
+    if shape.get("load", "") not in ("", *loads.LOADS):
+        raise InputError(f"load: expected one of {', '.join(loads.LOADS)}, found {shape['load']!r}")
     if not 1 <= shape.get("replicas", 1) <= 9:
         raise InputError(f"replicas: expected 1 to 9, found {shape['replicas']}")
     return shape
