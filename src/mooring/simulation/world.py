@@ -138,12 +138,15 @@ class SimulatedWorld(EmbeddedWorld):
         return found
 
     def is_idle(self, *, retries_count: bool = True) -> bool:
-        """Whether nothing is left to happen by itself, and no pod is tried again, if that is to count."""
+        """Whether nothing is left to happen by itself.
+
+        If retries count, no pod is tried again and no failed container is started again either.
+        """
         return not (
             self.streamed.ahead
             or self.scheduler.in_flight
             or (retries_count and not self.scheduler.queue.is_quiet)
-            or not self.kubelets.is_idle
+            or not (self.kubelets.is_idle if retries_count else self.kubelets.only_restarts)
             or not self.controllers.is_idle
             or (self.autoscaler is not None and not self.autoscaler.is_idle)
         )

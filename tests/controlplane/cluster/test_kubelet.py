@@ -129,6 +129,63 @@ def test_a_pod_ends_by_itself(lab: Lab, code: str, phase: str) -> None:
     assert terminated["exitCode"] == int(code)
 
 
+def test_failed_containers_are_started_again_after_longer_and_longer_waits(lab: Lab) -> None:
+    lab.nodes(1)
+    annotations = {"mooring/completes-after": "5s", "mooring/exit-code": "1"}
+    lab.create(lab.pod("p", annotations=annotations, restartPolicy="OnFailure"))
+    ends: list[float] = []
+    starts: list[float] = []
+    restarts = 0
+    for second in range(1, 1700):
+        lab.advance(1)
+        pod = lab.must("pods", "p")
+        assert pod["status"]["phase"] == "Running", "a pod that is started again has not ended"
+        (container,) = pod["status"]["containerStatuses"]
+        if "waiting" in container["state"] and len(ends) == len(starts):
+            ends.append(second)
+            assert container["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+            assert container["lastState"]["terminated"]["exitCode"] == 1 and not container["ready"]
+        if container["restartCount"] > restarts and restarts + 1 == container["restartCount"]:
+            restarts += 1
+            starts += [second] if ends else []
+    waits = [start - end for end, start in zip(ends, starts, strict=False)]
+    assert waits[:7] == pytest.approx([10, 20, 40, 80, 160, 300, 300], abs=1), "the first start again comes at once"
+    assert restarts == len(waits) + 1
+
+
+def test_a_container_that_ran_well_for_long_is_started_again_at_once(lab: Lab) -> None:
+    lab.nodes(1)
+    annotations = {"mooring/completes-after": "11m", "mooring/exit-code": "1"}
+    lab.create(lab.pod("p", annotations=annotations, restartPolicy="OnFailure"))
+    lab.advance(3 * 660 + 10, step=10)
+    (container,) = lab.must("pods", "p")["status"]["containerStatuses"]
+    assert container["restartCount"] == 3 and "running" in container["state"]
+
+
+@pytest.mark.parametrize(("codes", "phase", "restarts"), [
+    pytest.param("1 1 0", "Succeeded", 2, id="the third time it succeeds"),
+    pytest.param("0", "Succeeded", 0, id="success is not started again"),
+    pytest.param("1", "Running", 3, id="the last one goes on"),
+])  # fmt: skip
+def test_each_run_may_end_otherwise(lab: Lab, codes: str, phase: str, restarts: int) -> None:
+    lab.nodes(1)
+    annotations = {"mooring/completes-after": "5s", "mooring/exit-code": codes}
+    lab.create(lab.pod("p", annotations=annotations, restartPolicy="OnFailure"))
+    lab.advance(55)
+    assert _phase(lab) == phase
+    assert lab.must("pods", "p")["status"]["containerStatuses"][0]["restartCount"] == restarts
+
+
+def test_a_pod_that_waits_to_be_started_again_can_be_deleted(lab: Lab) -> None:
+    lab.nodes(1)
+    annotations = {"mooring/completes-after": "5s", "mooring/exit-code": "1"}
+    lab.create(lab.pod("p", annotations=annotations, restartPolicy="OnFailure"))
+    lab.advance(12)
+    lab.delete("pods", "p", gracePeriodSeconds=0)
+    lab.advance(30)
+    assert lab.get("pods", "p") is None
+
+
 @pytest.mark.parametrize(("annotations", "options", "seconds"), [
     pytest.param({}, {}, 8, id="after its own grace period"),
     pytest.param({}, {"gracePeriodSeconds": 3}, 3, id="after the grace period it is given"),

@@ -10,6 +10,8 @@ Annotations say what a scenario wants of a pod or a node; kubectl can set them, 
 ``mooring/completes-after: 30s``       on a pod: it ends by itself after running this long
 ``mooring/exit-code: "1"``             on a pod: how it ends (0: Succeeded, anything else: Failed)
 ``mooring/exit-code: "3=1,7=42"``      on a pod of an Indexed Job: how these indexes end; the others succeed
+``mooring/exit-code: "1 1 0"``         on a pod with ``restartPolicy: OnFailure``: how it ends the first time, the
+                                       second … and from the last on; each may have several: ``"3=1 0,7=42"``
 ``mooring/terminates-after: 2s``       on a pod: it needs only this much of its grace period
 ``mooring/kubelet: stopped``           on a node: its kubelet is silent; the node will be found unreachable
 ``mooring/kubelet: not-ready``         on a node: its kubelet says that it is not ready
@@ -25,8 +27,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mooring.api.times import format_micro_time
-from mooring.config.duration import parse_seconds
+from mooring.config.duration import format_duration, parse_seconds
 from mooring.controlplane.cluster.api import ClusterApi
+from mooring.controlplane.cluster.crash_loops import CrashLoops
 from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
@@ -50,6 +53,7 @@ EXIT_CODE = "mooring/exit-code"
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 TERMINATES_AFTER = "mooring/terminates-after"
 KUBELET = "mooring/kubelet"
+RESTART = "restart"
 FAKE_NODE = "mooring/fake-node"
 """The label of nodes that may be played on a cluster that also has real ones."""
 
@@ -84,6 +88,7 @@ class Kubelets:
         self._queued: set[tuple[bool, str]] = set()
         self._turn: Timer | None = None
         self._ahead: dict[str, tuple[str, Timer]] = {}  # pod key -> what it is waiting for
+        self._crash_loops = CrashLoops()
         self._alive: dict[str, int] = {}
         """Nodes whose kubelet is well, in the order of registration, with the version that it has last seen to."""
         self._addresses: dict[str, str] = {}
@@ -106,6 +111,11 @@ class Kubelets:
     def is_idle(self) -> bool:
         """Whether nothing is ahead of any pod."""
         return not self._ahead and not self._queue
+
+    @property
+    def only_restarts(self) -> bool:
+        """Whether nothing is ahead but another start of containers that have failed: that may have no end."""
+        return not self._queue and all(step.startswith(RESTART) for step, _ in self._ahead.values())
 
     def stop(self) -> None:
         for stop in self._stops:
@@ -253,6 +263,7 @@ class Kubelets:
         entry = self.store.entry(PODS, key)
         if entry is None:
             self._cancel(key)
+            self._crash_loops.forget(key)
             return
         pod = entry.object()
         spec, metadata = pod["spec"], pod["metadata"]
@@ -267,6 +278,9 @@ class Kubelets:
         elif phase == "Pending":
             delay_s = _seconds_of(annotations.get(START_AFTER, ""))
             self._plan(key, "run", self.options.start_delay_s if delay_s is None else delay_s, self._run, entry.uid)
+        elif phase == "Running" and _has_failed(pod):
+            left_s = self._crash_loops.left_s(key, self.api.clock.now())
+            self._plan(key, RESTART, left_s, self._restart, entry.uid)
         elif phase == "Running":
             duration_s = _seconds_of(annotations.get(COMPLETES_AFTER, ""))
             if duration_s is not None:
@@ -321,8 +335,23 @@ class Kubelets:
         )
 
     def _complete(self, namespace: str, name: str) -> None:
+        key, now = f"{namespace}/{name}", self.api.timestamp()
+
+        def end(pod: Object) -> None:
+            code = _exit_code(pod)
+            if code and pod["spec"].get("restartPolicy") == "OnFailure":
+                wait_s = self._crash_loops.failed(key, pod["metadata"]["uid"], self.api.clock.now())
+                _set_failed(pod, code, wait_s, now)
+            else:
+                self._crash_loops.forget(key)
+                _set_finished(pod, code, now)
+
+        self.api.modify(PODS, namespace, name, end, subresource="status")
+
+    def _restart(self, namespace: str, name: str) -> None:
         now = self.api.timestamp()
-        self.api.modify(PODS, namespace, name, lambda pod: _set_finished(pod, now), subresource="status")
+        self.api.modify(PODS, namespace, name, lambda pod: _set_running_again(pod, now), subresource="status")
+        self._crash_loops.restarted(f"{namespace}/{name}", self.api.clock.now())
 
     def _vanish(self, namespace: str, name: str) -> None:
         self.api.delete(PODS, namespace, name, {"gracePeriodSeconds": 0})
@@ -415,35 +444,73 @@ def _set_running(pod: Object, ip: str, host_ip: str, now: str) -> None:
         ]
 
 
-def _set_finished(pod: Object, now: str) -> None:
+def _set_finished(pod: Object, code: int, now: str) -> None:
     status = pod.setdefault("status", {})
-    code = _exit_code(pod["metadata"].get("annotations") or {})
-    reason = "Completed" if code == 0 else "Error"
     status["phase"] = "Succeeded" if code == 0 else "Failed"
     for type_ in ("Ready", "ContainersReady"):
         _set_pod_condition(status, type_, "False", now, "PodCompleted" if code == 0 else "PodFailed")
-    ended: Object = {
-        "terminated": {
-            "exitCode": code,
-            "reason": reason,
-            "startedAt": status.get("startTime", now),
-            "finishedAt": now,
-        }
-    }
-    status["containerStatuses"] = [_container(each, ended, False) for each in pod["spec"]["containers"]]
+    ended, restarts = _ended(pod, code, now), _restarts(pod)
+    status["containerStatuses"] = [_container(each, ended, False, restarts) for each in pod["spec"]["containers"]]
 
 
-def _exit_code(annotations: Object) -> int:
+def _set_failed(pod: Object, code: int, wait_s: float, now: str) -> None:
+    """The containers have failed and will be started again: the pod goes on."""
+    status = pod["status"]
+    for type_ in ("Ready", "ContainersReady"):
+        _set_pod_condition(status, type_, "False", now, "ContainersNotReady")
+    ended, restarts = _ended(pod, code, now), _restarts(pod)
+    found = [_container(each, ended, False, restarts) for each in pod["spec"]["containers"]]
+    for each in found if wait_s else ():
+        metadata = pod["metadata"]
+        whose = f"container={each['name']} pod={metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+        message = f"back-off {format_duration(wait_s)} restarting failed {whose}"
+        each.update(state={"waiting": {"reason": "CrashLoopBackOff", "message": message}}, lastState=ended)
+    status["containerStatuses"] = found
+
+
+def _set_running_again(pod: Object, now: str) -> None:
+    status = pod["status"]
+    for type_ in ("Ready", "ContainersReady"):
+        _set_pod_condition(status, type_, "True", now)
+    for each in status["containerStatuses"]:
+        ended, before = each.get("state") or {}, each.get("lastState") or {}
+        last = ended if "terminated" in ended else before
+        each.update(state={"running": {"startedAt": now}}, lastState=last, ready=True, started=True)
+        each["restartCount"] = each.get("restartCount", 0) + 1
+
+
+def _has_failed(pod: Object) -> bool:
+    """Whether the containers of a running pod wait to be started again."""
+    if pod["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    return any("running" not in (each.get("state") or {}) for each in pod["status"].get("containerStatuses") or ())
+
+
+def _restarts(pod: Object) -> int:
+    return max((each.get("restartCount", 0) for each in pod["status"].get("containerStatuses") or ()), default=0)
+
+
+def _ended(pod: Object, code: int, now: str) -> Object:
+    status = pod["status"]
+    running = [(each.get("state") or {}).get("running") or {} for each in status.get("containerStatuses") or ()]
+    started = next((each["startedAt"] for each in running if each), status.get("startTime", now))
+    reason = "Error" if code else "Completed"
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now}}
+
+
+def _exit_code(pod: Object) -> int:
     """How a pod ends: as its annotation says, for all pods or for the indexes of a Job. What is no number fails."""
+    annotations = pod["metadata"].get("annotations") or {}
     text = str(annotations.get(EXIT_CODE, "0"))
     if "=" in text:
         parts = (part.partition("=") for part in text.split(","))
         text = {index.strip(): code.strip() for index, _, code in parts}.get(annotations.get(JOB_INDEX, ""), "0")
-    code = quantities.whole(text)
+    by_run = text.split() or [""]
+    code = quantities.whole(by_run[min(_restarts(pod), len(by_run) - 1)])
     return 1 if code is None else code
 
 
-def _container(container: Object, state: Object, is_ready: bool) -> Object:
+def _container(container: Object, state: Object, is_ready: bool, restarts: int = 0) -> Object:
     image = container.get("image", "")
     return {
         "name": container["name"],
@@ -451,7 +518,7 @@ def _container(container: Object, state: Object, is_ready: bool) -> Object:
         "lastState": {},
         "ready": is_ready,
         "started": is_ready,
-        "restartCount": 0,
+        "restartCount": restarts,
         "image": image,
         "imageID": image,
         "containerID": "fake://" + container["name"],

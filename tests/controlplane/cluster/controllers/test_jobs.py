@@ -64,6 +64,29 @@ def test_a_job_fails(lab: Lab, spec: Object, annotations: Object, reason: str) -
     assert _conditions(lab)["Failed"] == reason
 
 
+@pytest.mark.parametrize(("limit", "codes", "reason", "restarts"), [
+    pytest.param(3, "1", "BackoffLimitExceeded", 3, id="starts again count towards the limit"),
+    pytest.param(0, "1", "BackoffLimitExceeded", 1, id="the first is too many where none is allowed"),
+    pytest.param(3, "1 1 0", "CompletionsReached", 2, id="it succeeds in time"),
+])  # fmt: skip
+def test_containers_that_are_started_again(lab: Lab, limit: int, codes: str, reason: str, restarts: int) -> None:
+    lab.nodes(1)
+    job = _job(backoffLimit=limit, annotations={"mooring/completes-after": "5s", "mooring/exit-code": codes})
+    job["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    lab.create(job)
+    names, most = set(), 0
+    for _ in range(120):
+        for pod in lab.list("pods"):
+            names.add(pod["metadata"]["name"])
+            most = max(most, *(each["restartCount"] for each in pod["status"].get("containerStatuses", [])), 0)
+        lab.advance(1)
+    assert len(names) == 1 and most == restarts, "in place: no other pod is made"
+    status = lab.must("jobs.batch", "sums")["status"]
+    assert reason in _conditions(lab).values() and "failed" not in status
+    (left,) = lab.list("pods") or [None]
+    assert (left is None) == (reason == "BackoffLimitExceeded"), "a Job that fails deletes its pod"
+
+
 def test_pods_that_fail_make_the_next_ones_wait_longer(lab: Lab) -> None:
     lab.nodes(1)
     lab.create(_job(backoffLimit=5, annotations={"mooring/completes-after": "5s", "mooring/exit-code": "1"}))

@@ -26,6 +26,19 @@ def has_failed(job: Object, pod: Object) -> bool:
     return not replaces_only_ended(job) and is_terminating(pod) and phase(pod) != "Succeeded"
 
 
+def is_past_limit_of_restarts(job: Object, pods: Iterable[Object], limit: int) -> bool:
+    """Whether containers were started again too often, which only kubelets of pods that restart OnFailure do."""
+    if job["spec"]["template"]["spec"].get("restartPolicy") != "OnFailure":
+        return False
+    statuses = [pod.get("status") or {} for pod in pods if phase(pod) in ("Running", "Pending")]
+    restarts: int = sum(
+        each.get("restartCount", 0)
+        for status in statuses
+        for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    )
+    return restarts >= limit if limit else restarts > 0
+
+
 class Verdict(NamedTuple):
     """What the first matching rule of a podFailurePolicy says: its action, and why the Job fails if it does."""
 

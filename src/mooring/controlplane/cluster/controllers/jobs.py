@@ -29,6 +29,7 @@ from mooring.controlplane.cluster.controllers.job_policies import (
     format_indexes,
     has_failed,
     index_of,
+    is_past_limit_of_restarts,
     met_success_rule,
     replaces_only_ended,
 )
@@ -181,7 +182,8 @@ class JobController(Controller):
         why = next((verdict.why for _, verdict in pods.failed if verdict.action == FAIL_JOB), "")
         if why:
             return "Failed", "PodFailurePolicy", why
-        if len(pods.counted) > spec.get("backoffLimit", 6):
+        limit = spec.get("backoffLimit", 6)
+        if len(pods.counted) > limit or is_past_limit_of_restarts(job, pods.there, limit):
             return "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         deadline_s = spec.get("activeDeadlineSeconds")
         started = meta.parse_time(status.get("startTime") or "")
