@@ -70,7 +70,7 @@ class PodSharing:
         self._encode = msgspec.msgpack.Encoder().encode
         self._parts: _Remembered[tuple[Any, ...]] = _Remembered(limit, limit_bytes)
         self._words: dict[str, str] = {}
-        self._known = self._words.setdefault  # called for many words of every pod
+        self.known = self._words.setdefault  # ``word`` without a call of ours: for many words of every pod
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -83,7 +83,7 @@ class PodSharing:
 
     def word(self, word: str) -> str:
         """The same word as it came before: names of nodes and conditions, times."""
-        return self._known(word, word)
+        return self.known(word, word)
 
     def share_spec(self, spec: PodSpec) -> None:
         spec.node_name = self.word(spec.node_name)
@@ -120,7 +120,7 @@ class PodSharing:
         """Apart from the spec, because a StatefulSet gives each pod a label with its name."""
         if len(self._words) >= self._limit:
             self._words.clear()
-        known = self._known
+        known = self.known
         meta.namespace = known(meta.namespace, meta.namespace)
         if (time := meta.creation_timestamp) is not None:
             meta.creation_timestamp = known(time, time)
@@ -131,7 +131,7 @@ class PodSharing:
         meta.labels, meta.owner_references = self._shared((meta.labels, meta.owner_references))
 
     def share_status(self, status: PodStatus) -> None:
-        known = self._known
+        known = self.known
         status.phase = known(status.phase, status.phase)
         if (time := status.start_time) is not None:
             status.start_time = known(time, time)
@@ -204,12 +204,12 @@ class PodEvents:
     def __call__(self, line: bytes) -> TypedEvent[Pod]:
         event = _split(line)
         found = event.object
-        share = self._share
-        share.share_metadata(found.metadata)
+        share, metadata = self._share, found.metadata
+        share.share_metadata(metadata)
         pod = Pod(
-            api_version=share.word(found.api_version),
-            kind=share.word(found.kind),
-            metadata=found.metadata,
+            api_version=share.known(found.api_version, found.api_version),
+            kind=share.known(found.kind, found.kind),
+            metadata=metadata,
             spec=self._spec(bytes(found.spec)),
             status=self._status(bytes(found.status)),
         )
@@ -263,7 +263,7 @@ class PodEvents:
 
     def _on_node(self, known: _Spec, node: str) -> PodSpec:
         spec = known.spec.__copy__()
-        spec.node_name = self._share.word(node)
+        spec.node_name = self._share.known(node, node)
         return spec
 
     def _decode(self, data: bytes) -> PodSpec:

@@ -239,7 +239,6 @@ class EventRecorder:
         for tell in self.observers:
             tell(regarding, reason, note)
         now = self._clock.now()
-        instance = f"{controller}-{self._hostname}"
         key = (type, action, reason, controller, regarding, related)
         known = self._cache.get(key)
         if known is not None:
@@ -251,19 +250,10 @@ class EventRecorder:
         whole = int(now)
         nanoseconds = max(whole * 1_000_000_000 + int((now - whole) * 1e9), self._last_nanoseconds + 1)
         self._last_nanoseconds = nanoseconds
-        event = _Event(
-            name=event_name(regarding.name, nanoseconds),
-            namespace=regarding.namespace or "default",
-            controller=controller,
-            instance=instance,
-            type=type,
-            reason=reason,
-            action=action,
-            note=truncate_note(note),
-            regarding=regarding,
-            related=related,
-            at=now,
-        )
+        name, namespace = event_name(regarding.name, nanoseconds), regarding.namespace or "default"
+        instance = f"{controller}-{self._hostname}"
+        note = truncate_note(note)
+        event = _Event(name, namespace, controller, instance, type, reason, action, note, regarding, related, now)
         if self._enqueue(event):
             if len(self._cache) >= self._cache_size:
                 del self._cache[next(iter(self._cache))]
