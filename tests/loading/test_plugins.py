@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
-from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -155,16 +152,11 @@ def test_installed_plugins_are_found_by_entry_point(
 ) -> None:
     written(tmp_path, GOOD, "mooring_test_installed.py")
     monkeypatch.syspath_prepend(str(tmp_path))
-    points = [
-        EntryPoint("Quiet", "mooring_test_installed:Quiet", plugin_loading.GROUP),
-        EntryPoint("Broken", "mooring_test_installed:Gone", plugin_loading.GROUP),
-    ]
-
-    def installed(*, group: str) -> Any:
-        assert group == "mooring.plugins"
-        return points
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", installed)
+    points = "Quiet = mooring_test_installed:Quiet\nBroken = mooring_test_installed:Gone\n"
+    package = tmp_path / "installed-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{plugin_loading.GROUP}]\n{points}")
     (problem,) = load_installed(registry)
     assert "Quiet" in registry
     assert problem.startswith("plugin Broken (mooring_test_installed:Gone): mooring_test_installed: AttributeError")

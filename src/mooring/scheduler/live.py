@@ -53,7 +53,9 @@ class LiveScheduler:
         )
         raw = RawObjects() if config.extenders else None
         calls = ExtenderCalls(options.metrics) if config.extenders else None
-        options.extenders = lambda config: around.make_extenders(config.extenders, raw, observer=calls)
+        options.extenders = lambda config: (
+            around.make_extenders(config.extenders, raw, observer=calls) if config.extenders else ()
+        )
         options.claims_are_served = lambda: self.informers[RESOURCE_CLAIMS.name].is_served
         options.is_held = lambda: self.informers.is_restoring
         options.condition_turn = Leftovers(self.client.limiter, clock=around.clock).turn

@@ -15,10 +15,16 @@ from typing import Any
 from mooring.client.kubeconfig import ClientConfig
 from mooring.client.rest import Transport
 from mooring.clock import Clock, SystemClock, UnstoppableClock
-from mooring.extender.client import build_extenders
 from mooring.framework.extender import Extender
 from mooring.scheduler.lifeline import Lifeline
 from mooring.scheduler.time_limits import TimeLimits
+
+
+def _build_extenders(*arguments: Any, **named: Any) -> Sequence[Extender]:
+    """Few schedulers have extenders: their client is loaded when it is needed."""
+    from mooring.extender.client import build_extenders
+
+    return build_extenders(*arguments, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Surroundings:
     make_transport: Callable[[ClientConfig], Transport] = Transport
     make_lifeline: Callable[[], Lifeline] = Lifeline
     make_limits: Callable[[], TimeLimits] = TimeLimits
-    make_extenders: Callable[..., Sequence[Extender]] = build_extenders
+    make_extenders: Callable[..., Sequence[Extender]] = _build_extenders
     tunes_gc: bool = True  # whether the garbage collector belongs to this process alone
 
     def reflector(self) -> dict[str, Any]:
