@@ -196,6 +196,25 @@ async def test_a_page_that_expired_is_followed_by_one_big_list(watching, fake_ap
     assert fake_api.requests[3] == {"resourceVersion": "0"}
 
 
+async def test_a_new_leader_does_not_wait_for_pages_that_expire(watching, fake_api):
+    """It lists once more, consistently, before it decides; one big list does as well."""
+    for number in range(4):
+        fake_api.put(f"t{number}")
+    it = await watching(page_size=3)
+    await it.informer.wait_synced()
+
+    async def nothing(_: web.Request) -> None:
+        return None
+
+    async def expire(_: web.Request) -> web.Response:
+        return fake_api.status(410, "Expired")
+
+    fake_api.faults.extend([nothing, expire])
+    objects, version = await it.informer.reflector.list_now()
+    assert (len(objects), version) == (4, "4")
+    assert fake_api.requests[-3:] == [{"limit": "3"}, {"limit": "3", "continue": "3"}, {}]
+
+
 async def test_an_old_server_that_ignores_the_question_is_noticed(watching, fake_api, eventually):
     fake_api.put("a", size=1)
 
@@ -383,6 +402,37 @@ async def test_a_version_that_cannot_be_served_is_dropped(watching, fake_api, ev
     fake_api.cut()
     await eventually(lambda: len(fake_api.watches()) == 4)
     assert [query.get("resourceVersion") for query in fake_api.watches()] == [None, "1", "1", None]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["asked for afterwards", "under way meanwhile"])
+async def test_no_list_is_older_than_one_taken_in_beside_the_watch(
+    watching, fake_api, eventually, monkeypatch, is_late
+):
+    """The watch is behind when a new leader lists what there is. A cache that is behind, too, must not undo that."""
+    fake_api.put("a")
+    it = await watching()
+    await it.informer.wait_synced()
+    reflector = it.informer.reflector
+
+    async def deaf(lines):
+        pass
+
+    async def list_beside():
+        await it.informer.merge(*await reflector.list_now())
+
+    monkeypatch.setattr(reflector, "_take", deaf)
+    fake_api.put("b")
+    if is_late:
+        with pytest.raises(Exception, match="the list is of version 1, and there was one of 2"):
+            await list_beside()
+            reflector._listed_at("1")
+    else:
+        await list_beside()
+    monkeypatch.undo()
+    fake_api.forget()
+    fake_api.cut()
+    await eventually(lambda: len(fake_api.watches()) == 3)
+    assert [query.get("resourceVersion") for query in fake_api.watches()] == [None, "1", None if is_late else "2"]
 
 
 async def test_duplicates_and_late_arrivals_are_not_heard(watching, fake_api, eventually):

@@ -121,6 +121,7 @@ class Reflector(Generic[T]):
         self._versions = kind.at_each_version()
         self._version = 0  # which of them is asked for
         self.last_version = ""
+        self._ahead_version = ""  # of a list that was taken in beside the watch; the watch may be behind it
         self.is_served = True
         self.trouble = ""  # why nothing is heard just now; empty while a watch is open
         self.is_refused = False  # whether that is because this user may not
@@ -217,8 +218,8 @@ class Reflector(Generic[T]):
 
     async def _stream_list(self) -> None:
         query = {"resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true"}
-        if self.last_version and not self._is_version_lost:
-            query["resourceVersion"] = self.last_version
+        if self._newest_version and not self._is_version_lost:
+            query["resourceVersion"] = self._newest_version
         initial: dict[tuple[str, str], T] | None = {}
         try:
             async with contextlib.aclosing(self._stream(query, lambda: initial is not None)) as stream:
@@ -266,7 +267,7 @@ class Reflector(Generic[T]):
         return 0
 
     async def _list(self) -> None:
-        version = "" if self._is_version_lost else (self.last_version or "0")
+        version = "" if self._is_version_lost else (self._newest_version or "0")
         # A server takes a limit together with an exact version as "exactly this version", which may be gone.
         limit = self._page_size if version in ("", "0") else 0
         objects: list[T] = []
@@ -300,8 +301,17 @@ class Reflector(Generic[T]):
 
     def _listed_at(self, version: str) -> None:
         if self._is_behind(version):
+            if not self._is_version_lost:  # another list came in meanwhile, which a cache had not heard of yet
+                self._is_version_lost = True  # so the next one is asked for without a version, and is the newest
+                raise _Restored(f"the list is of version {version}, and there was one of {self._newest_version}")
             self._on_restored()
         self.last_version = version
+        self._ahead_version = ""
+
+    @property
+    def _newest_version(self) -> str:
+        """The newest version that was told of. No list may be older: it would bring back what is over."""
+        return self._ahead_version if _is_older(self.last_version, self._ahead_version) else self.last_version
 
     async def _replace(self, objects: Sequence[T], version: str) -> None:
         await self._sink.replace(objects, version)
@@ -310,10 +320,7 @@ class Reflector(Generic[T]):
 
     def _is_behind(self, version: str) -> bool:
         """Report whether a version that a consistent read has found is older than what we were told before."""
-        try:
-            return int(version) < int(self.last_version)
-        except ValueError:  # there is none yet, or they have no order that we know
-            return False
+        return _is_older(version, self._newest_version)
 
     async def _look_for_restore(self) -> None:
         """Make sure that the server has not gone back since the last stream broke."""
@@ -321,7 +328,7 @@ class Reflector(Generic[T]):
         if self._is_behind(version):
             self._is_version_lost = True
             self._on_restored()
-            raise _Restored(f"the API server is at version {version}, and had told of {self.last_version}")
+            raise _Restored(f"the API server is at version {version}, and had told of {self._newest_version}")
         self.is_current = True
         self._on_current()
 
@@ -336,10 +343,18 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query, version = {**self.kind.selectors(), "limit": str(self._page_size)}, ""
         while True:
-            answer = await self._client.get(self.kind.path, query, limited=False)
+            try:
+                answer = await self._client.get(self.kind.path, query, limited=False)
+            except Gone:
+                if "continue" not in query:
+                    raise
+                objects, query, version = [], dict(self.kind.selectors()), ""  # one big list instead of pages
+                continue
             token, listed_version = await self._read_page(answer.body, objects)
             version = version or listed_version
             if not token:
+                if _is_older(self._newest_version, version):
+                    self._ahead_version = version
                 return objects, version
             query["continue"] = token
 
@@ -444,6 +459,13 @@ class Reflector(Generic[T]):
             self.last_version = version
         if trouble is not None:
             raise trouble
+
+
+def _is_older(version: str, than: str) -> bool:
+    try:
+        return int(version) < int(than)
+    except ValueError:  # there is none yet, or they have no order that we know
+        return False
 
 
 async def _read_soon(body: Reading) -> bytes:
