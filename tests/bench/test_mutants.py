@@ -13,8 +13,10 @@ from mooring.bench.virtual.soak import replay, short_story
 from mooring.bench.virtual.story import from_text
 from mooring.bench.virtual.world import MachineClock
 from mooring.client import informer as informers
-from mooring.client.rest import MERGE_PATCH
+from mooring.client.errors import Gone
+from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.client.watch import Reflector
+from mooring.client.wire import Answer
 from mooring.devices.cluster_devices import ClusterDevices
 from mooring.extender import wire
 from mooring.extender.client import FILTER, HttpExtender
@@ -212,6 +214,25 @@ def a_late_watch_means_a_lost_binding(patch):
     patch.setattr(unconfirmed, "look", distrust)
 
 
+def a_list_may_be_older_than_what_is_known(patch):
+    patch.setattr(Reflector, "_newest_version", property(lambda self: self.last_version))
+
+
+def a_list_that_breaks_off_is_whole(patch):
+    """The rest of the pages is too old, so what has come is all."""
+    get = RestClient.get
+
+    async def a_last_page(self, path, query=None, **more):
+        try:
+            return await get(self, path, query, **more)
+        except Gone:
+            if "continue" not in (query or {}):
+                raise
+            return Answer(200, {}, b'{"metadata":{"resourceVersion":"%d"},"items":[]}' % 10**6)
+
+    patch.setattr(RestClient, "get", a_last_page)
+
+
 def a_claim_whose_patch_had_no_answer_is_free(patch):
     async def once(self, namespace, name, patch, *, subresource="", content_type=MERGE_PATCH):
         path = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
@@ -386,6 +407,32 @@ VICTIMS = Plan(
         *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3, how="high") for i in range(40)),
     ),
 )
+# As above, and the next leader has listed everything. Then its watch, which is behind, is too old, and so is its list.
+FROM_THE_PAST = replace(
+    UNSEEN,
+    steps=(
+        *(replace(step, for_s=8.5) if step.what == "lag-watches" else step for step in UNSEEN.steps),
+        Step(13.0, "lists-behind", "leader", 15.0, 12.0),
+        Step(14.0, "expire-watches", "leader", 2.0, how="resumed"),
+        Step(14.2, "cut-watches", "leader"),
+    ),
+)
+# Lists come in pages, and all pages but the first are too old.
+IN_PAGES = Plan(
+    1,
+    40.0,
+    replicas=2,
+    nodes=12,
+    page_size=5,
+    steps=(
+        Step(1.0, "expire-pages", "replica-0", 25.0),
+        Step(1.0, "expire-pages", "replica-1", 25.0),
+        *pods(3.0, "p", 24, 1000),
+        Step(12.0, "forget-history"),
+        Step(15.0, "stop", "leader"),
+        *pods(17.0, "q", 24, 1000),
+    ),
+)
 # Claims are patched and answered with a 500, because the disk is full; the watch tells of them only later.
 UNHEARD = Plan(
     1,
@@ -526,6 +573,8 @@ MUTANTS = [
         Plan(1, 25.0, replicas=1, plugin=True, steps=(Step(4.0, "raise-plugin", for_s=15.0), *pods(5.0, "p", 12, 250))),
         id="a plugin that raises agrees",
     ),
+    pytest.param(a_list_may_be_older_than_what_is_known, FROM_THE_PAST, id="a list from the past counts"),
+    pytest.param(a_list_that_breaks_off_is_whole, IN_PAGES, id="a list that breaks off is whole"),
     pytest.param(
         a_claim_whose_patch_had_no_answer_is_free, UNHEARD, id="a claim's devices are free if there was no answer"
     ),

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Iterable
 
 from mooring.bench.virtual.network import Network, Server
+from mooring.bench.virtual.stale import BehindHub
 from mooring.bench.virtual.world import Machine, MachineClock, VirtualLoop, World, tear_down
 from mooring.controlplane.cluster.controllers.base import Controller
 from mooring.controlplane.cluster.garbage import GarbageCollector, expire_events
@@ -140,6 +141,7 @@ class ApiServer:
             rng=self._rng,
             disk=self.disk,
         )
+        plane.hub = plane.handlers.hub = BehindHub(plane.store, loop)
         plane.access.add({TOKEN: User("scheduler", groups=(MASTERS,))})
         self._kubelets = Kubelets(plane.api, loop, KubeletOptions(lease_interval_s=0))
         self._on_start(plane, has_lost)

@@ -228,7 +228,16 @@ class Happenings:
         self._trouble(step, reset=step.amount)
 
     def _refuse_requests(self, step: Step) -> None:
-        self._trouble(step, refuse=step.amount, refuse_with=int(step.how or 0))
+        """``how`` is the code, or ``half``: any of them, and it breaks off in the middle of its body."""
+        is_half = step.how == "half"
+        code = 0 if is_half else int(step.how or 0)
+        self._trouble(step, refuse=step.amount, refuse_with=code, half_refusal=0.7 if is_half else 0.0)
+
+    def _lists_behind(self, step: Step) -> None:
+        self._trouble(step, lists_behind_s=step.amount)
+
+    def _expire_pages(self, step: Step) -> None:
+        self._trouble(step, expire_pages=True)
 
     def _cut_off(self, step: Step) -> None:
         self._trouble(step, is_cut_off=True)
@@ -237,7 +246,8 @@ class Happenings:
         self._trouble(step, watch_lag_s=step.amount, watch_lag_of=step.how)
 
     def _expire_watches(self, step: Step) -> None:
-        self._trouble(step, expire=True)
+        """``resumed``: only those that go on from a version, so that the list which follows comes through."""
+        self._trouble(step, expire=True, spare_lists=step.how == "resumed")
 
     def _cut_watches(self, step: Step) -> None:
         replica = self._whom(step)

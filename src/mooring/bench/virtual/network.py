@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import urllib.parse
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.bench.virtual.stale import BEHIND
 from mooring.bench.virtual.world import Machine, VirtualLoop, World
 from mooring.client.errors import ConnectionFailed, Unreachable
 from mooring.client.kubeconfig import ClientConfig
@@ -36,6 +38,14 @@ GONE = (
 )
 
 
+_EXPIRED = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,'
+    b'"message":"The provided continue parameter is too old to display a consistent list result."}'
+)
+_NO_STREAMS = (
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,'
+    b'"message":"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"}'
+)
 _REFUSALS = {
     500: (500, "InternalError", ""),
     503: (503, "ServiceUnavailable", "1"),
@@ -59,10 +69,14 @@ class Trouble:
     lose_answer_of: str = ""  # only answers to requests with this in their path
     refuse: float = 0.0  # answered by the server with an error
     refuse_with: int = 0  # this one
+    half_refusal: float = 0.0  # of the errors: how many break off in the middle of their body
     is_cut_off: bool = False
     watch_lag_s: float = 0.0
     watch_lag_of: str = ""  # one kind's watches only
     expire: bool = False  # the next piece of each watch is a 410
+    spare_lists: bool = False  # but not of one that begins with a list
+    lists_behind_s: float = 0.0  # lists are as old as they may be, and stay behind for so long
+    expire_pages: bool = False  # every page but the first of a list is a 410
 
     def calm(self) -> None:
         self.__init__()  # type: ignore[misc]
@@ -74,6 +88,7 @@ class Network:
 
     world: World
     rng: random.Random
+    streams_lists: bool = True  # as servers do since Kubernetes 1.32
     troubles: dict[str, Trouble] = field(default_factory=dict)
     server: Server | None = None  # None: nobody listens
     wires: dict[Wire, None] = field(default_factory=dict)
@@ -279,12 +294,16 @@ class Wire(asyncio.Transport):
         headers = {name.title(): value for name, value in message.headers.items()}
         request = Request(message.method, message.target.decode(), headers, bytes(message.body))
         trouble = network.trouble(machine)
-        refusal = _refusal(network, trouble)
+        refusal = _refusal(network, trouble, request)
         reply = refusal or await server.carry_out(machine, request)
         assert isinstance(reply, Reply)
         if is_copy or self._is_closing:
             return
         data = _encode(reply)
+        if refusal is not None and network.happens(trouble.half_refusal):
+            network.note("half-sent refusals")
+            self._answer(data[: _cut(network, refusal, data)], then_reset=True)
+            return
         if network.loses_answer(trouble, request.target):
             if network.happens(trouble.half):
                 network.note("half-sent answers")
@@ -310,7 +329,17 @@ class Wire(asyncio.Transport):
         network.world.at(self._last_out_s, arrive)
 
 
-def _refusal(network: Network, trouble: Trouble) -> Reply | None:
+def _cut(network: Network, refusal: Reply, data: bytes) -> int:
+    """Where an answer breaks off: its head has come, and some of its body."""
+    return len(data) - network.rng.randrange(1, len(refusal.body))
+
+
+def _refusal(network: Network, trouble: Trouble, request: Request) -> Reply | None:
+    if trouble.expire_pages and "continue=" in request.target:
+        network.note("pages expired")
+        return Reply(_EXPIRED, 410)
+    if not network.streams_lists and "sendInitialEvents" in request.target:
+        return Reply(_NO_STREAMS, 422)
     if not network.happens(trouble.refuse):
         return None
     code, reason, wait = _REFUSALS.get(trouble.refuse_with) or network.rng.choice(
@@ -369,6 +398,11 @@ class Body:
             self._is_over = True
         if not self._loop.is_closed() and not head.done():
             head.set_result((reply.code, dict(reply.headers)))
+
+    def arrive_by_half(self, head: asyncio.Future[Any], reply: Reply) -> None:
+        """The head of an answer comes, and half of its body; then the connection breaks."""
+        self.arrive_whole(head, Reply(reply.body[: len(reply.body) // 2], reply.code))
+        self._broken = "connection reset by peer"
 
     def _arrive(self, piece: bytes) -> None:
         if self._broken is not None or self._loop.is_closed():
@@ -453,18 +487,29 @@ class VirtualTransport(Transport):
 
         network.world.after(network.late_s(trouble, request.target.encode()), arrive)
 
+    def _let_lists_be_behind(self, trouble: Trouble, request: Request) -> None:
+        version = _version_asked_for(request.target) if trouble.lists_behind_s else None
+        if version is not None:
+            self._network.note("lists from the past")
+            BEHIND.set((version, trouble.lists_behind_s))
+
     async def _serve(
         self, server: Server, request: Request, content: Body, head: asyncio.Future[Any], fail: Callable[[str], None]
     ) -> None:
         network, machine = self._network, self._machine
         trouble = network.trouble(machine)
-        answer: Any = _refusal(network, trouble) or await server.carry_out(machine, request)
+        self._let_lists_be_behind(trouble, request)
+        answer: Any = _refusal(network, trouble, request) or await server.carry_out(machine, request)
         loop = head.get_loop()
         if isinstance(answer, Reply):
             delay = network.late_answer_s(trouble)
             if network.loses_answer(trouble, request.target):
                 network.note("lost answers")
                 network.world.after(delay, lambda: fail("connection reset by peer"))
+                return
+            if answer.code >= 400 and network.happens(trouble.half_refusal):
+                network.note("half-sent refusals")
+                network.world.after(delay, lambda: content.arrive_by_half(head, answer))
                 return
             network.world.after(delay, lambda: content.arrive_whole(head, answer))
             return
@@ -477,7 +522,7 @@ class VirtualTransport(Transport):
                 if trouble.is_cut_off or not machine.is_alive:
                     network.world.after(SILENCE_S, lambda: content.cut("no answer"))
                     return
-                if trouble.expire:
+                if trouble.expire and not (trouble.spare_lists and "sendInitialEvents" in request.target):
                     network.note("watches expired")
                     piece, is_over = GONE, True
                 else:
@@ -491,6 +536,13 @@ class VirtualTransport(Transport):
                     return
         finally:
             answer.close()
+
+
+def _version_asked_for(target: str) -> int | None:
+    """The version that a list with its initial events must not be older than; None if it must be the newest."""
+    asked = urllib.parse.parse_qs(urllib.parse.urlsplit(target).query)
+    version = asked.get("resourceVersion", [""])[0]
+    return int(version) if version.isdigit() and asked.get("sendInitialEvents") == ["true"] else None
 
 
 def _broken(why: str) -> ConnectionFailed:

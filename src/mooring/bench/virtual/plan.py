@@ -70,6 +70,7 @@ class Plan:
     decision_log: str = ""
     qps: int = QPS  # that a replica allows itself
     load: str = ""  # besides plain pods
+    page_size: int = 0  # lists come in pages of so many, as from servers that do not stream them; 0: they are streamed
     steps: tuple[Step, ...] = ()
 
     def without(self, steps: set[int]) -> Plan:
@@ -86,6 +87,8 @@ FAULTS = {
     "cut-watches": 3.0,
     "lag-watches": 3.0,
     "expire-watches": 2.0,
+    "lists-behind": 2.0,
+    "expire-pages": 1.0,
     "forget-history": 1.0,
     "cut-off": 2.0,
     "restart-server": 1.5,
@@ -151,7 +154,8 @@ def make_plan(
     drawn_load = chance.choice(("", *LOADS))
     load = drawn_load if load is None else load
     loaded = tuple(_loaded(chance, load, step) for step in steps)
-    return Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, loaded)
+    page_size = 5 if chance.random() < 0.2 else 0
+    return Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, page_size, loaded)
 
 
 def _loaded(rng: random.Random, load: str, step: Step) -> Step:
@@ -175,7 +179,7 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
         case "double-requests" | "reset-connections":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3))
         case "refuse-requests":
-            return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "", "409")))
+            return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "half", "409")))
         case "cut-watches":
             return Step(at_s, what, rng.choice((whom, "")), how=rng.choice(("", "half")))
         case "lag-watches":
@@ -185,6 +189,10 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
             )
         case "expire-watches":
             return Step(at_s, what, whom, round(rng.uniform(0.5, 3.0), 3))
+        case "lists-behind":
+            return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.5, 20.0), 3))
+        case "expire-pages":
+            return Step(at_s, what, whom, lasts_s)
         case "cut-off":
             return Step(at_s, what, whom, round(rng.uniform(1.0, 40.0), 3))
         case "restart-server":

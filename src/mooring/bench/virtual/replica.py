@@ -6,7 +6,8 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 from mooring.bench.virtual.api_server import TOKEN
 from mooring.bench.virtual.network import Network, VirtualTransport
@@ -35,6 +36,17 @@ class VirtualLimits(TimeLimits):
         pass
 
 
+@dataclass(frozen=True)
+class _Around(Surroundings):
+    """Lists in small pages, so that a small cluster has several."""
+
+    page_size: int = 0
+
+    def reflector(self) -> dict[str, Any]:
+        given = super().reflector()
+        return given | {"page_size": self.page_size} if self.page_size else given
+
+
 def a_process(
     settings: Settings, client_config: Callable[[], ClientConfig], surroundings: Surroundings
 ) -> SchedulerProcess:
@@ -55,7 +67,9 @@ class Replica:
         *,
         make_far_end: Callable[[HttpExtender, Machine], Extender] = lambda extender, machine: extender,
         make_process: MakeProcess = a_process,
+        page_size: int = 0,
     ) -> None:
+        self._page_size = page_size
         self._world, self._network, self.name = world, network, name
         self._settings, self._seed, self._problems = settings, seed, problems
         self._make_far_end = make_far_end
@@ -86,7 +100,8 @@ class Replica:
         chances = random.Random(f"{self._seed} {self.identity}")
         config = ClientConfig("http://virtual", StaticCredentials(f"Bearer {TOKEN}"))
         clock = MachineClock(machine)
-        around = Surroundings(
+        around = _Around(
+            page_size=self._page_size,
             clock=clock,
             lease_clock=MachineClock(machine, is_unstoppable=True),
             make_rng=lambda: random.Random(chances.getrandbits(64)),

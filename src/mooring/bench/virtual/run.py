@@ -88,7 +88,7 @@ class Run:
     def __init__(self, plan: Plan | Story, make_process: MakeProcess = a_process) -> None:
         self.story = story = story_of(plan) if isinstance(plan, Plan) else plan
         self.world = world = World(random.Random(f"{story.seed} world"))
-        self.network = Network(world, random.Random(f"{story.seed} network"))
+        self.network = Network(world, random.Random(f"{story.seed} network"), streams_lists=not story.page_size)
         self.audit = VirtualAudit(lambda: world.now_s, LEASE, LEASE_S, KEPT_OFF if story.extender else None)
         created = [moment.value for moment in story.moments if moment.verb == "create" and moment.at_s == 0]
         self.server = ApiServer(
@@ -114,6 +114,7 @@ class Run:
                 self.problems,
                 make_far_end=lambda extender, machine: moody(extender, machine, moods),
                 make_process=make_process,
+                page_size=story.page_size,
             )
             for i in range(story.replicas)
         ]

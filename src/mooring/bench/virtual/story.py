@@ -47,6 +47,7 @@ class Story:
     decision_log: str = ""
     qps: int = QPS
     load: str = ""
+    page_size: int = 0
     moments: tuple[Moment, ...] = ()
 
 
@@ -67,6 +68,7 @@ def story_of(plan: Plan) -> Story:
         plan.decision_log,
         plan.qps,
         plan.load,
+        plan.page_size,
         tuple(moments),
     )
 
@@ -126,6 +128,7 @@ _SHAPE = {
     "decisionLog": "decision_log",
     "kubeAPIQPS": "qps",
     "load": "load",
+    "pageSize": "page_size",
 }
 _USUAL = {field.name: field.default for field in fields(Story)}
 
