@@ -121,6 +121,13 @@ def the_lease_is_taken_too_early(patch):
     patch.setattr(LeaderElector, "_is_valid", lambda self: self._observed_at + 3 > self._clock.monotonic())
 
 
+def a_lease_lasts_as_long_as_ones_own(patch):
+    def valid(self):
+        return self._observed_at + self.settings.lease_duration_s > self._clock.monotonic()
+
+    patch.setattr(LeaderElector, "_is_valid", valid)
+
+
 def no_catching_up(patch):
     async def at_once(self):
         pass
@@ -417,6 +424,20 @@ FROM_THE_PAST = replace(
         Step(14.2, "cut-watches", "leader"),
     ),
 )
+# The other replica's leases are shorter. It must not take this one early, which is still good when its holder wakes.
+UPGRADED = Plan(
+    1,
+    40.0,
+    replicas=2,
+    mixed=True,
+    qps=3,
+    steps=(
+        Step(1.0, "kill", "replica-1", 12.0),
+        *BURST,
+        Step(20.4, "sleep", "replica-0", 10.2, how="suspend"),
+        DEAD,
+    ),
+)
 # Lists come in pages, and all pages but the first are too old.
 IN_PAGES = Plan(
     1,
@@ -574,6 +595,7 @@ MUTANTS = [
         id="a plugin that raises agrees",
     ),
     pytest.param(a_list_may_be_older_than_what_is_known, FROM_THE_PAST, id="a list from the past counts"),
+    pytest.param(a_lease_lasts_as_long_as_ones_own, UPGRADED, id="a lease lasts as long as one's own"),
     pytest.param(a_list_that_breaks_off_is_whole, IN_PAGES, id="a list that breaks off is whole"),
     pytest.param(
         a_claim_whose_patch_had_no_answer_is_free, UNHEARD, id="a claim's devices are free if there was no answer"

@@ -116,6 +116,7 @@ class VirtualAudit:
         if holder and holder != self._holder:
             self.leases += 1
         self._holder, self._renewed_s = holder, self._now()
+        self._duration_s = float(spec.get("leaseDurationSeconds") or self._duration_s)
 
     def tell(self, problem: str) -> None:
         """Remember what must not have happened."""

@@ -71,6 +71,7 @@ class Plan:
     qps: int = QPS  # that a replica allows itself
     load: str = ""  # besides plain pods
     page_size: int = 0  # lists come in pages of so many, as from servers that do not stream them; 0: they are streamed
+    mixed: bool = False  # every second replica is of another version and has another profile and lease
     steps: tuple[Step, ...] = ()
 
     def without(self, steps: set[int]) -> Plan:
@@ -155,7 +156,8 @@ def make_plan(
     load = drawn_load if load is None else load
     loaded = tuple(_loaded(chance, load, step) for step in steps)
     page_size = 5 if chance.random() < 0.2 else 0
-    return Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, page_size, loaded)
+    made = Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, page_size)
+    return replace(made, mixed=chance.random() < 0.25, steps=loaded)
 
 
 def _loaded(rng: random.Random, load: str, step: Step) -> Step:

@@ -54,8 +54,23 @@ class Outcome:
         return asdict(self)
 
 
-def settings_for(story: Story, moods: Moods) -> Settings:
-    """What the replicas of a story are started with: the defaults, but for what the story wants."""
+OTHER_LEASE = (
+    "--leader-elect-lease-duration=10s",
+    "--leader-elect-renew-deadline=6s",
+    "--leader-elect-retry-period=1500ms",
+)
+OTHER_PROFILE = {
+    "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}],
+    "percentageOfNodesToScore": 50,
+}
+OTHER_PLUGINS = {"multiPoint": {"disabled": [{"name": "ImageLocality"}, {"name": "InterPodAffinity"}]}}
+
+
+def settings_for(story: Story, moods: Moods, *, is_other: bool = False) -> Settings:
+    """What the replicas of a story are started with: the defaults, but for what the story wants.
+
+    ``is_other`` is for those that have been upgraded before the others: their version, profile and lease differ.
+    """
     flags = [
         "--secure-port=0",
         "--leader-elect-resource-name=" + LEASE,
@@ -64,17 +79,25 @@ def settings_for(story: Story, moods: Moods) -> Settings:
     ]
     if story.load == GANGS_LOAD:
         flags += ["--kubernetes-version=1.37", "--feature-gates=GenericWorkload=true"]
+    elif is_other:
+        flags.append("--kubernetes-version=1.37")
+    if is_other:
+        flags += OTHER_LEASE
     if story.decision_log:
         flags.append(f"--decision-log={story.decision_log}")
     settings = load_settings(parse_flags(flags))
     content: dict[str, Any] = {}
+    profile: dict[str, Any] = {"schedulerName": "default-scheduler", **OTHER_PROFILE} if is_other else {}
+    plugins: dict[str, Any] = OTHER_PLUGINS if is_other else {}
     registry = settings.registry
     if story.extender:
         content["extenders"] = [EXTENDER]
     if story.plugin:
         registry.register(raising_plugin(moods))
-        plugins = {"multiPoint": {"enabled": [{"name": "Raising"}]}}
-        content["profiles"] = [{"schedulerName": "default-scheduler", "plugins": plugins}]
+        profile.setdefault("schedulerName", "default-scheduler")
+        plugins = {"multiPoint": {**plugins.get("multiPoint", {}), "enabled": [{"name": "Raising"}]}}
+    if profile:
+        content["profiles"] = [{**profile, "plugins": plugins}]
     if not content:
         return settings
     made = config_from_dict(content, settings.features)
@@ -100,7 +123,7 @@ class Run:
         )
         self.problems = self.audit.problems
         moods = Moods(random.Random(f"{story.seed} moods"), self.audit.tell)
-        settings = settings_for(story, moods)
+        settings = [settings_for(story, moods, is_other=story.mixed and i % 2 == 1) for i in range(2)]
         self.replicas: list[Replica] = []
         self.happenings = Happenings(world, self.network, self.server, self.replicas, moods)
         self.happenings.set_up([moment for moment in story.moments if moment.at_s == 0])
@@ -109,7 +132,7 @@ class Run:
                 world,
                 self.network,
                 f"replica-{i}",
-                settings,
+                settings[i % 2],
                 story.seed,
                 self.problems,
                 make_far_end=lambda extender, machine: moody(extender, machine, moods),

@@ -48,6 +48,7 @@ class Story:
     qps: int = QPS
     load: str = ""
     page_size: int = 0
+    mixed: bool = False
     moments: tuple[Moment, ...] = ()
 
 
@@ -69,6 +70,7 @@ def story_of(plan: Plan) -> Story:
         plan.qps,
         plan.load,
         plan.page_size,
+        plan.mixed,
         tuple(moments),
     )
 
@@ -129,6 +131,7 @@ _SHAPE = {
     "kubeAPIQPS": "qps",
     "load": "load",
     "pageSize": "page_size",
+    "mixed": "mixed",
 }
 _USUAL = {field.name: field.default for field in fields(Story)}
 
