@@ -746,3 +746,14 @@ def test_what_field_selectors_see_of_a_pod() -> None:
         "status.phase": "Pending",
         "status.podIP": "",
     }
+
+
+def test_containers_of_a_stateful_set_mount_the_claims_that_are_made_for_them() -> None:
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
+    claim = {"metadata": {"name": "data"}, **CLAIM}
+    spec = {"selector": {"matchLabels": LABELS}, "serviceName": "x", "template": template}
+    made = created("statefulsets.apps", {"spec": {**spec, "volumeClaimTemplates": [claim]}})
+    assert "volumes" not in made["spec"]["template"]["spec"], "the controller adds them to each pod"
+    with pytest.raises(StatusError, match=r'volumeMounts\[0\].name: Not found: "data"'):
+        created("statefulsets.apps", {"spec": spec})

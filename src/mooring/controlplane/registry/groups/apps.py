@@ -112,8 +112,20 @@ def _validate_daemon_set(obj: Object) -> list[Cause]:
     return found
 
 
+def _with_claims(obj: Object) -> Object:
+    """A StatefulSet whose template has the volumes that its controller will add: containers may mount them."""
+    spec = obj.get("spec") or {}
+    named = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
+    template = spec.get("template") or {}
+    if not named or not isinstance(template.get("spec"), dict):
+        return obj
+    volumes: list[Object] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in named if name]
+    volumes += [each for each in template["spec"].get("volumes") or () if each.get("name") not in named]
+    return {**obj, "spec": {**spec, "template": {**template, "spec": {**template["spec"], "volumes": volumes}}}}
+
+
 def _validate_stateful_set(obj: Object) -> list[Cause]:
-    found = validate_workload(obj)
+    found = validate_workload(_with_claims(obj))
     rolling = _rolling(obj, "updateStrategy")
     if rolling is not None and rolling.get("partition", 0) < 0:
         at = "spec.updateStrategy.rollingUpdate.partition"
