@@ -143,7 +143,7 @@ def contents(cluster: Cluster) -> dict[str, Any]:
         "rows": [info.row for info in nodes.infos],
         "nodes": [info.node for info in nodes.infos],
         "ghosts": sorted(name for name, info in table.nodes.items() if info.node is None),
-        "allocatable": nodes.allocatable_of(resources).tolist(),
+        "allocatable": nodes.capacity_of(resources)[0].tolist(),
         "requested": nodes.requested_of(resources).tolist(),
         "non-zero": nodes.non_zero_requested_of(("cpu", "memory")).tolist(),
         "pod count": nodes.pod_count.tolist(),

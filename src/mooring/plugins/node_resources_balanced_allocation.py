@@ -11,9 +11,11 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Traits
-from mooring.resources.usage import ResourceColumns, balance
+from mooring.resources.usage import ResourceColumns, balance, constant
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
+
+NEUTRAL, TWO = constant(MAX_NODE_SCORE * 3 // 2), constant(2)
 
 
 class NodeResourcesBalancedAllocation:
@@ -41,7 +43,6 @@ class NodeResourcesBalancedAllocation:
         return SUCCESS if any(self._columns.asked_by(pod.shape).amounts) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
-        balances = balance(self._columns.of(nodes, pod.shape))
-        half = MAX_NODE_SCORE // 2
-        scores: Scores = half + (half + balances[1] - balances[0]) // 2
+        before, after = balance(self._columns.of(nodes, pod.shape))
+        scores: Scores = (after - before + NEUTRAL) // TWO  # upstream's 50 + (50 + after - before) // 2
         return scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
 from mooring.resources.usage import ResourceColumns, Usage, least_allocated, most_allocated, requested_to_capacity
+from mooring.state.masks import holds_somewhere
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
@@ -37,8 +38,14 @@ TOO_MANY_PODS = "Too many pods"
 BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
-_Wanted = tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64]]
-"""Names, amounts as a column, and the bit that stands for each of them in a verdict's number."""
+class _Wanted(NamedTuple):
+    """What a template asks for, as columns. One more pod comes first, then the resources."""
+
+    names: tuple[str, ...]  # of the resources
+    amounts: NDArray[np.int64]  # [pods | resource, 1]
+    bits: NDArray[np.int64]  # what stands for each of them in a verdict's number
+    unresolvable: NDArray[np.int64]  # the bit for a request larger than the whole node
+    scalars: list[tuple[int, str]]  # resources that devices may stand for, with their places
 
 
 class NodeResourcesFit:
@@ -88,27 +95,24 @@ class NodeResourcesFit:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         if self._lacks_pre_filter:
             return Verdict.where(np.ones(len(nodes), np.bool_), LOST)
-        too_many = nodes.pod_count >= nodes.allowed_pods
-        names, amounts, bits = self._wanted(pod)
-        allocatable = nodes.allocatable_of(names)
-        short = amounts > allocatable - nodes.requested_of(names)  # [resource, node]
-        are_too_many = np.count_nonzero(too_many)
-        if not are_too_many and not np.count_nonzero(short):
+        wanted = self._wanted(pod)
+        offered, taken = nodes.figures_of(wanted.names)
+        short = wanted.amounts > offered - taken  # [pods | resource, node]
+        for i, name in wanted.scalars:
+            if self._handle.devices.backs(name):
+                short[i] &= offered[i] > 0  # where no device plugin offers it, DynamicResources decides
+        if not holds_somewhere(short):
             return None
-        beyond = amounts > allocatable  # also of an empty node
-        for i, name in enumerate(names):
-            if name not in BASIC and self._handle.devices.backs(name):
-                offered = allocatable[i] > 0  # where no device plugin offers it, DynamicResources decides
-                short[i] &= offered
-                beyond[i] &= offered
+        beyond = wanted.amounts[1:] > offered[1:]  # also of an empty node; too many pods never are
+        if wanted.scalars:
+            beyond &= short[1:]  # not where DynamicResources decides
+        names = wanted.names
         if len(names) > MAX_IN_BITS:
-            return self._many(np.vstack((beyond.any(axis=0), too_many, short)), names)
-        ids = np.dot(bits, short)
-        if are_too_many:
-            ids += too_many
-        if np.count_nonzero(beyond):
-            ids[beyond.any(axis=0)] |= 2 << len(names)
-        return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True) if np.count_nonzero(ids) else None
+            return self._many(np.vstack((beyond.any(axis=0), short)), names)
+        ids = np.dot(wanted.bits, short)
+        if holds_somewhere(beyond):
+            ids += np.logical_or.reduce(beyond) * wanted.unresolvable
+        return Verdict(ids, lambda number: _phrase(number, names), only_refuses=True)
 
     def _many(self, marks: NDArray[np.bool_], names: tuple[str, ...]) -> Verdict | None:
         """More resources than a number has bits: every combination that occurs gets a number of its own."""
@@ -127,9 +131,14 @@ class NodeResourcesFit:
         found: _Wanted | None = pod.shape.kept.get(self._kept_as)
         if found is None:
             wanted = self._checked(pod)
-            amounts = np.fromiter(wanted.values(), np.int64, len(wanted)).reshape(-1, 1)
-            bits = np.int64(2) << np.arange(min(len(wanted), MAX_IN_BITS))
-            found = pod.shape.kept[self._kept_as] = tuple(wanted), amounts, bits
+            count = 1 + min(len(wanted), MAX_IN_BITS)
+            found = pod.shape.kept[self._kept_as] = _Wanted(
+                tuple(wanted),
+                np.array([1, *wanted.values()], np.int64).reshape(-1, 1),
+                np.int64(1) << np.arange(count),
+                np.array(1 << count),
+                [(i, name) for i, name in enumerate(wanted, 1) if name not in BASIC],
+            )
         return found
 
     def _checked(self, pod: PodInfo) -> dict[str, int]:

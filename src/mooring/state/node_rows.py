@@ -36,7 +36,8 @@ class NodeRows:
         self._all = table.infos  # as laid out now: a later layout makes a new list
         self._given = infos
         self._infos: Sequence[NodeInfo] | None = None
-        self._gathered: dict[tuple[str, ...], NDArray[np.int64]] = {}  # several plugins of a cycle ask for the same
+        # What several plugins of a cycle ask for: allocatable, and whether every node has all of it.
+        self._gathered: dict[tuple[str, ...], tuple[NDArray[np.int64], bool]] = {}
 
     def __len__(self) -> int:
         return len(self._all) if self.index is None else len(self.index)
@@ -104,12 +105,13 @@ class NodeRows:
             return self._take(self.table.non_zero_requested[1])
         return self.requested(resource)
 
-    def allocatable_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
-        """[resource, node] for several resources at once."""
+    def capacity_of(self, resources: tuple[str, ...]) -> tuple[NDArray[np.int64], bool]:
+        """[resource, node] of several resources at once, and whether every node has all of them: the usual case."""
         known = self._gathered.get(resources)
         if known is None:
             indices = self.table.indices(resources)  # first: a new resource makes the table's arrays anew
-            known = self._gathered[resources] = self._matrix(self.table.allocatable, indices)
+            matrix = self._matrix(self.table.allocatable, indices)
+            known = self._gathered[resources] = matrix, np.count_nonzero(matrix) == matrix.size
         return known
 
     def requested_of(self, resources: tuple[str, ...]) -> NDArray[np.int64]:
@@ -121,11 +123,16 @@ class NodeRows:
             return self._matrix(self.table.non_zero_requested, CPU_AND_MEMORY)
         return _stacked([self.non_zero_requested(resource) for resource in resources], len(self))
 
+    def figures_of(self, resources: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What nodes offer and what is taken of it, each [pods | resource, node]: the number of pods comes first."""
+        indices = self.table.indices_with_pods(resources)
+        return self._matrix(self.table.offered, indices), self._matrix(self.table.taken, indices)
+
     def _matrix(self, columns: NDArray[np.int64], indices: Rows | slice) -> NDArray[np.int64]:
         if self.index is None:
             return columns[indices]
         if isinstance(indices, slice):
-            return columns[indices].take(self.index, axis=1, mode="clip")
+            return columns[indices].take(self.index, 1, None, "clip")
         picked = np.empty((len(indices), len(self.index)), np.int64)
         for row, i in zip(picked, indices.tolist(), strict=True):
             columns[i].take(self.index, out=row, mode="clip")  # row by row: several times faster than in one go

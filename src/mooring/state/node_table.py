@@ -71,7 +71,7 @@ class NodeTable(Forkable):
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._feature_ids: dict[frozenset[str], int] = {frozenset(): 0}
         self._labels: dict[str, LabelColumn] = {}
-        self._indices: dict[tuple[str, ...], NDArray[np.int64] | slice] = {}  # an index never changes once given
+        self._indices: dict[Hashable, NDArray[np.int64] | slice] = {}  # an index never changes once given
         self.kept: dict[Hashable, Any] = {}  # what others derive from these columns, under a name of their own
         self._tree = NodeTree()
         self._stale = False
@@ -84,14 +84,15 @@ class NodeTable(Forkable):
     # All figures of nodes are one array, and so are all figures of pods: one operation writes or reads those of a row.
 
     def _set_offered(self, figures: NDArray[np.int64]) -> None:
-        self._offered = figures
+        self.offered = figures  # [pods | resource, node]
         self.allowed_pods: NDArray[np.int64] = figures[0]  # [node]
         self.allocatable: NDArray[np.int64] = figures[1:]  # [resource, node], cpu in thousandths
 
     def _set_taken(self, figures: NDArray[np.int64]) -> None:
         self._taken = figures
-        self.pod_count: NDArray[np.int64] = figures[0]  # [node]
-        self.non_zero_requested: NDArray[np.int64] = figures[1:3]  # [cpu | memory, node]
+        self.non_zero_requested: NDArray[np.int64] = figures[:2]  # [cpu | memory, node]
+        self.taken: NDArray[np.int64] = figures[2:]  # [pods | resource, node]
+        self.pod_count: NDArray[np.int64] = figures[2]  # [node]
         self.requested: NDArray[np.int64] = figures[3:]  # [resource, node]
 
     # ---- forks -------------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class NodeTable(Forkable):
         elif part == LOWEST_PRIORITY:
             self.lowest_priority = self.lowest_priority.copy()
         elif part == NODE_COLUMNS:
-            self._set_offered(self._offered.copy())
+            self._set_offered(self.offered.copy())
             self.unschedulable = self.unschedulable.copy()
             self.taint_set, self.taint_sets = self.taint_set.copy(), list(self.taint_sets)
             self.feature_set, self.feature_sets = self.feature_set.copy(), list(self.feature_sets)
@@ -261,7 +262,7 @@ class NodeTable(Forkable):
             fresh[..., kept] = column[..., source]
             return fresh
 
-        self._set_offered(moved(self._offered))
+        self._set_offered(moved(self.offered))
         self._set_taken(moved(self._taken))
         self.lowest_priority = moved(self.lowest_priority)
         self.unschedulable = moved(self.unschedulable.astype(np.int64)).astype(np.bool_)
@@ -298,7 +299,7 @@ class NodeTable(Forkable):
         """Read the node object into its row. The caller has made the node columns writable."""
         node, row = info.node, info.row
         assert node is not None
-        self._offered[:, row] = 0
+        self.offered[:, row] = 0
         self.problems.pop(info.name, None)
         for name, text in node.status.allocatable.items():
             try:
@@ -350,8 +351,8 @@ class NodeTable(Forkable):
         if index is None:
             index = self.resources[name] = len(self.resources)
             self._names = tuple(self.resources)
-            row = np.zeros((1, self._offered.shape[1]), np.int64)
-            self._set_offered(np.concatenate((self._offered, row)))
+            row = np.zeros((1, self.offered.shape[1]), np.int64)
+            self._set_offered(np.concatenate((self.offered, row)))
             self._set_taken(np.concatenate((self._taken, row)))
         return index
 
@@ -359,18 +360,28 @@ class NodeTable(Forkable):
         """The indices of several resources, for reading their columns together: a slice if they lie side by side."""
         found = self._indices.get(names)
         if found is None:
-            each = [self.resource_index(name) for name in names]
-            first = each[0] if each else 0
-            is_run = each == list(range(first, first + len(each)))
-            found = slice(first, first + len(each)) if is_run else np.array(each, np.int64)
-            if len(self._indices) > 1024:
-                self._indices.clear()
-            self._indices[names] = found
+            found = self._index(names, [self.resource_index(name) for name in names])
+        return found
+
+    def indices_with_pods(self, names: tuple[str, ...]) -> NDArray[np.int64] | slice:
+        """The same in ``offered`` and ``taken``, with the number of pods before the resources."""
+        key = PODS, names
+        found = self._indices.get(key)
+        if found is None:
+            found = self._index(key, [0, *(1 + self.resource_index(name) for name in names)])
+        return found
+
+    def _index(self, key: Hashable, each: list[int]) -> NDArray[np.int64] | slice:
+        first = each[0] if each else 0
+        is_run = each == list(range(first, first + len(each)))
+        if len(self._indices) > 1024:
+            self._indices.clear()
+        found = self._indices[key] = slice(first, first + len(each)) if is_run else np.array(each, np.int64)
         return found
 
     def resource_key(self, row: int) -> bytes:
         """All figures of a row in one value: rows with equal keys are equally full."""
-        return self._offered[:, row].tobytes() + self._taken[:, row].tobytes()
+        return self.offered[:, row].tobytes() + self._taken[:, row].tobytes()
 
     def label(self, key: str) -> LabelColumn:
         """The column of a label key, made when it is first asked for."""
@@ -487,7 +498,7 @@ class NodeTable(Forkable):
             requests = shape.requests
             for name in requests:
                 self.resource_index(name)
-            figures = [1, shape.non_zero_cpu, shape.non_zero_memory, *(requests.get(name, 0) for name in self._names)]
+            figures = [shape.non_zero_cpu, shape.non_zero_memory, 1, *(requests.get(name, 0) for name in self._names)]
             taken = shape.kept[self._names] = np.array(figures, np.int64)
         return taken
 
