@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.plans import FilterPlan
 from mooring.framework.runtime import judge
 from mooring.framework.traits import Reads
-from mooring.framework.verdict import Verdict
+from mooring.framework.verdict import PASSES, Verdict
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 
@@ -66,7 +67,7 @@ class FilterColumns(Derived):
         passed = np.ones(len(self.feasible), np.bool_)
         for plugin, verdict in zip(self.plan.cached, self.verdicts, strict=True):
             if verdict is not None and plugin.traits.filter_reads is Reads.NODE:
-                passed &= verdict.ids == 0
+                passed &= verdict.passes()
         return passed
 
     def _judge_all(self, attempt: Attempt) -> None:
@@ -77,30 +78,27 @@ class FilterColumns(Derived):
             verdict = judge(plugin, attempt.state, attempt.pod, attempt.nodes, lambda: self.feasible)
             self.verdicts.append(verdict)
             if verdict is not None:
-                self.feasible &= verdict.ids == 0
+                self.feasible &= verdict.passes()
 
     def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
-        are_together = len(every) > MEMO_ROWS or not self.memo.pays
-        if are_together:
-            for i in self.by_figures:
-                self._judge(attempt, i, attempt.some(every))
-        elif self.by_figures:
+        are_few = len(every) <= MEMO_ROWS and self.memo.pays
+        if are_few and self.by_figures:
             self._judge_figures(attempt, figures, every)
+        for i in () if are_few else self.by_figures:
+            self._judge(attempt, i, attempt.some(every))
         for i, reads in self.by_more:
             rows = node_rows if reads is Reads.NODE else every
             if rows:
                 self._judge(attempt, i, attempt.some(rows))
         verdicts = [verdict for verdict in self.verdicts if verdict is not None]
-        if are_together:
-            index = attempt.some(every).rows
-            refused = np.zeros(1, np.int64)
-            for i, verdict in enumerate(verdicts):
-                refused = refused | verdict.ids.take(index) if i else verdict.ids.take(index)
-            self.feasible[index] = refused == 0
+        if are_few:
+            for row in every:
+                self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
             return
-        for row in every:
-            self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
+        index = attempt.some(every).rows
+        numbers = [verdict.ids.take(index) for verdict in verdicts]
+        self.feasible[index] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
 
     def _judge_figures(self, attempt: Attempt, figures: Figures, rows: Set[int]) -> None:
         table = attempt.nodes.table
@@ -131,6 +129,5 @@ class FilterColumns(Derived):
         if kept is None:
             if fresh is None:
                 return
-            kept = Verdict(np.zeros(len(nodes.table), np.int64), fresh.status_of)
-        kept.ids[nodes.rows] = 0 if fresh is None else fresh.ids
-        self.verdicts[i] = kept if fresh is None else Verdict(kept.ids, fresh.status_of)
+            kept = self.verdicts[i] = Verdict(np.zeros(len(nodes.table), np.int64), fresh.status_of)
+        kept.put(nodes.rows, fresh)

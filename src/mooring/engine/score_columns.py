@@ -21,6 +21,7 @@ from mooring.framework.plans import ScorePlan
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.status import Status
 from mooring.framework.traits import Reads
+from mooring.state.arrays import constant
 from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 
@@ -40,8 +41,8 @@ class ScoreColumns(Derived):
         self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
-        self._weighted: list[tuple[NDArray[np.int64], int]] = []
-        self._even = 0
+        self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
+        self._even = constant(0)  # what the others that are summed give to every node
 
     def update(self, attempt: Attempt, figures: Figures) -> None:
         """Score what has changed since the last pod of the template."""
@@ -57,33 +58,37 @@ class ScoreColumns(Derived):
 
     def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
-        are_together = len(every) > MEMO_ROWS or not self.memo.pays
-        if are_together:
-            nodes = attempt.some(every)
-            for plugin in self.by_figures:
-                self.raw[plugin.name][nodes.index] = _score(plugin, attempt, nodes)
-        elif self.by_figures:
+        are_few = len(every) <= MEMO_ROWS and self.memo.pays
+        fresh: dict[str, Scores] = {}  # of all these rows, by plugin
+        if are_few and self.by_figures:
             self._score_figures(attempt, figures, every)
+        for plugin in () if are_few else self.by_figures:
+            fresh[plugin.name] = self._score(plugin, attempt, attempt.some(every))
         is_even_no_more = False
         for plugin in self.by_more:
             rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
             if rows:
-                nodes = attempt.some(rows)
-                fresh = _score(plugin, attempt, nodes)
-                self.raw[plugin.name][nodes.index] = fresh
+                scores = self._score(plugin, attempt, attempt.some(rows))
                 is_summed = plugin.name in self.summed
-                is_even_no_more |= is_summed and plugin.normalize is not None and bool(fresh.any())
+                is_even_no_more |= is_summed and plugin.normalize is not None and bool(scores.any())
         if is_even_no_more:
             self._add_up(attempt)
-        elif are_together:
-            index = attempt.some(every).rows
-            total: NDArray[np.int64] | int = self._even
-            for raw, weight in self._weighted:
-                total = total + raw.take(index) * weight
-            self.total[index] = total
-        else:
+        elif are_few:
             for row in every:
                 self._add_up_row(row)
+        else:
+            index = attempt.some(every).rows
+            total = self._even
+            for name, weight in self._weighted:
+                scores = fresh[name] if name in fresh else self.raw[name].take(index)
+                total = total + (scores if weight == 1 else scores * weight)
+            self.total[index] = total
+
+    def _score(self, plugin: ResolvedPlugin, attempt: Attempt, nodes: NodeRows) -> Scores:
+        """Score some rows, and keep what comes of it."""
+        scores = _score(plugin, attempt, nodes)
+        self.raw[plugin.name][nodes.rows] = scores
+        return scores
 
     def _score_figures(self, attempt: Attempt, figures: Figures, rows: Set[int]) -> None:
         """Score a few rows by how full they are. Those that are as full as another one was are looked up."""
@@ -108,26 +113,27 @@ class ScoreColumns(Derived):
 
     def _add_up(self, attempt: Attempt) -> None:
         self.summed.clear()
-        self._weighted, self._even = [], 0
+        self._weighted, even = [], 0
         first = NodeRows(attempt.nodes.table, np.zeros(1, np.int64))
         for plugin, weight in self.plan.cached:
             raw, normalize = self.raw[plugin.name], plugin.normalize
             if normalize is None:
-                self._weighted.append((raw, weight))
+                self._weighted.append((plugin.name, weight))
             elif plugin.traits.even_normalize and not raw.any():
-                self._even += weight * int(normalize(attempt.state, attempt.pod, np.zeros(1, np.int64), first)[0])
+                even += weight * int(normalize(attempt.state, attempt.pod, np.zeros(1, np.int64), first)[0])
             else:
                 continue
             self.summed.add(plugin.name)
         self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
-        self.total = np.full(len(attempt.nodes), self._even, np.int64)
-        for raw, weight in self._weighted:
-            self.total += raw * weight
+        self._even = constant(even)
+        self.total = np.full(len(attempt.nodes), even, np.int64)
+        for name, weight in self._weighted:
+            self.total += self.raw[name] * weight
 
     def _add_up_row(self, row: int) -> None:
-        total = self._even
-        for raw, weight in self._weighted:
-            total += raw.item(row) * weight
+        total = self._even.item()
+        for name, weight in self._weighted:
+            total += self.raw[name].item(row) * weight
         self.total[row] = total
 
 

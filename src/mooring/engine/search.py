@@ -21,6 +21,7 @@ from mooring.framework.node_statuses import NodeStatuses
 from mooring.framework.runtime import PreFilterOutcome, Profile, judge
 from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdict import Verdict
+from mooring.state.arrays import holds_everywhere, holds_somewhere
 from mooring.state.extender_rows import extender_rows
 from mooring.state.node_rows import NodeRows
 
@@ -86,7 +87,7 @@ class Search:
         rows = _rows_of(outcome.feasible) if index is None else index[outcome.feasible]
         attempt.laps.point("Filter", SUCCESS, plan.active, len(nodes))  # upstream, too, says so where none is left
         if attempt.detail or not len(rows):  # the verdicts will be read, and the kept ones go on changing
-            outcome.verdicts = [(name, Verdict(v.ids.copy(), v.status_of)) for name, v in outcome.verdicts]
+            outcome.verdicts = [(name, verdict.copy()) for name, verdict in outcome.verdicts]
         rows, index, outcome = self._sample(profile, len(table), rows, index, outcome)
         statuses = NodeStatuses(table, outcome.verdicts, index, absent, attempt.within)
         result = SearchResult(rows, statuses, "", pre.plugins, hint=hint)
@@ -148,21 +149,18 @@ class Search:
         pod, state, plan = attempt.pod, attempt.state, attempt.plan
         if columns is None:
             return attempt.profile.run_filters(state, pod, nodes, plan.active)
-        kept = zip(plan.cached, columns.verdicts, strict=True)
-        if plan.keeps_all(pod):  # nobody else has anything to say
-            verdicts = [(plugin.name, verdict) for plugin, verdict in kept if verdict is not None]
-            return FilterOutcome(verdicts, columns.feasible.copy())
-        known = {plugin.name: verdict for plugin, verdict in kept}
         outcome = FilterOutcome([], columns.feasible.copy())
-        for plugin in plan.active:
-            if plugin.name in known:
-                verdict = known[plugin.name]
+        for plugin, kept in plan.places:
+            if kept is not None:
+                verdict = columns.verdicts[kept]
+            elif plugin.concerns is not None and not plugin.concerns(pod):
+                continue
             else:
-                if outcome.verdicts and not np.count_nonzero(outcome.feasible) and not outcome.passed_so_far().any():
+                if outcome.verdicts and not (holds_somewhere(outcome.feasible) or outcome.passed_so_far().any()):
                     break  # no node is left that this plugin or a later one could say anything about
                 verdict = judge(plugin, state, pod, nodes, outcome.passed_so_far)
                 if verdict is not None:
-                    outcome.feasible &= verdict.ids == 0
+                    outcome.feasible &= verdict.passes()
             if verdict is not None:
                 outcome.verdicts.append((plugin.name, verdict))
         return outcome
@@ -218,8 +216,7 @@ class Search:
 
 def _rows_of(feasible: NDArray[np.bool_]) -> Rows:
     """The rows that are feasible. Often all are, which is quickly found."""
-    n = len(feasible)
-    return _all_rows(n) if np.count_nonzero(feasible) == n else feasible.nonzero()[0]
+    return _all_rows(len(feasible)) if holds_everywhere(feasible) else feasible.nonzero()[0]
 
 
 @lru_cache(maxsize=4)

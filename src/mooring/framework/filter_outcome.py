@@ -20,10 +20,10 @@ class FilterOutcome:
 
     def passed_so_far(self) -> NDArray[np.bool_]:
         """The nodes that none of the verdicts so far refuses."""
-        refused = np.zeros(len(self.feasible), np.bool_)
+        passed = np.ones(len(self.feasible), np.bool_)
         for _, verdict in self.verdicts:
-            refused |= verdict.ids != 0
-        return ~refused
+            passed &= verdict.passes()
+        return passed
 
     def status_at(self, i: int) -> Status:
         """The first refusal of the node at this position, signed by its plugin; SUCCESS if there is none."""

@@ -15,13 +15,17 @@ Template = tuple[int, object]
 class FilterPlan:
     """The filters of an attempt. A plan is compared by identity: its profile makes one for each set of skips."""
 
-    __slots__ = ("_tokens", "active", "asked", "cached", "is_local", "others", "reads_figures_only", "uses_volumes")
+    __slots__ = (
+        "_tokens", "active", "asked", "cached", "is_local", "others", "places", "reads_figures_only", "uses_volumes",
+    )  # fmt: skip
 
     def __init__(self, active: Sequence[ResolvedPlugin], asked: Sequence[ResolvedPlugin]) -> None:
         self.active = active
         self.asked = asked  # the pre-filters that did not skip
         self.cached = [plugin for plugin in active if _is_kept(plugin, plugin.traits.filter_reads)]
         self.others = [plugin for plugin in active if plugin not in self.cached]
+        # All filters in their order, each with its place among the kept ones if it is one of them.
+        self.places = [(plugin, self.cached.index(plugin) if plugin in self.cached else None) for plugin in active]
         self._tokens = [plugin.cache_token for plugin in self.cached if plugin.cache_token is not None]
         self.uses_volumes = any(plugin.traits.uses_volumes for plugin in self.cached)
         # Whether what happens on one node cannot matter to another: many nodes can then be tried at once.

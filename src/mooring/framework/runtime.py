@@ -180,7 +180,7 @@ class Profile:
             verdict = judge(plugin, state, pod, nodes, lambda: outcome.feasible)
             if verdict is not None:
                 outcome.verdicts.append((plugin.name, verdict))
-                outcome.feasible &= verdict.ids == 0
+                outcome.feasible &= verdict.passes()
         return outcome
 
     # ---- the rest ----------------------------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.framework.status import SUCCESS, Status
+from mooring.state.arrays import constant
 
 Ids = NDArray[np.int64]
 MAX_COUNTED = 1024
+PASSES = constant(0)
 
 
 class Verdict:
@@ -29,6 +31,23 @@ class Verdict:
     def status_of(self, number: int) -> Status:
         return SUCCESS if number == 0 else self._phrase(number)
 
+    def passes(self) -> NDArray[np.bool_]:
+        """Where nodes pass."""
+        passes: NDArray[np.bool_] = self.ids == PASSES
+        return passes
+
+    def copy(self) -> Verdict:
+        """The same, whatever is put into this one later."""
+        return Verdict(self.ids.copy(), self._phrase, only_refuses=self.only_refuses)
+
+    def put(self, rows: NDArray[np.int64], fresh: Verdict | None) -> None:
+        """Take over what was said anew about these rows; numbers mean the same as before."""
+        if fresh is None:
+            self.ids[rows] = 0
+        else:
+            self.ids[rows] = fresh.ids
+            self._phrase = fresh._phrase
+
     @staticmethod
     def where(rejected: NDArray[np.bool_], status: Status) -> Verdict:
         """One status for all nodes that are rejected."""
@@ -41,6 +60,32 @@ class Verdict:
             return Verdict(ids, statuses.__getitem__)
         only_refuses = all(status.is_rejected for status in statuses)
         return Verdict(ids, lambda number: statuses[number - 1], only_refuses=only_refuses)
+
+
+class LateVerdict(Verdict):
+    """A verdict that knows at once which nodes pass, and finds out why the others do not when somebody asks.
+
+    For filters that are asked about all nodes for every pod: mostly some node passes, and nobody asks.
+    """
+
+    __slots__ = ("_found", "_ids_of", "_passes")
+
+    def __init__(self, passes: NDArray[np.bool_], ids_of: Callable[[], Ids], phrase: Callable[[int], Status]) -> None:
+        """``phrase`` has only refusals. ``ids_of`` must not read what changes later."""
+        self._passes = passes
+        self._ids_of = ids_of
+        self._found: Ids | None = None
+        self._phrase = phrase
+        self.only_refuses = True
+
+    @property
+    def ids(self) -> Ids:  # type: ignore[override]
+        if self._found is None:
+            self._found = self._ids_of()
+        return self._found
+
+    def passes(self) -> NDArray[np.bool_]:
+        return self._passes
 
 
 def numbers_in(ids: Ids) -> list[int]:

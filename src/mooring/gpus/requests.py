@@ -54,10 +54,15 @@ class GpuRequest:
 
 
 NO_GPU = GpuRequest()
+Held = tuple[GpuRequest, tuple[int, ...] | None]
+"""What a pod has, and on which GPUs, if it says so."""
 
 
 def request_of(pod: PodInfo) -> GpuRequest:
     """What the pod asks for; ParseError if its annotations make no sense."""
+    request, _ = held_by(pod)
+    if request.count:
+        return request
     annotations = pod.pod.metadata.annotations
     if MILLI in annotations or COUNT in annotations:
         return _request(annotations.get(MILLI), annotations.get(COUNT), annotations.get(MODEL, ""))
@@ -82,9 +87,17 @@ def _whole_number(name: str, text: str, least: int, most: int) -> int:
     raise ParseError(f"annotation {name}: {text!r} is not a whole number from {least} to {most}")
 
 
-def held_by(pod: PodInfo) -> tuple[GpuRequest, tuple[int, ...] | None]:
+def held_by(pod: PodInfo) -> Held:
     """What a pod that runs has, nothing if it says what makes no sense; and on which GPUs, if it says so."""
-    get = pod.pod.metadata.annotations.get
+    annotations, known = pod.pod.metadata.annotations, pod.annotated
+    if known is None or known[0] is not annotations:
+        known = pod.annotated = annotations, _read(annotations, pod)
+    held: Held = known[1]
+    return held
+
+
+def _read(annotations: Mapping[str, str], pod: PodInfo) -> Held:
+    get = annotations.get
     milli, count = get(MILLI), get(COUNT)
     if milli is None and count is None:
         whole = pod.shape.scalar_requests.get(NVIDIA, 0)
@@ -95,9 +108,7 @@ def held_by(pod: PodInfo) -> tuple[GpuRequest, tuple[int, ...] | None]:
 
 
 @lru_cache(maxsize=4096)
-def _held(
-    milli: str | None, count: str | None, models: str, index: str | None
-) -> tuple[GpuRequest, tuple[int, ...] | None]:
+def _held(milli: str | None, count: str | None, models: str, index: str | None) -> Held:
     try:
         request = _request(milli, count, models)
     except ParseError:

@@ -23,10 +23,11 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
-from mooring.framework.verdict import Verdict
+from mooring.framework.verdict import LateVerdict, Verdict
 from mooring.gpus.columns import GpuColumns, node_left
 from mooring.gpus.placing import CHOICE, Choose, least_left
 from mooring.gpus.requests import INDEX, WHOLE, GpuRequest, index_text, request_of
+from mooring.state.arrays import holds_everywhere
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
@@ -68,11 +69,14 @@ class GpuShare:
         if request.models:
             allowed = columns.allowed(request.models)
             fits &= allowed if nodes.index is None else allowed[nodes.index]
-        if np.count_nonzero(fits) == len(fits):
+        if holds_everywhere(fits):
             return None
         refusals = columns.kept((request.count, request.models), _refusals)
-        ids = np.where(fits, FITS, refusals if nodes.index is None else refusals[nodes.index])
-        return Verdict(ids, lambda number: _reasons(request)[number - 1], only_refuses=True)
+
+        def ids() -> NDArray[np.int64]:
+            return np.where(fits, FITS, refusals if nodes.index is None else refusals[nodes.index])
+
+        return LateVerdict(fits, ids, lambda number: _reasons(request)[number - 1])
 
     # ---- the chosen node -----------------------------------------------------------------------------------------
 

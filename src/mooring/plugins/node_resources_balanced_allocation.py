@@ -11,7 +11,8 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Traits
-from mooring.resources.usage import ResourceColumns, balance, constant
+from mooring.resources.usage import ResourceColumns, balance
+from mooring.state.arrays import constant
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 

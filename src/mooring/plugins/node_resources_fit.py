@@ -27,7 +27,7 @@ from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
 from mooring.resources.usage import ResourceColumns, Usage, least_allocated, most_allocated, requested_to_capacity
-from mooring.state.masks import holds_somewhere
+from mooring.state.arrays import constant, holds_somewhere
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 from mooring.state.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended_name
@@ -136,7 +136,7 @@ class NodeResourcesFit:
                 tuple(wanted),
                 np.array([1, *wanted.values()], np.int64).reshape(-1, 1),
                 np.int64(1) << np.arange(count),
-                np.array(1 << count),
+                constant(1 << count),
                 [(i, name) for i, name in enumerate(wanted, 1) if name not in BASIC],
             )
         return found

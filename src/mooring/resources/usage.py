@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from mooring.config.types import ResourceSpec
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.traits import Reads
+from mooring.state.arrays import constant
 from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodShape
 from mooring.state.requests import is_scalar_name
@@ -21,11 +22,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 EXACT_IN_FLOAT = 1 << 52
-
-
-def constant(number: int | float) -> NDArray[Any]:
-    """A number as an array: NumPy takes half as long for an operation with it as with a number of Python's."""
-    return np.array(number)
 
 
 ZERO, MOST = constant(0), constant(MAX_NODE_SCORE)
@@ -54,7 +50,8 @@ class Usage:
             total = scores[0] if self.weights[0] == 1 else scores[0] * self.weights[0]
             for score, weight in zip(scores[1:], self.weights[1:], strict=True):
                 total = total + (score if weight == 1 else score * weight)
-            return total // _total(*self.weights)
+            average: Scores = total // _total(*self.weights)
+            return average
         total = np.zeros(scores.shape[1], np.int64)
         weights = np.zeros(scores.shape[1], np.int64)
         for score, weight, present in zip(scores, self.weights, self.allocatable != 0, strict=True):
@@ -184,7 +181,8 @@ def balance(usage: Usage) -> Ints:
         deviation *= HALF
     else:
         deviation = np.array([_deviation(each, usage.allocatable != 0) for each in fractions])
-    return ((WHOLE - deviation) * PERCENT).astype(np.int64)
+    balances: Floats = (WHOLE - deviation) * PERCENT
+    return balances.astype(np.int64)
 
 
 def _deviation(fractions: Floats, present: NDArray[np.bool_]) -> Floats:

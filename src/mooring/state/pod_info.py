@@ -218,7 +218,7 @@ class PodClass:
 class PodInfo:
     """A pod with its shape and class."""
 
-    __slots__ = ("cls", "pod", "priority", "shape", "terms", "uid")
+    __slots__ = ("annotated", "cls", "pod", "priority", "shape", "terms", "uid")
 
     def __init__(self, pod: Pod, shape: PodShape, cls: PodClass) -> None:
         self.pod = pod
@@ -227,6 +227,7 @@ class PodInfo:
         self.uid = pod.metadata.uid
         self.priority = pod.spec.priority or 0
         self.terms: AffinityTerms = NO_TERMS  # set when it is counted on a node
+        self.annotated: tuple[Mapping[str, str], Any] | None = None  # annotations, and what was last read in them
 
     def __repr__(self) -> str:
         return f"PodInfo({self.pod.key})"
