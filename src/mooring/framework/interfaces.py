@@ -110,6 +110,9 @@ class PreFilterPlugin(Plugin, Protocol):
         SKIP switches this plugin's ``filter``, ``add_pod`` and ``remove_pod`` off for the attempt. A rejection
         refuses the pod on every node: if unresolvable at once, otherwise after the other pre-filters were asked (the
         last rejection counts). PostFilter follows either way. ERROR breaks the attempt.
+
+        A plugin that looked at nothing but ``pod.shape``, and wrote nothing into ``state``, may answer
+        SKIP_FOR_TEMPLATE or SUCCESS_FOR_TEMPLATE: it is not asked about other pods of that shape.
         """
 
 
@@ -159,7 +162,8 @@ class PreScorePlugin(Plugin, Protocol):
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         """Called by the engine once per attempt with the feasible nodes, if there are two or more.
 
-        SKIP leaves this plugin out of the scores. Anything else but SUCCESS breaks the attempt.
+        SKIP leaves this plugin out of the scores. Anything else but SUCCESS breaks the attempt. Both have a form that
+        answers for the whole template, as in ``pre_filter``.
         """
 
 

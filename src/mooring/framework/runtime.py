@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from mooring.framework.observer import CycleObserver
 from mooring.framework.plans import FilterPlan, ScorePlan
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import ResolvedPlugin
-from mooring.framework.status import SKIP, SUCCESS, Code, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, SUCCESS_FOR_TEMPLATE, Code, Status
 from mooring.framework.verdict import Verdict, numbers_in
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
-from mooring.state.pod_info import PodInfo
+from mooring.state.pod_info import PodInfo, PodShape
+
+MAX_SETTLED = 4096  # templates
 
 _PRE_FILTER = 'running PreFilter plugin "{}": {}'
 _PRE_SCORE = 'running PreScore plugin "{}": {}'
@@ -37,6 +39,13 @@ class PreFilterOutcome:
     node_names: frozenset[str] | None = None  # None: every node
     plugins: frozenset[str] = frozenset()  # those that narrowed the nodes down, or refused
     asked: Sequence[ResolvedPlugin] = ()  # those that had something to say, where a refusal ended the round early
+
+
+class Settled(NamedTuple):
+    """What the plugins of an extension point have said about a template, and so need not be asked again."""
+
+    skips: frozenset[str]  # they skip it
+    others: Sequence[ResolvedPlugin]  # they are asked about each of its pods
 
 
 @dataclass(slots=True)
@@ -67,6 +76,8 @@ class Profile:
     judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
+    _pre_filter_settled: dict[int, Settled] = field(init=False, default_factory=dict)  # by shape
+    _pre_score_settled: dict[int, Settled] = field(init=False, default_factory=dict)  # by shape
 
     def __post_init__(self) -> None:
         for point in EXTENSION_POINTS:
@@ -89,7 +100,11 @@ class Profile:
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
         timer, skips = state.timer, state.skip_filter
-        for plugin in self.pre_filter:
+        settled: Settled | None = None if timer else self._pre_filter_settled.get(pod.shape.id)
+        if settled is not None:
+            skips.update(settled.skips)
+        for_template: list[str] = []
+        for plugin in self.pre_filter if settled is None else settled.others:
             method = plugin.pre_filter
             try:
                 answer = (
@@ -104,6 +119,8 @@ class Profile:
                 continue
             if answer is SUCCESS:
                 continue
+            if answer is SKIP_FOR_TEMPLATE or answer is SUCCESS_FOR_TEMPLATE:
+                for_template.append(plugin.name)
             if isinstance(answer, PreFilterResult):
                 narrowing.add(plugin.name)
                 names = answer.node_names if names is None else names & answer.node_names
@@ -122,6 +139,8 @@ class Profile:
                 refused = answer.by(plugin.name)
             else:
                 raise CycleError(Status.error(_PRE_FILTER.format(plugin.name, answer.message)))
+        if for_template:
+            _settle(self._pre_filter_settled, pod.shape, self.pre_filter, for_template, skips)
         if refused is not None:
             return PreFilterOutcome(refused, None, frozenset((refused.plugin,)))
         return PreFilterOutcome(SUCCESS, names, frozenset(narrowing))
@@ -187,7 +206,11 @@ class Profile:
 
     def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
         timer = state.timer
-        for plugin in self.pre_score:
+        settled: Settled | None = None if timer else self._pre_score_settled.get(pod.shape.id)
+        if settled is not None:
+            state.skip_score.update(settled.skips)
+        for_template: list[str] = []
+        for plugin in self.pre_score if settled is None else settled.others:
             method = plugin.pre_score
             try:
                 status = (
@@ -197,10 +220,14 @@ class Profile:
                 raise
             except Exception as error:
                 raise broken(plugin.name, _PRE_SCORE, method, error) from error
+            if status is SKIP_FOR_TEMPLATE or status is SUCCESS_FOR_TEMPLATE:
+                for_template.append(plugin.name)
             if status is SKIP or status.code is Code.SKIP:
                 state.skip_score.add(plugin.name)
             elif status is not SUCCESS and status.code is not Code.SUCCESS:
                 raise CycleError(Status.error(_PRE_SCORE.format(plugin.name, status.message)))
+        if for_template:
+            _settle(self._pre_score_settled, pod.shape, self.pre_score, for_template, state.skip_score)
 
     def run_reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Reserve in order; the first failure is returned (the caller then calls ``run_unreserve``)."""
@@ -233,6 +260,20 @@ class Profile:
             except CycleError as error:
                 problems.append(error.status.message)
         return problems
+
+
+def _settle(
+    settled: dict[int, Settled],
+    shape: PodShape,
+    plugins: Iterable[ResolvedPlugin],
+    names: Sequence[str],
+    skips: set[str],
+) -> None:
+    """Remember that those of the plugins with these names answered for the template."""
+    if len(settled) >= MAX_SETTLED:
+        settled.clear()
+    others = [plugin for plugin in plugins if plugin.name not in names]
+    settled[shape.id] = Settled(frozenset(skips.intersection(names)), others)
 
 
 def judge(

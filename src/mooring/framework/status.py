@@ -83,3 +83,8 @@ class Status:
 
 SUCCESS = Status()
 SKIP = Status(Code.SKIP)
+
+# PreFilter and PreScore may answer for the pod's whole template, if they look at nothing but its shape and leave
+# nothing in the attempt's state. They are then not asked again about other pods of that shape.
+SUCCESS_FOR_TEMPLATE = Status()
+SKIP_FOR_TEMPLATE = Status(Code.SKIP)

@@ -202,6 +202,8 @@ class InterPodAffinity:
     # ---- filter ------------------------------------------------------------------------------------------------
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
+        if not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
+            return SKIP
         meta = pod.pod.metadata
         try:
             own = pod.shape.terms(meta.namespace)
@@ -265,6 +267,8 @@ class InterPodAffinity:
     # ---- score -------------------------------------------------------------------------------------------------
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
+        if not pod.shape.has_pod_affinity and self._cluster.terms.is_empty:
+            return SKIP
         meta = pod.pod.metadata
         try:
             own = pod.shape.terms(meta.namespace)

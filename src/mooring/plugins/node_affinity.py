@@ -17,7 +17,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.remedies import Remedy
 from mooring.framework.scoring import default_normalize
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_affinity_remedies
@@ -57,14 +57,14 @@ class NodeAffinity:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
         if required is None and self._added_required is None and spec.node_selector is None:
-            return SKIP
+            return SKIP_FOR_TEMPLATE
         if required is None or not required.node_selector_terms:
-            return SUCCESS
+            return SUCCESS_FOR_TEMPLATE
         names: set[str] = set()
         for term in required.node_selector_terms:
             named = _names_of(term.match_fields)
             if named is None:
-                return SUCCESS  # this term may hold on any node
+                return SUCCESS_FOR_TEMPLATE  # this term may hold on any node
             names |= named
         return PreFilterResult(frozenset(names)) if names else CONFLICT
 
@@ -78,11 +78,11 @@ class NodeAffinity:
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         preferred = self._preferred(pod)
         if not preferred and not self._added_preferred:
-            return SKIP
+            return SKIP_FOR_TEMPLATE
         for term in compile_preferred(preferred):
             if term[1].error:
                 return Status.error(term[1].error)
-        return SUCCESS
+        return SUCCESS_FOR_TEMPLATE
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         total = np.zeros(len(nodes), np.int64)

@@ -13,7 +13,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -54,7 +54,7 @@ class NodeDeclaredFeatures:
         return _required_by(pod.shape)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        return SUCCESS if _required_by(pod.shape) else SKIP
+        return SUCCESS_FOR_TEMPLATE if _required_by(pod.shape) else SKIP_FOR_TEMPLATE
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         needed = _required_by(pod.shape)

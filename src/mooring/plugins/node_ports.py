@@ -14,7 +14,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.remedies import Change, Remedy, few
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows, ports_clash
@@ -39,7 +39,7 @@ class NodePorts:
         return tuple(sorted(pod.shape.host_ports))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        return SUCCESS if pod.shape.host_ports else SKIP
+        return SUCCESS_FOR_TEMPLATE if pod.shape.host_ports else SKIP_FOR_TEMPLATE
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         if self._lacks_pre_filter:

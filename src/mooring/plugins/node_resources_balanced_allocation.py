@@ -9,7 +9,7 @@ from mooring.config.types import NodeResourcesBalancedAllocationArgs
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Traits
 from mooring.resources.usage import ResourceColumns, balance
 from mooring.state.arrays import constant
@@ -41,7 +41,7 @@ class NodeResourcesBalancedAllocation:
         return tuple(sorted(requests.items()))
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS if any(self._columns.asked_by(pod.shape).amounts) else SKIP
+        return SUCCESS_FOR_TEMPLATE if any(self._columns.asked_by(pod.shape).amounts) else SKIP_FOR_TEMPLATE
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         before, after = balance(self._columns.of(nodes, pod.shape))

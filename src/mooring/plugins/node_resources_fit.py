@@ -22,7 +22,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult, Scores
 from mooring.framework.pod_groups import PlacedGroup, PodGroupInfo
 from mooring.framework.remedies import Remedy
-from mooring.framework.status import SUCCESS, Code, Status
+from mooring.framework.status import SUCCESS_FOR_TEMPLATE, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import node_resources_fit_remedies
@@ -90,7 +90,7 @@ class NodeResourcesFit:
         return tuple(sorted(requests.items()))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        return SUCCESS
+        return SUCCESS_FOR_TEMPLATE
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         if self._lacks_pre_filter:
@@ -157,7 +157,7 @@ class NodeResourcesFit:
         )
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS
+        return SUCCESS_FOR_TEMPLATE
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         usage = self._columns.of(nodes, pod.shape)

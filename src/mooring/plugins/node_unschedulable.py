@@ -12,7 +12,7 @@ from mooring.framework.cluster_event import ActionType, EventRegistration, Event
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.remedies import Change, few
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -34,7 +34,7 @@ class NodeUnschedulable:
         return pod.shape.signed_tolerations
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS  # only there: upstream skips pods here that wait to be resized, behind a gate
+        return SUCCESS_FOR_TEMPLATE  # only there: upstream skips pods here that wait to be resized, behind a gate
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         cordoned = nodes.unschedulable

@@ -18,7 +18,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.remedies import Remedy
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP_FOR_TEMPLATE, SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -51,7 +51,8 @@ class NodeVolumeLimits:
         return pod.shape.signed_volumes(pod.pod.spec)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
-        return SUCCESS if any(_may_count(volume) for volume in pod.shape.volumes) else SKIP
+        counts = any(_may_count(volume) for volume in pod.shape.volumes)
+        return SUCCESS_FOR_TEMPLATE if counts else SKIP_FOR_TEMPLATE
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         self._attached.refresh()

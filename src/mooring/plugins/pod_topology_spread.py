@@ -23,7 +23,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import MAX_NODE_SCORE, PreFilterResult, Scores
 from mooring.framework.remedies import Remedy, few
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status
 from mooring.framework.traits import Traits
 from mooring.framework.verdict import Verdict
 from mooring.plugins import pod_topology_spread_remedies
@@ -289,7 +289,7 @@ class PodTopologySpread:
         except ParseError as error:
             return Status.error(f"get constraints from pod: {error}")
         if not constraints:
-            return SKIP
+            return SKIP if "DoNotSchedule" in self._default_actions else SKIP_FOR_TEMPLATE
         namespace = pod.pod.metadata.namespace
         has_all_keys = self._has_all_keys(nodes, constraints)
         all_domains = []

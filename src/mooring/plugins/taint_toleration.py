@@ -18,7 +18,7 @@ from mooring.framework.handle import Handle
 from mooring.framework.interfaces import Scores
 from mooring.framework.remedies import FEW, Change, Remedy
 from mooring.framework.scoring import default_normalize
-from mooring.framework.status import SUCCESS, Status
+from mooring.framework.status import SUCCESS_FOR_TEMPLATE, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -60,7 +60,7 @@ class TaintToleration:
         return pod.shape.signed_tolerations
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS  # only there: upstream skips pods here that wait to be resized, behind a gate
+        return SUCCESS_FOR_TEMPLATE  # only there: upstream skips pods here that wait to be resized, behind a gate
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         tolerations = pod.shape.spec.tolerations
@@ -72,7 +72,7 @@ class TaintToleration:
         return Verdict.where(refused.take(nodes.taint_set), UNTOLERATED)
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
-        return SUCCESS
+        return SUCCESS_FOR_TEMPLATE
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:
         """The number of PreferNoSchedule taints that the pod does not tolerate; ``normalize`` turns it round."""

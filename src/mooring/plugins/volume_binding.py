@@ -26,7 +26,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
 from mooring.framework.remedies import Remedy
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.resources.usage import piecewise_linear
@@ -181,7 +181,7 @@ class VolumeBinding:
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status:
         if not self._shape:
-            return SKIP
+            return SKIP_FOR_TEMPLATE
         return NO_STATE if state.read(KEY) is None else SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Scores:

@@ -16,7 +16,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.remedies import Remedy
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status
 from mooring.framework.verdict import Verdict
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_rows import NodeRows
@@ -67,7 +67,7 @@ class VolumeRestrictions:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         if not pod.shape.volumes:
-            return SKIP
+            return SKIP_FOR_TEMPLATE
         namespace, exclusive = pod.pod.metadata.namespace, set()
         for name in pod.shape.claim_names:
             claim = self._cluster.objects.get(PersistentVolumeClaim, f"{namespace}/{name}")

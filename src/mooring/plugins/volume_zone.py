@@ -17,7 +17,7 @@ from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.remedies import Remedy
-from mooring.framework.status import SKIP, SUCCESS, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import Mask, NodeRows
@@ -63,7 +63,7 @@ class VolumeZone:
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Status | PreFilterResult:
         if not pod.shape.volumes:
-            return SKIP
+            return SKIP_FOR_TEMPLATE
         topologies = self._topologies(pod)
         if isinstance(topologies, Status):
             return topologies

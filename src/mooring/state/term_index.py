@@ -105,9 +105,14 @@ class TermIndex(Forkable):
                     del self._buckets[bucket]
             self.version += 1
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod on a node has a term."""
+        return not self._columns
+
     def matching(self, cls: PodClass, namespace_labels: Mapping[str, str]) -> Matches:
         """The terms of existing pods that mean a pod of this class; do not change the list."""
-        if not self._columns:
+        if self.is_empty:
             return []
         if self._is_behind:
             self._own()
