@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mooring.framework import runtime
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.guarded import CycleError
 from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.plugin_timing import PluginTimer
 from mooring.framework.resolved import resolve
 from mooring.framework.runtime import Profile, judge, run_pre_enqueue
-from mooring.framework.status import SKIP, SUCCESS, Code, Status
+from mooring.framework.status import SKIP, SKIP_FOR_TEMPLATE, SUCCESS, SUCCESS_FOR_TEMPLATE, Code, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import Verdict
 from mooring.state.node_rows import NodeRows
@@ -218,6 +219,45 @@ def test_a_pre_filter_that_skips_switches_its_filter_off(
     assert found.run_filters(state, pod, nodes).feasible.all()
     found.add_pod(state, pod, pod, nodes.infos[0])
     found.remove_pod(state, pod, pod, nodes.infos[0])
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "pre_score"])
+def test_an_answer_for_the_template_is_asked_for_once(made: Made, profile: MakeProfile, point: str) -> None:
+    asked = Asked()
+    found = profile(
+        asked.plugin(made, "A", point, SKIP_FOR_TEMPLATE),
+        asked.plugin(made, "B", point, SKIP),
+        asked.plugin(made, "C", point, SUCCESS_FOR_TEMPLATE),
+        asked.plugin(made, "D", point, SUCCESS),
+    )
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    pods = [cluster.info(make_pod(name, cpu=cpu)) for name, cpu in (("one", "1"), ("like it", "1"), ("other", "2"))]
+
+    def ask(pod: PodInfo, timer: PluginTimer | None = None) -> str:
+        state = CycleState()
+        state.timer = timer
+        getattr(found, f"run_{point}")(state, pod, cluster.nodes())
+        assert (state.skip_filter or state.skip_score) == {"A", "B"}
+        names = "".join(asked.names)
+        asked.names.clear()
+        return names
+
+    assert [ask(pod) for pod in pods] == ["ABCD", "BD", "ABCD"]
+    assert ask(pods[0], PluginTimer(lambda: 0.0, lambda *_: None)) == "ABCD", "where plugins are timed, all are asked"
+
+
+@pytest.mark.parametrize("point", ["pre_filter", "pre_score"])
+def test_answers_for_templates_do_not_pile_up(
+    made: Made, profile: MakeProfile, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "MAX_SETTLED", 2)
+    asked = Asked()
+    found = profile(asked.plugin(made, "A", point, SKIP_FOR_TEMPLATE))
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    pods = [cluster.info(make_pod(cpu=cpu)) for cpu in ("1", "2", "3")]
+    for pod in (*pods, pods[2], pods[0]):
+        getattr(found, f"run_{point}")(CycleState(), pod, cluster.nodes())
+    assert len(asked.names) == 4, "the third template is known, and has pushed the first out"
 
 
 # ---- its extensions ----------------------------------------------------------------------------------------------

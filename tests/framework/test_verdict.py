@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mooring.framework.status import SKIP, SUCCESS, Status
-from mooring.framework.verdict import Verdict
+from mooring.framework.verdict import LateVerdict, Verdict
 
 NO, NEVER, PENDING, BROKEN = (
     Status.unschedulable("no"),
@@ -54,3 +54,26 @@ def test_several_statuses(ids: list[int], statuses: Any, want: list[Status], onl
     verdict = Verdict.choose(np.array(ids), statuses)
     assert [verdict.status_of(int(number)) for number in verdict.ids] == want
     assert verdict.only_refuses is only_refuses
+
+
+def test_what_is_said_anew_about_some_rows_is_taken_over() -> None:
+    kept = Verdict(np.array([1, 1, 0]), lambda number: NO)
+    before = kept.copy()
+    kept.put(np.array([0, 2]), Verdict(np.array([0, 2]), lambda number: NEVER))
+    assert (kept.ids.tolist(), kept.passes().tolist(), kept.status_of(2)) == ([0, 1, 2], [True, False, False], NEVER)
+    kept.put(np.array([1]), None)
+    assert kept.ids.tolist() == [0, 0, 2]
+    assert (before.ids.tolist(), before.status_of(1)) == ([1, 1, 0], NO)
+
+
+def test_a_late_verdict_works_out_why_once_and_only_when_asked() -> None:
+    asked: list[str] = []
+
+    def ids() -> Any:
+        asked.append("why")
+        return np.array([0, 3])
+
+    verdict = LateVerdict(np.array([True, False]), ids, lambda number: NO)
+    assert verdict.passes().tolist() == [True, False] and verdict.only_refuses and not asked
+    assert [verdict.status_of(int(number)) for number in verdict.ids] == [SUCCESS, NO]
+    assert verdict.copy().ids.tolist() == [0, 3] and asked == ["why"]

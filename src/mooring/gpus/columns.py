@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,6 +42,8 @@ class GpuColumns:
         self.generation = -1  # of the table that the rows belong to
         self.total_capacity = 0  # GPUs of all nodes
         self._kept: dict[Hashable, NDArray[Any]] = {}  # what follows from capacities and models alone
+        # By row the pods that are counted; None where some of them do not say on which GPUs, or say too much.
+        self._counted: list[set[str] | None] = []
         self._node_cursor: Cursor[int] = table.node_log.cursor()
         self._pod_cursor: Cursor[int] = table.pod_log.cursor()
 
@@ -66,7 +68,10 @@ class GpuColumns:
                 self._read_all(table)
                 return
         for row in {*nodes, *pods}:
-            self._read_pods(row, table.infos[row].pods.values())
+            now = table.infos[row].pods
+            uid = None if row in nodes or pods.count(row) > 1 else self._new_one(row, now)
+            if uid is None or not self._count_one(row, now[uid]):
+                self._read_pods(row, now)
 
     def _read_node(self, row: int, info: NodeInfo) -> bool:
         """Read a node that has changed; report whether the columns are wide enough for it."""
@@ -94,16 +99,60 @@ class GpuColumns:
         self.model = np.array([numbers.setdefault(model_of(info.labels), len(numbers)) for info in infos], np.int64)
         self.models = list(numbers)
         self._kept.clear()
+        self._counted = [None] * len(infos)
         for row, info in enumerate(infos):
-            self._read_pods(row, info.pods.values())
+            self._read_pods(row, info.pods)
         self.generation = table.generation
 
-    def _read_pods(self, row: int, pods: Iterable[PodInfo]) -> None:
-        left, self.tags[row] = gpus_left(int(self.capacity[row]), pods)
+    def _read_pods(self, row: int, pods: Mapping[str, PodInfo]) -> None:
+        left, tags, is_sum = _left_and_tags(int(self.capacity[row]), pods.values())
+        self._write(row, left, tags)
+        self._counted[row] = set(pods) if is_sum else None
+
+    def _new_one(self, row: int, pods: Mapping[str, PodInfo]) -> str | None:
+        """The pod by which the node's pods are more than when they were last read, if that is the only difference."""
+        counted = self._counted[row]
+        if counted is None or len(pods) != len(counted) + 1:
+            return None
+        come = pods.keys() - counted
+        return come.pop() if len(come) == 1 else None
+
+    def _count_one(self, row: int, pod: PodInfo) -> bool:
+        """Count one more pod; report whether that was possible without looking at the others."""
+        counted, (request, indices) = self._counted[row], held_by(pod)
+        assert counted is not None, "nobody else has a new one"
+        if request.count:
+            left: list[int] = self.left[row, : self.capacity[row]].tolist()
+            for i in indices or ():
+                if i < len(left):
+                    left[i] -= request.milli
+            if indices is None or min(left, default=0) < 0:
+                return False
+            if left:
+                self._write(row, left, int(self.tags[row]) | tag_of(request))
+        counted.add(pod.uid)
+        return True
+
+    def _lack_only(self, table: NodeTable, info: NodeInfo, uid: str) -> bool:
+        """Report whether nothing has happened since these columns were last used but that this pod came here."""
+        is_so_far = table.generation == self.generation and not self._node_cursor.is_behind()
+        return is_so_far and self._pod_cursor.num_behind == 1 and self._new_one(info.row, info.pods) == uid
+
+    def _write(self, row: int, left: list[int], tags: int) -> None:
         self.left[row, : len(left)] = left
         self.total[row] = sum(left)
-        left.sort(reverse=True)
-        self.ranked[: len(left), row] = left
+        self.ranked[: len(left), row] = sorted(left, reverse=True)
+        self.tags[row] = tags
+
+    @staticmethod
+    def left_without(table: NodeTable, info: NodeInfo, uid: str) -> list[int]:
+        """Milli left on each GPU of a node, as if this pod were not there, which mostly has just come."""
+        columns: GpuColumns | None = table.kept.get(GpuColumns)
+        if columns is not None and columns._lack_only(table, info, uid):
+            left: list[int] = columns.left[info.row, : columns.capacity[info.row]].tolist()
+            return left
+        capacity = 0 if info.node is None else gpus_of(info.node)
+        return gpus_left(capacity, (pod for pod in info.pods.values() if pod.uid != uid))[0]
 
     def kept(self, key: K, make: Callable[[GpuColumns, K], NDArray[T]]) -> NDArray[T]:
         """[node]: what ``make`` derives from capacities and models, kept until a node changes."""
@@ -195,14 +244,20 @@ def tag_of(request: GpuRequest) -> int:
     return SHARE_TAG if request.is_share else 1 << request.count
 
 
-def gpus_left(capacity: int, pods: Iterable[PodInfo], without: str = "") -> tuple[list[int], int]:
-    """(milli left on each GPU of a node with these pods, the bits of the pods' kinds); one pod may be left out."""
+def gpus_left(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int]:
+    """(milli left on each GPU of a node with these pods, the bits of the pods' kinds)."""
+    left, tags, _ = _left_and_tags(capacity, pods)
+    return left, tags
+
+
+def _left_and_tags(capacity: int, pods: Iterable[PodInfo]) -> tuple[list[int], int, bool]:
+    """The same, and whether what is left is no more than the difference: all pods say where they are, and fit."""
     left = [WHOLE] * capacity
     tags = 0
     unsaid: list[GpuRequest] = []
     for pod in pods if capacity else ():
         request, indices = held_by(pod)
-        if not request.count or pod.uid == without:
+        if not request.count:
             continue
         milli = request.milli
         tags |= SHARE_TAG if milli < WHOLE else 1 << request.count
@@ -215,17 +270,12 @@ def gpus_left(capacity: int, pods: Iterable[PodInfo], without: str = "") -> tupl
     for request in unsaid:
         for i in least_left(left, request) or ():
             left[i] -= request.milli
-    if min(left, default=0) < 0:  # more than there is, by annotations that do not fit together
+    is_too_much = min(left, default=0) < 0
+    if is_too_much:  # by annotations that do not fit together
         left = [max(0, each) for each in left]
-    return left, tags
+    return left, tags, not (unsaid or is_too_much)
 
 
 def safe_request_of(pod: PodInfo) -> GpuRequest:
     """What a pod that runs has; nothing if it says what makes no sense."""
     return held_by(pod)[0]
-
-
-def node_left(info: NodeInfo, without: str) -> list[int]:
-    """What is left of a node's GPUs, as if one pod were not there."""
-    capacity = 0 if info.node is None else gpus_of(info.node)
-    return gpus_left(capacity, info.pods.values(), without)[0]

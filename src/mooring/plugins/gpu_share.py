@@ -24,7 +24,7 @@ from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import LateVerdict, Verdict
-from mooring.gpus.columns import GpuColumns, node_left
+from mooring.gpus.columns import GpuColumns
 from mooring.gpus.placing import CHOICE, Choose, least_left
 from mooring.gpus.requests import INDEX, WHOLE, GpuRequest, index_text, request_of
 from mooring.state.arrays import holds_everywhere
@@ -85,7 +85,8 @@ class GpuShare:
         request = request_of(pod)
         if not request.count:
             return SUCCESS
-        left = node_left(self._handle.cluster.table.info(node_name), without=pod.uid)
+        table = self._handle.cluster.table
+        left = GpuColumns.left_without(table, table.info(node_name), pod.uid)
         indices = least_left(left, request)
         if indices is None:
             return Status.unschedulable(_reasons(request)[NO_ROOM - 1].message)

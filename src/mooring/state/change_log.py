@@ -93,6 +93,11 @@ class Cursor(Generic[T]):
         """Report whether something was noted since the last take."""
         return self._position != self._log.end
 
+    @property
+    def num_behind(self) -> int:
+        """How many changes were noted since the last take."""
+        return self._log.end - self._position
+
     def take(self) -> Changes[T]:
         """What was noted since the last take."""
         log, position = self._log, self._position
