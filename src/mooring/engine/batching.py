@@ -133,7 +133,10 @@ class Batch:
 
 
 class Batching:
-    """What all profiles remember. It is upstream's behaviour, not a cache of ours: it changes which node is taken."""
+    """What all profiles remember. It is upstream's behaviour, not a cache of ours: it changes which node is taken.
+
+    An attempt asks first whether batching concerns its profile at all; with the default plugins it does not.
+    """
 
     def __init__(self, clock: Clock, *, is_enabled: bool, has_extenders: bool, rescores: bool = False) -> None:
         self._clock = clock
@@ -148,24 +151,24 @@ class Batching:
         """An attempt begins: hints are for the very next one."""
         self._cycle += 1
 
-    def sign(self, attempt: Attempt) -> Hashable:
-        """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
-        if not self.is_enabled:
-            return None
-        signed = self._signature(attempt.profile, attempt.pod) if self._can_sign else None
-        attempt.laps.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
-        return signed
+    def concerns(self, profile: Profile) -> bool:
+        """Report whether a pod of this profile may have a signature, or somebody counts that none has."""
+        return self.is_enabled and (profile.observer is not None or self._signs(profile))
 
-    def _signature(self, profile: Profile, pod: PodInfo) -> Hashable:
+    def _signs(self, profile: Profile) -> bool:
         all_sign = self._all_sign.get(profile.scheduler_name)
         if all_sign is None:
             all_sign = self._all_sign[profile.scheduler_name] = all(plugin.can_sign for plugin in profile.judges)
-        return signature(profile, pod) if all_sign else None
+        return all_sign and self._can_sign
+
+    def sign(self, attempt: Attempt) -> Hashable:
+        """The pod's signature; None if the pod, a plugin or an extender cannot be signed for."""
+        signed = signature(attempt.profile, attempt.pod) if self._signs(attempt.profile) else None
+        attempt.laps.point("Sign", SUCCESS)  # upstream says so of pods that cannot be signed, too
+        return signed
 
     def hint(self, attempt: Attempt, signed: Hashable) -> int | None:
         """The row to try first, or None."""
-        if not self.is_enabled:
-            return None
         batch = self._batch(attempt.profile)
         if batch.ranking is None:  # always, with the default configuration
             attempt.laps.hint(None, "")
@@ -207,8 +210,6 @@ class Batching:
         self, attempt: Attempt, signed: Hashable, row: int, hint: int | None, ranking: Ranking | None, num_feasible: int
     ) -> None:
         """The pod goes to this row: the next one like it may have a hint."""
-        if not self.is_enabled:
-            return
         attempt.laps.restart()
         batch, flushed = self._batch(attempt.profile), ""
         if hint == row:

@@ -98,7 +98,7 @@ class Engine:
         attempt = self._begin(pod, profile, detail, UNLIMITED)
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
-        return attempt, self.search.run(attempt, lambda attempt: None)
+        return attempt, self.search.run(attempt)
 
     def _begin(self, pod: PodInfo, profile: Profile, detail: bool, budget: Budget) -> Attempt:
         nodes = self.cluster.nodes()
@@ -121,8 +121,9 @@ class Engine:
         if pod.shape.problem:
             raise CycleError(Status.error(pod.shape.problem))
         decision.start = self.search.next_start
-        signed = self.batching.sign(attempt)
-        result = self.search.run(attempt, lambda attempt: self.batching.hint(attempt, signed))
+        batching = self.batching if self.batching.concerns(attempt.profile) else None
+        signed = batching.sign(attempt) if batching is not None else None
+        result = self.search.run(attempt, None if batching is None else lambda: batching.hint(attempt, signed))
         attempt.state.check_time()
         _describe(decision, result)
         if result.hint is not None:
@@ -143,7 +144,8 @@ class Engine:
         row = int(result.rows[position])
         decision.node = nodes.table.infos[row].name if result.nodes is None else result.nodes.infos[position].name
         decision.from_hint = result.hint == row and result.from_nomination
-        self.batching.remember(attempt, signed, row, result.hint, ranking, len(result.rows))
+        if batching is not None:
+            batching.remember(attempt, signed, row, result.hint, ranking, len(result.rows))
 
     def adopt(self, profile: Profile, node_name: str) -> None:
         """The last pod went to this node in the end, not to the one decided on: a replay knows better."""

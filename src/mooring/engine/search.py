@@ -62,7 +62,7 @@ class Search:
             columns = self.kept[profile.scheduler_name] = TemplateColumns()
         return columns
 
-    def run(self, attempt: Attempt, hint_of: Callable[[Attempt], int | None]) -> SearchResult:
+    def run(self, attempt: Attempt, hint_of: Callable[[], int | None] | None = None) -> SearchResult:
         """Search all nodes, unless the pod is nominated to one or batching has a hint, and it fits there."""
         profile, state, table = attempt.profile, attempt.state, attempt.nodes.table
         pre = profile.run_pre_filter(state, attempt.pod, attempt.nodes)
@@ -71,7 +71,7 @@ class Search:
         if not pre.status.is_success:
             statuses = NodeStatuses.everywhere(table, pre.status)
             return SearchResult(_NO_ROWS, statuses, pre.status.message, pre.plugins)
-        hint = hint_of(attempt)
+        hint = None if hint_of is None else hint_of()
         said: dict[str, Status] = {}  # by extenders about nodes, and by filters about the nominated one
         nominated = self._try_nominated(attempt, hint, said)
         if nominated is not None:
