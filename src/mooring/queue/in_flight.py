@@ -7,7 +7,7 @@ that it missed.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from itertools import islice
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class InFlight:
     """Pods that are being tried, each with the place in the list of events where its attempt began."""
 
     def __init__(self, recorder: QueueRecorder | None = None) -> None:
-        self._pods: OrderedDict[str, tuple[int, QueuedPodInfo]] = OrderedDict()  # by uid, oldest attempt first
+        self._pods: dict[str, tuple[int, QueuedPodInfo]] = {}  # by uid, oldest attempt first
         self._events: deque[Happening] = deque()
         self._dropped = 0  # events that were pruned: the first one kept has this number
         self._recorder = recorder

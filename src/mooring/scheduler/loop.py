@@ -301,9 +301,9 @@ class SchedulingLoop:
 
     def _profile_for(self, info: QueuedEntity) -> Profile | None:
         """The profile that tries the pod, or None if it is not to be tried."""
-        if isinstance(info, QueuedPodGroupInfo):
+        if not isinstance(info, QueuedPodInfo):
+            assert isinstance(info, QueuedPodGroupInfo)
             return self._profile_for_group(info)
-        assert isinstance(info, QueuedPodInfo)
         pod = info.pod_info.pod
         profile = self.built.profiles.get(pod.spec.scheduler_name)
         if profile is None or self._is_skipped(pod):
@@ -365,24 +365,23 @@ class SchedulingLoop:
     def _conclude(
         self, info: QueuedEntity, profile: Profile, decision: Decision | GroupDecision | Exception, started: float
     ) -> None:
-        if isinstance(info, QueuedPodGroupInfo):
+        if not isinstance(info, QueuedPodInfo):
+            assert isinstance(info, QueuedPodGroupInfo)
             self._conclude_group(info, profile, decision, started)
-            return
-        assert isinstance(info, QueuedPodInfo) and not isinstance(decision, GroupDecision)
-        if isinstance(decision, AttemptTimeout):
+        elif isinstance(decision, Decision):
+            took_s = self._clock.monotonic() - started
+            for tell in self._observers.decided:
+                tell(info, profile, decision, took_s)
+            if decision.outcome is Outcome.SCHEDULED:
+                self.place(info, profile, decision, started)
+            else:
+                self._evicting = self._failures.refused(info, profile, decision, started)
+        elif isinstance(decision, AttemptTimeout):
             self._failures.fail(info, profile, self._timed_out(info, profile, decision), started)
             self._on_cut_off()
-            return
-        if isinstance(decision, Exception):
-            self._failures.fail(info, profile, Failure.of_error(decision), started)
-            return
-        took_s = self._clock.monotonic() - started
-        for tell in self._observers.decided:
-            tell(info, profile, decision, took_s)
-        if decision.outcome is Outcome.SCHEDULED:
-            self.place(info, profile, decision, started)
         else:
-            self._evicting = self._failures.refused(info, profile, decision, started)
+            assert isinstance(decision, Exception)
+            self._failures.fail(info, profile, Failure.of_error(decision), started)
 
     def _conclude_group(
         self,

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from mooring.api.core import Pod
 from mooring.client.informer import InformerSet
@@ -30,7 +30,6 @@ from mooring.loading.plugins import load_plugins
 from mooring.observe.events import EventRecorder, Recorder
 from mooring.observe.metrics import SchedulerMetrics
 from mooring.observe.observer import SchedulerObserver
-from mooring.record.recorder import Recorder as RecordOfAll
 from mooring.scheduler.assembly import Options as SchedulerOptions
 from mooring.scheduler.assembly import Scheduler, Writer
 from mooring.scheduler.dump import queue_content
@@ -70,6 +69,13 @@ class Listening:
     use_tls: bool = True
     data_dir: Path | None = None
     kubeconfig_path: Path | None = None
+
+
+@runtime_checkable
+class TakesNotes(Protocol):
+    """An observer that writes down what the story says: a record. What writes records is slow to import."""
+
+    def note(self, text: str, kind: str = "note") -> None: ...
 
 
 MISTAKES = (400, 404, 409, 422)
@@ -186,7 +192,7 @@ class World(ABC):
             extenders=lambda config: extenders,
         )
         for observer in options.observers:
-            if isinstance(observer, RecordOfAll):
+            if isinstance(observer, TakesNotes):
                 self.narrator.on_said = observer.note
         document = with_seed(self._config_of(self._scenario), self._settings.seed)
         config: KubeSchedulerConfiguration = config_from_dict(document, features)

@@ -16,7 +16,7 @@ from mooring.engine.decision import Decision, Outcome
 from mooring.framework.runtime import Profile
 from mooring.gpus.columns import GpuColumns, safe_request_of
 from mooring.gpus.fragmentation import Fragmentation, PodKind, typical_pods
-from mooring.gpus.requests import WHOLE, GpuRequest
+from mooring.gpus.requests import NO_GPU, WHOLE, GpuRequest
 from mooring.observe.observer import Observed, SchedulerObserver
 from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.state.cluster import Cluster
@@ -33,7 +33,8 @@ class GpuAllocation(SchedulerObserver):
         self._cluster: Cluster | None = None
         self._arrived = self._used = 0  # milli
         self._running: dict[str, int] = {}  # milli, by uid
-        self._kinds: dict[tuple[int, GpuRequest], list[int]] = {}  # how many have arrived, by cpu and GPUs
+        self._without: dict[int, int] = {}  # pods without GPUs that have arrived, by cpu
+        self._kinds: dict[tuple[int, GpuRequest], int] = {}  # the others, by cpu and GPUs
         self._early = 0  # pods that have arrived before the first that asks for a GPU
         self._sums: dict[int, tuple[float, int]] = {}  # percent of demand -> sum and number of allocations
         self._fragmented: dict[int, float] = {}
@@ -48,11 +49,11 @@ class GpuAllocation(SchedulerObserver):
         is_new = info.attempts == 1
         if is_new:
             self._arrived += wanted
-            kind = pod.shape.requests.get(CPU, 0), request
-            count = self._kinds.get(kind)
-            if count is None:
-                count = self._kinds[kind] = [0]
-            count[0] += 1
+            cpu = pod.shape.requests.get(CPU, 0)
+            if request is NO_GPU:
+                self._without[cpu] = self._without.get(cpu, 0) + 1
+            else:
+                self._kinds[cpu, request] = self._kinds.get((cpu, request), 0) + 1
         if wanted and decision.outcome is Outcome.SCHEDULED:
             self._used += wanted
             self._running[info.uid] = wanted
@@ -85,7 +86,8 @@ class GpuAllocation(SchedulerObserver):
 
     def _fragmentation(self, cluster: Cluster, gpus: GpuColumns) -> float:
         nodes = cluster.nodes()
-        kinds = {PodKind(*kind): count for kind, (count,) in self._kinds.items()}
+        kinds = {PodKind(cpu, NO_GPU): count for cpu, count in self._without.items()}
+        kinds |= {PodKind(*kind): count for kind, count in self._kinds.items()}
         measure = Fragmentation(typical_pods(kinds), gpus.models)
         cpu = nodes.allocatable(CPU) - nodes.requested(CPU)
         return float(np.sum(measure.of(gpus.left, cpu, gpus.model)))
