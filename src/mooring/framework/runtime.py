@@ -74,6 +74,7 @@ class Profile:
     placement_score: list[tuple[ResolvedPlugin, int]] = field(init=False)  # with weights
     pod_group_post_filter: list[ResolvedPlugin] = field(init=False)
     judges: list[ResolvedPlugin] = field(init=False)  # those that filter or score
+    told_of_failures: list[ResolvedPlugin] = field(init=False)  # those with something to give back after one
     _filter_plans: dict[frozenset[str], FilterPlan] = field(init=False, default_factory=dict)
     _score_plans: dict[frozenset[str], ScorePlan] = field(init=False, default_factory=dict)
     _pre_filter_settled: dict[int, Settled] = field(init=False, default_factory=dict)  # by shape
@@ -86,6 +87,7 @@ class Profile:
                 setattr(self, point.attribute, enabled if point.is_scored else [plugin for plugin, _ in enabled])
         judges = (*self.pre_filter, *self.filter, *self.pre_score, *(plugin for plugin, _ in self.score))
         self.judges = list({plugin.name: plugin for plugin in judges}.values())
+        self.told_of_failures = [plugin for plugin in self.plugins.values() if plugin.after_failure is not None]
 
     def without(self, plugin: str, *points: str) -> Profile:
         """The same profile without this plugin at these points."""

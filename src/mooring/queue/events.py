@@ -127,7 +127,7 @@ def _has_more(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
 def _asks_alike(old: Pod, new: Pod) -> bool:
     """Report whether everything that requests are computed from is the same: true for nearly all updates."""
     before, after = old.spec, new.spec
-    if (
+    if before is not after and (  # a change of the status alone leaves the spec as it is
         before.containers != after.containers
         or before.init_containers != after.init_containers
         or before.resources != after.resources

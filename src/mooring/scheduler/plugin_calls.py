@@ -224,16 +224,16 @@ def post_bind(placement: Placement) -> None:
 def after_failure(profile: Profile, state: CycleState, pod: PodInfo) -> list[tuple[str, Coroutine[Any, Any, None]]]:
     """Tell plugins that an attempt has failed; returns what they have left to do, by plugin."""
     left = []
-    for plugin in profile.plugins.values():
-        if plugin.after_failure is not None:
-            try:
-                work = plugin.after_failure(state, pod)
-            except Exception as error:
-                problem = problem_of(error, plugin.after_failure)
-                log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=pod.pod.key)
-                continue
-            if work is not None:
-                left.append((plugin.name, work))
+    for plugin in profile.told_of_failures:
+        assert plugin.after_failure is not None
+        try:
+            work = plugin.after_failure(state, pod)
+        except Exception as error:
+            problem = problem_of(error, plugin.after_failure)
+            log.error(problem, "AfterFailure failed", plugin=plugin.name, pod=pod.pod.key)
+            continue
+        if work is not None:
+            left.append((plugin.name, work))
     return left
 
 
