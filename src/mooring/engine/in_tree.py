@@ -85,5 +85,5 @@ def in_tree_registry() -> Registry:
 
 @cache
 def _checked() -> Registry:
-    """Looking at every declaration takes most of the time in which an engine is built: once is enough for these."""
-    return Registry((*IN_TREE, *OPTIONAL))
+    """Looking at every declaration takes most of the time in which an engine is built: a test does it for these."""
+    return Registry.of_checked((*IN_TREE, *OPTIONAL))

@@ -22,6 +22,15 @@ class Registry:
         for plugin in plugins:
             self.register(plugin)
 
+    @classmethod
+    def of_checked(cls, plugins: Iterable[Any]) -> Registry:
+        """A registry of classes that are known to be well-formed, and to have names of their own."""
+        registry = cls()
+        for plugin in plugins:
+            registry._classes[plugin.name] = plugin
+            registry._points[plugin.name] = points_of(plugin)
+        return registry
+
     def register(self, plugin: Any, where: str = "") -> str:
         """Add a class under its name, which is returned, or say in one line what is wrong with it.
 
