@@ -12,7 +12,7 @@ from mooring.clock import VirtualClock
 from mooring.framework.cycle_state import PODS_TO_ACTIVATE
 from mooring.framework.extender import ExtenderError
 from mooring.framework.status import SUCCESS, Code, Status
-from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS
+from mooring.scheduler.loop import GATHER_MORE, GATHER_S, MOST_AGAIN, MOST_GATHER_S, MOST_TURNS, SHORT_GATHER_S
 from mooring.scheduler.time_limits import TimeLimits
 from mooring.testing import bound, make_node, make_pod
 
@@ -374,6 +374,24 @@ async def test_the_thread_does_not_stand_still_for_long_while_other_requests_wai
     stage.put(*[make_pod(f"later-{i}") for i in range(GATHER_MORE)])
     await until(lambda: len(told) == 2)
     assert told == [GATHER_S, 4 * GATHER_S]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_thread_hardly_stands_still_while_a_pod_is_made_ready(make_stage):
+    """The Binding of a pod with claims comes after three other requests, and each waits for the answer before."""
+    told: list[float] = []
+    stage = make_stage(stand_still=told.append)
+    running = asyncio.create_task(stage.scheduler.run())
+    answered = asyncio.Event()
+    step = asyncio.create_task(stage.scheduler._loop._binding._step_before(answered.wait()))
+    stage.put(make_node("a"), *[make_pod(f"pod-{i}") for i in range(GATHER_MORE)])
+    await until(lambda: told)
+    answered.set()
+    await step
+    stage.put(*[make_pod(f"later-{i}") for i in range(GATHER_MORE)])
+    await until(lambda: len(told) == 2)
+    assert told == [SHORT_GATHER_S, 4 * GATHER_S]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

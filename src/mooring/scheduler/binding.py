@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from mooring.api.core import Pod
 from mooring.clock import Clock
@@ -20,6 +21,7 @@ from mooring.scheduler.waiting_pods import WaitingPods
 from mooring.scheduler.writer import reference_to
 
 log = get_logger("mooring.scheduler.binding")
+T = TypeVar("T")
 _v2, _v3, _v4 = log.v(2), log.v(3), log.v(4)
 
 
@@ -56,11 +58,7 @@ class BindingCycle:
         self._on_failure = on_failure
         self._nominates_in_advance = nominates_in_advance
         self.under_way: set[str] = set()  # uids of pods whose binding is not acknowledged yet
-
-    @property
-    def has_steps_left(self) -> bool:
-        """Whether a pod has to be made ready before it is bound."""
-        return bool(self._pre_binding)
+        self.steps_before = 0  # how many of them wait for answers that other requests follow before they are bound
 
     async def run(self, placement: Placement) -> None:
         """Bind a pod, or undo what was done for it. Never raises, except when cancelled."""
@@ -88,7 +86,7 @@ class BindingCycle:
         if status is not SUCCESS:
             return status, False
         if self._nominates_in_advance and (groups or placement.waiting is not None):
-            await self._nominate(placement)
+            await self._step_before(self._nominate(placement))
         if placement.waiting is not None:
             status = await self._wait_on_permit(placement)
             if not status.is_success:
@@ -96,7 +94,7 @@ class BindingCycle:
         self._done(placement.pod.uid)  # what fails from here on is retried after backoff, whatever has happened
         if groups:
             started = plugin_calls.start(placement)
-            status = await self._pre_bind(placement, groups)
+            status = await self._step_before(self._pre_bind(placement, groups))
             if started is not None:
                 plugin_calls.timed("PreBind", placement, status, started)
             if not status.is_success:
@@ -109,6 +107,14 @@ class BindingCycle:
         if status is SUCCESS or status.is_success:
             self._finish(placement)
         return status, False
+
+    async def _step_before(self, step: Coroutine[Any, Any, T]) -> T:
+        """Do something that has to be done before a pod is bound."""
+        self.steps_before += 1
+        try:
+            return await step
+        finally:
+            self.steps_before -= 1
 
     async def _nominate(self, placement: Placement) -> None:
         """Write the node into the status of a pod whose binding takes a while."""

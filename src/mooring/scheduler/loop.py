@@ -54,6 +54,8 @@ TIMERS_S = 1.0
 GATHER_S = 0.005
 """How long the thread stands still after it has decided on all pods that are ready. What comes meanwhile, answers and
 watch events of several pods, is read in one go: waking up for each costs more than all the work in between."""
+SHORT_GATHER_S = 0.001
+"""It stands still for so long while a pod has steps before it is bound: each of them would wait otherwise."""
 MOST_GATHER_S = 0.02
 """It stands still for twice as long each time, up to this, while it finds so many pods:"""
 GATHER_MORE = 3
@@ -243,15 +245,15 @@ class SchedulingLoop:
             asyncio.get_running_loop().call_soon(self._gather)
         elif self._stand_still is not None:
             self._turns_left = 0
-            has_steps_left = self._has_steps_left()
-            self._stand_still(GATHER_S if has_steps_left else self._gather_s)
-            if self._binding.under_way and self._again_left and not has_steps_left:
-                self._again_left -= 1
-                self._gather_soon(TURNS_TO_DECIDE)
-
-    def _has_steps_left(self) -> bool:
-        """Whether an answer is waited for that another request follows: claims, volumes, evictions."""
-        return self._binding.has_steps_left or len(self._tasks) > len(self._binding.under_way)
+            if self._binding.steps_before:  # nominations, claims, volumes
+                self._stand_still(SHORT_GATHER_S)
+            elif len(self._tasks) > len(self._binding.under_way):  # evictions: other requests follow them, too
+                self._stand_still(GATHER_S)
+            else:
+                self._stand_still(self._gather_s)
+                if self._binding.under_way and self._again_left:
+                    self._again_left -= 1
+                    self._gather_soon(TURNS_TO_DECIDE)
 
     def _ring(self) -> None:
         self._alarm = None
