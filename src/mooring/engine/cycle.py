@@ -48,6 +48,7 @@ class Engine:
         self.nominator = nominator
         self.extenders = extenders
         self.uses_cache = True
+        self._no_laps = Laps(None, self.clock)  # for profiles that nobody observes: it remembers nothing
         self.nominated = NominatedJudge(NominatedPods(nominator, cluster))
         self.search = Search(self.nominated, extenders, percentage_of_nodes_to_score)
         self.batching = Batching(self.clock, is_enabled=batches, has_extenders=extenders is not None, rescores=rescores)
@@ -108,7 +109,7 @@ class Engine:
         if profile.observer is not None:
             state.timer = profile.observer.plugin_timer()
         uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
-        laps = Laps(profile.observer, self.clock)
+        laps = self._no_laps if profile.observer is None else Laps(profile.observer, self.clock)
         return Attempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)
 
     def _try(self, attempt: Attempt, decision: Decision) -> None:

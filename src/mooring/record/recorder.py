@@ -128,6 +128,7 @@ class Recorder(SchedulerObserver):
         self._annotations: set[str] = set()  # that plugins read
         self._nominations: ChangeLog[str] = ChangeLog()  # the scheduler's
         self._drawn: list[int] = []  # random numbers since the last attempt
+        self._sorted: dict[frozenset[str], tuple[str, ...]] = {}  # plugins that refused pods together
         self._heard: list[Answer] = []  # what extenders answered since then
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
@@ -271,7 +272,7 @@ class Recorder(SchedulerObserver):
                 seconds,
                 decision.nominated_node,
                 tuple(victim.pod.key for victim in decision.victims) if decision.victims else (),
-                () if node else tuple(sorted(decision.rejectors)),
+                () if node else self._sorted.get(decision.rejectors) or self._sort(decision.rejectors),
                 decision.start,
                 decision.hint,
                 self._picks() if self._drawn else (),
@@ -281,6 +282,10 @@ class Recorder(SchedulerObserver):
         )
         if len(self._items) >= self._batch:
             self.hand_over()
+
+    def _sort(self, plugins: frozenset[str]) -> tuple[str, ...]:
+        found = self._sorted[plugins] = tuple(sorted(plugins))
+        return found
 
     def group_decided(
         self, pods: Sequence[QueuedPodInfo], profile: Profile, decision: GroupDecision, seconds: float

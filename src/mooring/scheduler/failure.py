@@ -31,7 +31,7 @@ from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler import plugin_calls
 from mooring.scheduler.attempt import Failure, Placement
 from mooring.scheduler.preemption_executor import Preemption, PreemptionExecutor
-from mooring.scheduler.status_patch import StatusPatches, pod_scheduled, status_patch
+from mooring.scheduler.status_patch import StatusPatches, is_told, pod_scheduled, status_patch
 from mooring.scheduler.tasks import Tasks
 from mooring.scheduler.turnstile import Turnstile
 from mooring.scheduler.writer import reference_to
@@ -197,6 +197,8 @@ class Failures:
         self._patch_condition(known, failure)
 
     def _patch_condition(self, pod: Pod, failure: Failure) -> None:
+        if not _v3 and is_told(pod, failure.reason, failure.message, failure.nominated_node):
+            return
         condition = pod_scheduled(pod, failure.reason, failure.message)
         if _v3:
             _v3.info(

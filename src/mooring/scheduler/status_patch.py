@@ -119,6 +119,17 @@ def status_patch(
     return {"status": status} if status else None
 
 
+def is_told(pod: Pod, reason: str, message: str, nominated_node: str | None) -> bool:
+    """Whether the status of a pod that was tried in vain says this already: no patch would come of it."""
+    status = pod.status
+    if nominated_node is not None and nominated_node != status.nominated_node_name:
+        return False
+    for condition in status.conditions:
+        if condition.type == POD_SCHEDULED:
+            return condition.message == message and condition.reason == reason and condition.status == "False"
+    return False
+
+
 def pod_scheduled(pod: Pod, reason: str, message: str) -> Condition:
     """The condition of a pod that was tried in vain."""
     return Condition(POD_SCHEDULED, "False", reason, message, pod.metadata.generation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -356,7 +356,6 @@ class DryRun:
         return -pod.priority, start_time(pod.pod, self._now)
 
 
-@lru_cache(maxsize=256)
 def without_victims(num_tried: int, num_nodes: int) -> str:
     """The refusal where nobody on so many nodes is less important."""
     return _refusal({NO_VICTIMS.reasons[0]: num_tried} if num_tried else {}, num_tried, num_nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from mooring.engine.attempt import Attempt
 from mooring.engine.cycle import Engine
 from mooring.engine.groups.preemption import GroupPreemption
@@ -85,7 +87,7 @@ class Evaluator:
         num_tried = statuses.count_with(Code.UNSCHEDULABLE)
         if num_tried:
             self._handle.pick(num_tried)  # where a search would begin: the lots that follow stay the same
-        return PostFilterResult(Status.unschedulable(without_victims(num_tried, len(statuses))), nominated_node="")
+        return _refused(num_tried, len(statuses))
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Attempt:
         laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter
@@ -119,6 +121,12 @@ class Evaluator:
         left = [Candidate(node, list(on_node.pods), on_node.pdb_violations) for node, on_node in victims.items()]
         first = self._handle.pick(len(left)) if left else 0  # an answer has no order: upstream takes any of equals
         return left[first:] + left[:first]
+
+
+@lru_cache(maxsize=256)
+def _refused(num_tried: int, num_nodes: int) -> PostFilterResult:
+    """Thousands of pods that wait are told the same."""
+    return PostFilterResult(Status.unschedulable(without_victims(num_tried, num_nodes)), nominated_node="")
 
 
 def _aggregate(messages: list[str]) -> str:
