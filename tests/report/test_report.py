@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import re
@@ -213,6 +214,21 @@ def test_the_ending_says_the_form(tmp_path: Path) -> None:
         write_report(runs, tmp_path / "r.pdf")
     with pytest.raises(UsageError, match="no such file or directory"):
         write_report(runs, tmp_path / "absent" / "r.md")
+
+
+def test_a_full_disk_leaves_the_report_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_the_disk(path: Path, text: str, **_: object) -> None:
+        path.write_bytes(text[:100].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    runs = [Run("monday", measured())]
+    write_report(runs, tmp_path / "r.md")
+    before = (tmp_path / "r.md").read_text()
+    monkeypatch.setattr(Path, "write_text", fill_the_disk)
+    with pytest.raises(UsageError, match=r"r\.md: no space left on device"):
+        write_report(runs, tmp_path / "r.md")
+    assert (tmp_path / "r.md").read_text() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["r.md"]
 
 
 def test_parquet_has_the_same_table(tmp_path: Path) -> None:

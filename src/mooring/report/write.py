@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +17,22 @@ FORMS = (".html", ".md", ".csv", ".parquet", ".json")
 
 
 def write_report(runs: Sequence[Run], path: Path, *, one_row: bool = False) -> None:
-    """Write the report of one run or several. ``one_row``: in tables a row per run, instead of one per sample."""
+    """Write the report of one run or several. ``one_row``: in tables a row per run, instead of one per sample.
+
+    An earlier report stays until the new one is written whole: a disk may be full.
+    """
     check_form(path)
+    whole = path.resolve()  # where links lead to
+    part = whole.with_name(f"{whole.name}.part")
     try:
         if path.suffix.lower() == ".parquet":
-            write_parquet(one_row_each(runs) if one_row else over_time(runs), path)
+            write_parquet(one_row_each(runs) if one_row else over_time(runs), part)
         else:
-            path.write_text(_text(runs, path.suffix.lower(), one_row), encoding="utf-8", newline="")
+            part.write_text(_text(runs, path.suffix.lower(), one_row), encoding="utf-8", newline="")
+        part.replace(whole)
     except OSError as error:
+        with contextlib.suppress(OSError):  # where nothing could be written there is none
+            part.unlink()
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
