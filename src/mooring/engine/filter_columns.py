@@ -82,23 +82,27 @@ class FilterColumns(Derived):
 
     def _judge_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
-        are_few = len(every) <= MEMO_ROWS and self.memo.pays
-        if are_few and self.by_figures:
-            self._judge_figures(attempt, figures, every)
-        for i in () if are_few else self.by_figures:
-            self._judge(attempt, i, attempt.some(every))
+        if len(every) <= MEMO_ROWS and self.memo.pays:
+            if self.by_figures:
+                self._judge_figures(attempt, figures, every)
+            self._judge_more(attempt, node_rows, every)
+            verdicts = [verdict for verdict in self.verdicts if verdict is not None]
+            for row in every:
+                self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
+            return
+        nodes = attempt.some(every)
+        for i in self.by_figures:
+            self._judge(attempt, i, nodes)
+        self._judge_more(attempt, node_rows, every)
+        numbers = [verdict.ids.take(nodes.rows) for verdict in self.verdicts if verdict is not None]
+        self.feasible[nodes.rows] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
+
+    def _judge_more(self, attempt: Attempt, node_rows: Set[int], every: Set[int]) -> None:
+        """Ask the filters that read other things than figures about the rows where these may have changed."""
         for i, reads in self.by_more:
             rows = node_rows if reads is Reads.NODE else every
             if rows:
                 self._judge(attempt, i, attempt.some(rows))
-        verdicts = [verdict for verdict in self.verdicts if verdict is not None]
-        if are_few:
-            for row in every:
-                self.feasible[row] = not any(verdict.ids[row] for verdict in verdicts)
-            return
-        index = attempt.some(every).rows
-        numbers = [verdict.ids.take(index) for verdict in verdicts]
-        self.feasible[index] = reduce(np.bitwise_or, numbers) == PASSES if numbers else True
 
     def _judge_figures(self, attempt: Attempt, figures: Figures, rows: Set[int]) -> None:
         table = attempt.nodes.table

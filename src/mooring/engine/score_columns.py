@@ -58,12 +58,27 @@ class ScoreColumns(Derived):
 
     def _score_rows(self, attempt: Attempt, figures: Figures, node_rows: Set[int], pod_rows: Set[int]) -> None:
         every = node_rows | pod_rows if node_rows else pod_rows
-        are_few = len(every) <= MEMO_ROWS and self.memo.pays
-        fresh: dict[str, Scores] = {}  # of all these rows, by plugin
-        if are_few and self.by_figures:
-            self._score_figures(attempt, figures, every)
-        for plugin in () if are_few else self.by_figures:
-            fresh[plugin.name] = self._score(plugin, attempt, attempt.some(every))
+        if len(every) <= MEMO_ROWS and self.memo.pays:
+            if self.by_figures:
+                self._score_figures(attempt, figures, every)
+            if self._score_more(attempt, node_rows, every):
+                for row in every:
+                    self._add_up_row(row)
+            return
+        nodes = attempt.some(every)
+        fresh = {plugin.name: self._score(plugin, attempt, nodes) for plugin in self.by_figures}
+        if self._score_more(attempt, node_rows, every):
+            total = self._even
+            for name, weight in self._weighted:
+                scores = fresh[name] if name in fresh else self.raw[name].take(nodes.rows)
+                total = total + (scores if weight == 1 else scores * weight)
+            self.total[nodes.rows] = total
+
+    def _score_more(self, attempt: Attempt, node_rows: Set[int], every: Set[int]) -> bool:
+        """Ask the plugins that read other things than figures about the rows where these may have changed.
+
+        Reports whether the sum is still made of the same parts. If it is not, it was added up anew.
+        """
         is_even_no_more = False
         for plugin in self.by_more:
             rows = node_rows if plugin.traits.score_reads is Reads.NODE else every
@@ -73,16 +88,7 @@ class ScoreColumns(Derived):
                 is_even_no_more |= is_summed and plugin.normalize is not None and bool(scores.any())
         if is_even_no_more:
             self._add_up(attempt)
-        elif are_few:
-            for row in every:
-                self._add_up_row(row)
-        else:
-            index = attempt.some(every).rows
-            total = self._even
-            for name, weight in self._weighted:
-                scores = fresh[name] if name in fresh else self.raw[name].take(index)
-                total = total + (scores if weight == 1 else scores * weight)
-            self.total[index] = total
+        return not is_even_no_more
 
     def _score(self, plugin: ResolvedPlugin, attempt: Attempt, nodes: NodeRows) -> Scores:
         """Score some rows, and keep what comes of it."""
