@@ -77,3 +77,5 @@ def test_a_late_verdict_works_out_why_once_and_only_when_asked() -> None:
     assert verdict.passes().tolist() == [True, False] and verdict.only_refuses and not asked
     assert [verdict.status_of(int(number)) for number in verdict.ids] == [SUCCESS, NO]
     assert verdict.copy().ids.tolist() == [0, 3] and asked == ["why"]
+    verdict.put(np.array([0, 1]), Verdict(np.array([3, 0]), lambda number: NEVER))
+    assert (verdict.passes().tolist(), verdict.status_of(3)) == ([False, True], NEVER)

@@ -87,6 +87,10 @@ class LateVerdict(Verdict):
     def passes(self) -> NDArray[np.bool_]:
         return self._passes
 
+    def put(self, rows: NDArray[np.int64], fresh: Verdict | None) -> None:
+        super().put(rows, fresh)
+        self._passes = super().passes()
+
 
 def numbers_in(ids: Ids) -> list[int]:
     """The distinct numbers other than 0."""
