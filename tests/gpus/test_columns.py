@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.api.core import Pod
@@ -43,8 +43,7 @@ def figures(columns: GpuColumns) -> list[list[Any]]:
 
 
 def take(cluster: Cluster, step: tuple[Any, ...]) -> None:
-    if step[0] == "put":
-        cluster.remove_pod(f"uid-default-{step[1]}")
+    if step[0] == "put":  # a new pod, or other annotations or another node of one that is there
         cluster.put(running(*step[1:]))
     elif step[0] == "remove":
         cluster.remove_pod(f"uid-default-{step[1]}")
@@ -53,6 +52,7 @@ def take(cluster: Cluster, step: tuple[Any, ...]) -> None:
 
 
 @given(steps)
+@example([("put", "x", "a", 300, 1, "0"), ("read",), ("put", "x", "a", 500, 1, "0")])  # only an annotation changes
 def test_columns_that_were_followed_are_those_read_anew(history: list[tuple[Any, ...]]) -> None:
     cluster = make_cluster(*map(gpu_node, NODES))
     cluster.nodes()

@@ -202,13 +202,15 @@ class Cluster(Forkable):
             self._own()
         self._assumed.discard(old.uid)
         started = old.pod.status.start_time != new.pod.status.start_time
+        annotated = old.pod.metadata.annotations != new.pod.metadata.annotations
         if not (self.is_fork or self.has_forks() or self.table.has_forks()):
             old.pod = new.pod
         else:  # a fork holds the old one
             new.terms = old.terms
             self._pods[old.uid] = new
             self.table.replace_pod(new)
-        self.table.touch(self.table.nodes[new.pod.spec.node_name], new.shape.host_ports, started=started)
+        node = self.table.nodes[new.pod.spec.node_name]
+        self.table.touch(node, new.shape.host_ports, started=started, annotated=annotated)
 
     def remove_pod(self, uid: str) -> None:
         """Forget a pod that is gone; one that was never known is no mistake."""

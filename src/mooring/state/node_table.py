@@ -528,18 +528,21 @@ class NodeTable(Forkable):
         elif pod.priority == lowest and not any(other.priority == lowest for other in info.pods.values()):
             self.lowest_priority[row] = min((other.priority for other in info.pods.values()), default=NOBODY)
 
-    def touch(self, info: NodeInfo, ports: tuple[HostPort, ...], *, started: bool = False) -> None:
+    def touch(
+        self, info: NodeInfo, ports: tuple[HostPort, ...], *, started: bool = False, annotated: bool = False
+    ) -> None:
         """A pod was updated, and counts as before: upstream takes it out and puts it back in.
 
-        ``started`` says that its start time is another one now.
+        ``started`` says that its start time is another one now, ``annotated`` that its annotations are.
         """
         self._touch_images(info)
         if started and info.row >= 0:
             self.start_log.note(info.row)
-        if not info.host_ports.issuperset(ports):  # a pod that shared one has taken it away
+        are_ports_gone = not info.host_ports.issuperset(ports)  # a pod that shared one has taken it away
+        if are_ports_gone:
             self._take_ports(self._with_own_pods(info), ports)
-            if info.row >= 0:
-                self.pod_log.note(info.row)
+        if (are_ports_gone or annotated) and info.row >= 0:
+            self.pod_log.note(info.row)
 
     def _take_ports(self, info: NodeInfo, ports: tuple[HostPort, ...]) -> None:
         if self.shared & PORTS:
