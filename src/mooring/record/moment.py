@@ -454,9 +454,18 @@ class _RecordedHints(Batching):
         super().__init__(VirtualClock(), is_enabled=False, has_extenders=False)
         self._nodes = nodes
 
+    def concerns(self, profile: Profile) -> bool:
+        return bool(self._nodes)
+
+    def sign(self, attempt: EngineAttempt) -> Hashable:
+        return None
+
     def hint(self, attempt: EngineAttempt, signed: Hashable) -> int | None:
         info = attempt.nodes.table.nodes.get(self._nodes.get(attempt.pod.uid, ""))
         return None if info is None or info.row < 0 else info.row
+
+    def remember(self, *_: object) -> None:
+        pass
 
 
 class _QueueOfRecord:
