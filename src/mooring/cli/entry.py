@@ -17,5 +17,6 @@ def main() -> NoReturn:
         from mooring.cli.main import main as command_line
     except KeyboardInterrupt:
         sys.exit(130)
-    gc.enable()
+    finally:
+        gc.enable()
     command_line()
