@@ -22,6 +22,7 @@ from mooring.config.load import config_from_dict
 from mooring.devices import cel, pools
 from mooring.engine import nominated, template_columns
 from mooring.engine.preemption import dry_run_columns
+from mooring.framework import runtime
 from mooring.plugins import image_locality, pod_topology_spread
 from mooring.queue import heap, unschedulable
 from mooring.scheduler.assembly import Options, Scheduler
@@ -44,6 +45,7 @@ CACHES = {
     node_table: {"SLACK": SMALL},
     pod_index: {"MAX_COLUMNS": SMALL},
     pod_info: {"MAX_PLACEMENTS": SMALL},
+    runtime: {"MAX_SETTLED": SMALL},
     term_index: {"MAX_REMEMBERED": SMALL},
 }
 NOT_COUNTED = (int, float, type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType)

@@ -35,7 +35,8 @@ def pre_binder(name: str, flight: Any = None) -> Any:
 
 def placement(*plugins: Any) -> Any:
     pod = make_cluster().info(make_pod("web"))
-    profile = SimpleNamespace(pre_bind=plugins, plugins={plugin.name: plugin for plugin in plugins}, observer=None)
+    told = [plugin for plugin in plugins if plugin.after_failure is not None]
+    profile = SimpleNamespace(pre_bind=plugins, told_of_failures=told, observer=None)
     return SimpleNamespace(
         profile=profile, state=CycleState(), pod=pod, node_name="a", clock=VirtualClock(), info=pod.pod
     )
