@@ -290,12 +290,16 @@ async def test_delete_resets_the_metrics(bench):
     assert "scheduler_preemption_attempts_total 0" in (await bench.ask("/metrics"))[2]
 
 
-async def raw(bench, request: bytes) -> bytes:
-    """Send bytes, and read until the server closes the connection."""
+async def connect(bench) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    async with asyncio.timeout(60.0):
-        reader, writer = await asyncio.open_connection("127.0.0.1", bench.server.port, ssl=context)
+    return await asyncio.open_connection("127.0.0.1", bench.server.port, ssl=context)
+
+
+async def raw(bench, request: bytes) -> bytes:
+    """Send bytes, and read until the server closes the connection."""
+    async with asyncio.timeout(600.0):
+        reader, writer = await connect(bench)
         try:
             writer.write(request)
             return await reader.read()
@@ -364,11 +368,14 @@ async def test_an_answer_in_flight_is_finished_and_others_are_sent_away(bench, m
 
     bench.sources.ask = ask
     await bench.start()
-    silent = asyncio.create_task(raw(bench, b""))
+    reader, writer = await connect(bench)
+    writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\nok")  # by now this one has a thread
     flying = asyncio.create_task(raw(bench, b"GET /mooring/queue HTTP/1.1\r\n\r\n"))
     await asked.wait()
     stopping = asyncio.create_task(bench.server.stop())
-    assert await silent == b"", "nobody waits for one who asks nothing"
+    assert await reader.read() == b"", "nobody waits for one who asks nothing"
+    writer.close()
     assert not stopping.done()
     may_answer.set()
     assert (await flying).endswith(b'{"active":[]}')
