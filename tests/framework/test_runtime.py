@@ -233,9 +233,9 @@ def test_an_answer_for_the_template_is_asked_for_once(made: Made, profile: MakeP
     cluster = make_cluster(make_node("a"), make_node("b"))
     pods = [cluster.info(make_pod(name, cpu=cpu)) for name, cpu in (("one", "1"), ("like it", "1"), ("other", "2"))]
 
-    def ask(pod: PodInfo, timer: PluginTimer | None = None) -> str:
+    def ask(pod: PodInfo, timer: PluginTimer | None = None, asks_all: bool = False) -> str:
         state = CycleState()
-        state.timer = timer
+        state.timer, state.asks_all = timer, asks_all
         getattr(found, f"run_{point}")(state, pod, cluster.nodes())
         assert (state.skip_filter or state.skip_score) == {"A", "B"}
         names = "".join(asked.names)
@@ -244,6 +244,7 @@ def test_an_answer_for_the_template_is_asked_for_once(made: Made, profile: MakeP
 
     assert [ask(pod) for pod in pods] == ["ABCD", "BD", "ABCD"]
     assert ask(pods[0], PluginTimer(lambda: 0.0, lambda *_: None)) == "ABCD", "where plugins are timed, all are asked"
+    assert ask(pods[0], asks_all=True) == "ABCD", "as where nothing that is kept is used"
 
 
 @pytest.mark.parametrize("point", ["pre_filter", "pre_score"])

@@ -108,6 +108,7 @@ class Engine:
         state.budget = budget
         if profile.observer is not None:
             state.timer = profile.observer.plugin_timer()
+        state.asks_all = not self.uses_cache
         uses_kept = self.uses_cache and self.search.kept_for(profile).is_worth_keeping(pod.shape)
         laps = self._no_laps if profile.observer is None else Laps(profile.observer, self.clock)
         return Attempt(pod, profile, nodes, state, laps, uses_kept=uses_kept, detail=detail)

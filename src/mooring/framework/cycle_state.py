@@ -30,13 +30,14 @@ UNLIMITED = Budget()
 class CycleState:
     """A keyed store for one attempt. Keys are plugin names or ``plugin/what``."""
 
-    __slots__ = ("_data", "budget", "group_cycle", "skip_filter", "skip_score", "timer")
+    __slots__ = ("_data", "asks_all", "budget", "group_cycle", "skip_filter", "skip_score", "timer")
 
     def __init__(self) -> None:
         self._data: dict[str, Any] = {}
         self.skip_filter: set[str] = set()
         self.skip_score: set[str] = set()
         self.timer: PluginTimer | None = None  # calls this attempt's plugins if they are timed; not copied
+        self.asks_all = False  # whether plugins are asked again that have answered for the pod's template; not copied
         self.budget = UNLIMITED
         self.group_cycle: object | None = None  # the same for all pods of a group that are tried together
 

@@ -102,7 +102,7 @@ class Profile:
         names: frozenset[str] | None = None
         narrowing: set[str] = set()
         timer, skips = state.timer, state.skip_filter
-        settled: Settled | None = None if timer else self._pre_filter_settled.get(pod.shape.id)
+        settled: Settled | None = None if timer or state.asks_all else self._pre_filter_settled.get(pod.shape.id)
         if settled is not None:
             skips.update(settled.skips)
         for_template: list[str] = []
@@ -208,7 +208,7 @@ class Profile:
 
     def run_pre_score(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> None:
         timer = state.timer
-        settled: Settled | None = None if timer else self._pre_score_settled.get(pod.shape.id)
+        settled: Settled | None = None if timer or state.asks_all else self._pre_score_settled.get(pod.shape.id)
         if settled is not None:
             state.skip_score.update(settled.skips)
         for_template: list[str] = []
