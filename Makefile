@@ -33,7 +33,7 @@ test: style  ## everything CI runs; types and a soak of three minutes run beside
 	@$(BIN)/mypy >build/types.log 2>&1 & types=$$!; \
 	  $(BIN)/mooring bench soak --minutes 3 >build/soak.log 2>&1 & soak=$$!; \
 	  trap 'kill $$types $$soak 2>/dev/null || true' EXIT; trap 'exit 130' INT TERM; \
-	  echo "$(BIN)/pytest -n auto"; $(BIN)/pytest -n auto || exit $$?; \
+	  echo "$(BIN)/pytest -n auto --dist worksteal"; $(BIN)/pytest -n auto --dist worksteal || exit $$?; \
 	  echo "$(BIN)/mypy"; wait $$types; typed=$$?; cat build/types.log; [ $$typed -eq 0 ] || exit $$typed; \
 	  echo "$(BIN)/mooring bench soak --minutes 3"; wait $$soak; soaked=$$?; cat build/soak.log; exit $$soaked
 

@@ -393,9 +393,7 @@ def test_arguments_arrive_typed(args: Any, want: KeyArgs) -> None:
 @pytest.mark.parametrize(
     ("plugin", "args", "text"),
     [
-        pytest.param(
-            Keyed, {"labelkey": "x"}, 'args: unknown field "labelkey"; did you mean "labelKey"?', id="unknown"
-        ),
+        pytest.param(Keyed, {"labelkey": "x"}, 'args: unknown field "labelkey"; did you mean labelKey?', id="unknown"),
         pytest.param(Keyed, {"atLeast": "two"}, "args.atLeast: expected int, got str", id="wrong type"),
         pytest.param(Keyed, ["x"], "args: ['x'] where an object would be right", id="a list"),
         pytest.param(NoArgs, {"x": 1}, "args: the plugin takes none, but there are x", id="none are taken"),

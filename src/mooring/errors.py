@@ -16,6 +16,14 @@ from __future__ import annotations
 class MooringError(Exception):
     """Anything mooring raises on purpose; its text is one line fit to be shown to a person."""
 
+    place = ""
+
+    def blame(self, place: str) -> None:
+        """Say where the cause is. The first place counts: what has gone wrong beside a story shows in a later step."""
+        if place and not self.place:
+            self.place = place
+            self.args = (f"{place}: {self}",)
+
 
 class UsageError(MooringError):
     """The request itself is wrong: bad flags, a missing file."""

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 import msgspec
@@ -56,6 +55,7 @@ from mooring.framework.per_node import PerNodePlugin, Preemption
 from mooring.framework.remedies import Change
 from mooring.framework.status import SKIP, SUCCESS, Code, Status
 from mooring.framework.traits import Reads, Traits
+from mooring.meant import hint
 
 __all__ = [
     "MAX_NODE_SCORE",
@@ -285,16 +285,9 @@ def _typed_args(plugin: type[Plugin], args: Any) -> Any:
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     unknown = [key for key in given if key not in known]
     if unknown:
-        raise ConfigError(*(f'args: unknown field "{key}"{_meant(key, known)}' for key in unknown))
+        raise ConfigError(*(f'args: unknown field "{key}"; {hint(key, known)}' for key in unknown))
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as problem:
         text, _, path = str(problem).partition(" - at `$")
         raise ConfigError(f"args{path.rstrip('`')}: {text[0].lower()}{text[1:].replace('`', '')}") from None
-
-
-def _meant(key: str, known: Sequence[str]) -> str:
-    near = get_close_matches(key, known, n=1)
-    if near:
-        return f'; did you mean "{near[0]}"?'
-    return f"; there are {', '.join(known)}" if known else "; there are none"

@@ -10,6 +10,7 @@ import pytest
 
 from mooring.bench import soak as soaking
 from mooring.bench.soak import Report
+from mooring.bench.virtual.soak import VirtualReport
 from mooring.cli.main import run
 
 
@@ -62,6 +63,19 @@ def test_a_problem_is_told_and_is_exit_code_1(asked: dict[str, Any], capsys: pyt
     assert json.loads(capsys.readouterr().out)["problems"] == ["pod default/p was bound twice"]
 
 
+@pytest.mark.parametrize(("given", "load"), [("", None), ("--load none", ""), ("--load gangs", "gangs")])
+def test_a_load_is_the_seeds_or_what_is_given(given: str, load: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def virtual_soak(seconds: float, seeds: range, **shape: Any) -> VirtualReport:
+        asked.update(shape, seeds=seeds)
+        return VirtualReport(seconds, seeds=list(seeds))
+
+    monkeypatch.setattr("mooring.bench.virtual.soak.virtual_soak", virtual_soak)
+    assert run(["bench", "soak", "--virtual-time", "--seeds", "2", *given.split()]) == 0
+    assert (asked["load"], asked["crowd"], asked["seeds"]) == (load, "", range(1, 3))
+
+
 @pytest.mark.parametrize("arguments", [["--minutes", "0"], ["--nodes", "1"], ["--rate", "0"], ["--leader-every", "1"]])
 def test_numbers_out_of_range_are_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "soak", *arguments]) == 2
@@ -73,8 +87,9 @@ def test_numbers_out_of_range_are_bad_usage(arguments: list[str], capsys: pytest
     [
         pytest.param("--minutes nan", "Invalid value for '--minutes': 'nan' is not a number", id="no minutes"),
         pytest.param("--virtual-time --rate nan", "Invalid value for '--rate': 'nan' is not a number", id="no rate"),
-        pytest.param("--seeds 3", "--seeds and --crowd are for --virtual-time", id="seeds in real time"),
-        pytest.param("--crowd tight", "--seeds and --crowd are for --virtual-time", id="a crowd in real time"),
+        pytest.param("--seeds 3", "--seeds, --crowd and --load are for --virtual-time", id="seeds in real time"),
+        pytest.param("--crowd tight", "--seeds, --crowd and --load are for", id="a crowd in real time"),
+        pytest.param("--load gangs", "--seeds, --crowd and --load are for", id="a load in real time"),
         pytest.param("--virtual-time --leader-every 9", "--leader-every: in virtual time", id="leaders by seed"),
     ],
 )

@@ -66,7 +66,7 @@ def test_mistakes_as_json(write: Write, capsys: pytest.CaptureFixture[str]) -> N
 def test_an_unknown_plugin_gets_a_suggestion(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(V1 + "profiles: [{plugins: {score: {enabled: [{name: ImageLocalty}]}}}]\n")
     assert run(["config", "check", file]) == 1
-    assert 'ScorePlugin "ImageLocalty" does not exist; did you mean "ImageLocality"?' in capsys.readouterr().err
+    assert 'ScorePlugin "ImageLocalty" does not exist; did you mean ImageLocality?' in capsys.readouterr().err
 
 
 def test_a_plugin_of_ones_own_can_be_assumed(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

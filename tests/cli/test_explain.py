@@ -279,7 +279,7 @@ TWO_NODES = "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
             "profiles: [{plugins: {filter: {enabled: [{name: NodeAfinity}]}}}]",
             ["--cluster", "cluster.yaml", "--pod", "small.yaml", "--config", "extra.yaml"],
             "initializing profiles: creating profile for scheduler name default-scheduler: "
-            'FilterPlugin "NodeAfinity" does not exist; did you mean "NodeAffinity"?',
+            'FilterPlugin "NodeAfinity" does not exist; did you mean NodeAffinity?',
             id="a plugin that does not exist",
         ),
         pytest.param(

@@ -67,7 +67,7 @@ def test_the_traceback_is_printed_on_request(
 @pytest.mark.parametrize(
     ("args", "want"),
     [
-        pytest.param(["confg"], 'mooring: no command "confg"; did you mean "config"?', id="a misspelt command"),
+        pytest.param(["confg"], 'mooring: no command "confg"; did you mean config?', id="a misspelt command"),
         pytest.param(
             ["config", "check"], "mooring: Missing argument 'FILE'; see mooring config check --help", id="FILE"
         ),

@@ -63,6 +63,15 @@ def test_the_exit_code_and_a_summary_for_each(
     assert all(line.startswith(summary) for line, summary in zip(told, summaries, strict=True))
 
 
+def test_a_mistake_that_only_shows_while_it_is_played(capsys: pytest.CaptureFixture[str]) -> None:
+    workload = "workload: {every: 1s, count: 1, name: 'web-{i}', cpu: '1', recreate: true}"
+    Path("again.yaml").write_text(f"steps:\n- nodes: {{count: 1}}\n- {workload}\n- advance: 5s\n")
+    assert run(["scenario", "run", "--virtual-time", "again.yaml", "bad.yaml"]) == 2
+    told = capsys.readouterr().out
+    assert "again: a mistake in the story: again.yaml: steps[1]: recreate: only mooring simulate" in told
+    assert "bad: NOT as expected: " in told
+
+
 def test_json_is_nothing_but_objects(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["scenario", "run", "--virtual-time", "-o", "json", "good.yaml", "bad.yaml"]) == 1
     notes = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -77,7 +77,7 @@ def test_all_alpha_spares_what_is_named() -> None:
         ),
         pytest.param(
             "GangSchedulin=true",
-            'unrecognized feature gate: GangSchedulin; did you mean "GangScheduling"?',
+            "unrecognized feature gate: GangSchedulin; did you mean GangScheduling?",
             id="a misspelt gate",
         ),
         pytest.param(

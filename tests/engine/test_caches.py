@@ -278,3 +278,15 @@ def test_a_burst_of_one_template_is_placed_alike(number: int) -> None:
     both = TwoSchedulers()
     for _ in range(25):
         both.step("decide", 0, number)
+
+
+@pytest.mark.parametrize("others", [1, 5, 9, 39], ids="{} other nodes have changed".format)
+def test_the_winner_among_all_nodes_follows_what_changes(others: int) -> None:
+    both = [Scheduler(*(make_node(f"n{i}") for i in range(40)), uses_cache=uses_cache) for uses_cache in (True, False)]
+    for number in range(4):
+        first, second = (scheduler.decide(make_pod(f"web-{number}", cpu="100m")) for scheduler in both)
+        assert first.node == second.node
+        for scheduler in both:
+            scheduler.put(make_pod(f"web-{number}", cpu="100m", node=first.node))
+            full = [f"n{(i + 7 * number) % 40}" for i in range(others)]
+            scheduler.put(*(make_pod(f"on-{number}-{name}", cpu="500m", node=name) for name in full))

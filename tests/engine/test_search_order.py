@@ -54,6 +54,11 @@ def test_trap_1_the_winner_is_the_root_of_gos_heap(totals: list[int]) -> None:
     assert heap_winner(np.array(totals)) == go_heap(totals)[0]
 
 
+@given(st.lists(st.sampled_from([-(2**62), -1, 0, 2**40 - 1, 2**40, 2**62]), min_size=1, max_size=40))
+def test_the_winner_of_totals_that_are_very_large_or_negative(totals: list[int]) -> None:
+    assert heap_winner(np.array(totals)) == go_heap(totals)[0]
+
+
 @settings(max_examples=15)
 @given(st.integers(1000, 5000), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_the_winner_in_large_lists(n: int, best: int, random: Any) -> None:

@@ -106,18 +106,6 @@ def test_classes_that_share_something_prepare_the_handle() -> None:
     assert handle.pods == {"shared": Sharing}
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        pytest.param("NodeAfinity", "NodeAffinity", id="a letter less"),
-        pytest.param("TaintTolerations", "TaintToleration", id="a letter more"),
-        pytest.param("Zzz", None, id="nothing like it"),
-    ],
-)
-def test_nearest_name(written: str, meant: str | None) -> None:
-    assert in_tree_registry().nearest(written) == meant
-
-
 def test_in_tree_plugins_are_called_as_their_classes() -> None:
     registry = in_tree_registry()
     assert list(registry) == [plugin.__name__ for plugin in (*IN_TREE, *OPTIONAL)]

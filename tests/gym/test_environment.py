@@ -171,7 +171,7 @@ def test_the_fragmentation_term_is_the_change_of_the_measure_for_the_episodes_po
 
 
 def test_a_reward_that_does_not_exist_is_one_line() -> None:
-    with pytest.raises(UsageError, match="no term 'alocation'; there are allocation, fragmentation"):
+    with pytest.raises(UsageError, match="no term 'alocation'; did you mean allocation"):
         SchedulingEnv(generated(nodes=2, pods=2), reward={"alocation": 1})
 
 

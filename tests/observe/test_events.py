@@ -272,6 +272,16 @@ def test_an_impossible_name_becomes_a_random_one():
     assert len(event_name("x" * 250, 1 << 60)) == 36
 
 
+@pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "a.b", "a-1.b-2.c"])
+def test_a_name_that_an_object_may_have_is_kept(name: str) -> None:
+    assert event_name(name, 255) == f"{name}.ff"
+
+
+@pytest.mark.parametrize("name", ["", "a-", "-a", "a.", ".a", "a..b", "a-.b", "a.-b", "A", "a_b", "a b", "é"])
+def test_a_name_that_no_object_may_have_is_replaced(name: str) -> None:
+    assert len(event_name(name, 255)) == 36
+
+
 async def test_whoever_observes_hears_of_every_event_also_of_repeated_ones(bench):
     heard = []
     bench.recorder.observers = (lambda regarding, reason, note: heard.append((regarding.name, reason, note)),)

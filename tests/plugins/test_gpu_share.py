@@ -239,6 +239,7 @@ def _config() -> Any:
         pytest.param(bound(gpu_pod("x"), "a"), Hint.QUEUE, id="a pod with a GPU goes"),
         pytest.param(bound(make_pod("x"), "a"), Hint.SKIP, id="a pod without one goes"),
         pytest.param(gpu_pod("x"), Hint.SKIP, id="a pod goes that had no node"),
+        pytest.param(bound(gpu_pod("x", milli="lots"), "a"), Hint.SKIP, id="a pod goes that was counted on no GPU"),
     ],
 )
 def test_a_pod_that_goes_helps_if_it_had_gpus(gone: Pod, want: Hint) -> None:

@@ -18,6 +18,7 @@ from mooring.measures.results import Measures
 from mooring.report.figures import figures, side_by_side
 from mooring.report.markdown import code, markdown
 from mooring.report.page import page
+from mooring.report.plots import CHARACTER, WIDTH, Series, lines
 from mooring.report.run import Run
 from mooring.report.tables import one_row_each, over_time, to_csv
 from mooring.report.write import write_report
@@ -259,3 +260,11 @@ def test_a_pod_that_comes_in_the_last_instant_is_in_the_plot() -> None:
 
     assert tips() == []
     assert tips("late", "later")[-1] == "2"
+
+
+@pytest.mark.parametrize("until_s", [60.0, 3600.0, 5424.7, 5490.0, 90_000.0, 7 * 86_400.0])
+def test_no_time_stands_beyond_the_edge_of_a_plot(until_s: float) -> None:
+    plot = lines("a", [0.0, until_s], [Series("pods", [1.0, 2.0])])
+    marks = re.findall(r'<text x="([\d.]+)" y="220" text-anchor="middle">([^<]+)</text>', plot)
+    assert marks
+    assert all(float(x) + len(text) * CHARACTER / 2 <= WIDTH for x, text in marks)

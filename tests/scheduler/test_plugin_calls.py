@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.clock import VirtualClock
-from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import ExtenderError
 from mooring.framework.interfaces import PreFlight
 from mooring.framework.resolved import resolve
@@ -286,9 +286,7 @@ def test_where_nobody_listens_to_a_failure_the_others_go_on(
 
 
 def test_pods_to_activate_are_taken_out_once() -> None:
-    at = placed()
-    assert plugin_calls.pods_to_activate(at) == []
-    wanted = make_pod("next")
-    at.state.write(PODS_TO_ACTIVATE, {"a": wanted})
+    at, wanted = placed(), make_pod("next")
+    at.to_activate = {"a": wanted}
     assert plugin_calls.pods_to_activate(at) == [wanted]
     assert plugin_calls.pods_to_activate(at) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 
@@ -95,6 +96,7 @@ async def test_work_that_has_to_wait_goes_on_as_a_task_of_its_own():
 
     task = tasks.begin(work())
     assert len(tasks) == 1 and not task.done()
+    assert isinstance(task, asyncio.Task) and inspect.iscoroutine(task.get_coro()), "Python 3.12 takes nothing else"
     answer.set_result("answer")
     assert await task == "over"
     assert seen == ["answer", task]

@@ -191,6 +191,11 @@ REFUSED_WORKLOADS = [
         "Job sums: spec.template.spec.containers[0].resources.requests[cpu]: 'lots' is not a quantity; write",
         id="a quantity",
     ),
+    pytest.param(
+        {**job(POD), "apiVersion": "batch/v2"},
+        "Job sums: apiVersion: expected batch/v1, found batch/v2",
+        id="a version that there is not",
+    ),
     pytest.param({**JOB, "spec": {}}, "Job sums: spec.template.spec.containers: Required value", id="nothing to run"),
 ]
 

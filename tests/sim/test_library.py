@@ -21,6 +21,16 @@ async def scenario(cluster):
     """Not the title."""
 '''
 
+KUBECTL = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: a}
+"""
+QUOTED = '"apiVersion": v1\n"kind": Node\n"metadata": {"name": a}\n'
+
 
 def write(folder: Path, text: str, name: str = "my_story.py") -> str:
     path = folder / name
@@ -86,7 +96,7 @@ def test_a_python_file_that_is_no_story(tmp_path: Path, text: str, says: str) ->
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        pytest.param("first-placment", "did you mean 'first-placement'", id="a slip of the pen"),
+        pytest.param("first-placment", "did you mean first-placement", id="a slip of the pen"),
         pytest.param("nothing-like-it", "there are first-placement", id="an unknown name"),
         pytest.param("missing/story.py", "No such file", id="a file that is not there"),
         pytest.param("missing.yaml", "No such file", id="a YAML file that is not there"),
@@ -101,3 +111,15 @@ def test_what_cannot_be_found(text: str, says: str) -> None:
 def test_a_built_in_story_can_be_loaded_by_its_path() -> None:
     assert load(FOLDER / "preemption.yaml").name == "preemption"
     assert load(FOLDER / "zone_spread.py").name == "zone-spread"
+
+
+@pytest.mark.parametrize("name", ["cluster.yaml", "cluster.yml", "folder"])
+@pytest.mark.parametrize(
+    "text", [KUBECTL, "---\n" + KUBECTL, '"apiVersion": v1\n"kind": Node\n"metadata": {"name": a}\n']
+)
+def test_what_kubectl_prints_is_a_story_of_its_cluster(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    if not path.suffix:
+        path.mkdir()
+    (path if path.suffix else path / "a.yaml").write_text(text)
+    assert find(str(path)).title == "Kubernetes manifests: 1 node"

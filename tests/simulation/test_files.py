@@ -145,7 +145,7 @@ def test_steps_do_not_know_the_seed(write: Write) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        pytest.param({"pod": "x.csv"}, "no parameter 'pod'; did you mean 'pods'?", id="a name that is nearly right"),
+        pytest.param({"pod": "x.csv"}, "no parameter 'pod'; did you mean pods?", id="a name that is nearly right"),
         pytest.param({"zzz": "1"}, "no parameter 'zzz'; there are pods, wanted", id="a name that is not near any"),
         pytest.param({"wanted": "c1"}, "parameter 'wanted': found 'c1'; there are a1, b1", id="no choice"),
     ],
@@ -229,6 +229,14 @@ def test_mistakes_in_rows_of_a_workload(write: Write, pods: str, says: str) -> N
     result = run_scenario(load_scenario_file(write(pods=pods)))
     assert "pods.csv, " in result.failure
     assert re.search(says, result.failure), result.failure
+
+
+@pytest.mark.parametrize("more", ["", "- say: hello\n- advance: 10s\n"], ids=["at the end", "in a later step"])
+def test_a_mistake_in_a_workload_is_one_of_its_step(write: Write, more: str) -> None:
+    story = "steps:\n- nodes: {count: 1}\n- workload: {every: 1s, count: 2, name: 'a-{i}', cpu: lots}\n" + more
+    result = run_scenario(load_scenario_file(write(story)))
+    assert result.is_mistake
+    assert result.failure.startswith("story.yaml: steps[1]: spec.containers[0].resources.requests[cpu]: 'lots' is not")
 
 
 def test_a_time_between_pods_counts_instead_of_a_column(write: Write) -> None:
@@ -355,9 +363,17 @@ def test_an_expectation_that_does_not_hold_is_exit_code_1(write: Write, capsys: 
     assert "NOT as expected" in capsys.readouterr().out
 
 
+def test_a_mistake_in_a_later_story_keeps_what_was_simulated(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wrong.yaml").write_text("steps: [{expect: {measure: pods.pendin, is: 0}}]")
+    assert run(["simulate", str(write()), "wrong.yaml", "-o", "json"]) == 2
+    told = capsys.readouterr()
+    assert [each["pods"]["arrived"] for each in json.loads(told.out)] == [3]
+    assert told.err == "mooring: wrong.yaml: steps[0]: no measure 'pods.pendin'; did you mean pods.pending?\n"
+
+
 def test_a_setting_that_the_file_does_not_have_is_bad_usage(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", str(write()), "--set", "wantd=a1"]) == 2
-    assert "did you mean 'wanted'?" in capsys.readouterr().err
+    assert "did you mean wanted?" in capsys.readouterr().err
 
 
 def test_a_record_is_written_and_replayed(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -13,12 +15,16 @@ from mooring.config.features import Features
 from mooring.config.versions import VERSIONS, KubernetesVersion
 from mooring.controlplane.registry.catalog import PODS
 from mooring.controlplane.storage.store import Event
+from mooring.devices.writes import ClaimWriter
+from mooring.scheduler.tasks import Tasks
 from mooring.sim.runner import EmbeddedWorld, Settings
 from mooring.sim.scenario import ScenarioCluster, node
 from mooring.sim.virtual_time import run_virtual
 from mooring.simulation.result import Simulation
 from mooring.simulation.simulate import Arrival, simulate
+from mooring.simulation.world import _SplitWriter
 from mooring.testing import make_node, make_object, make_pod
+from mooring.volumes.bind_volumes import VolumeWriter
 
 GRACE_S = 2
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
@@ -206,3 +212,20 @@ def test_the_same_pods_go_to_the_same_nodes_at_the_same_times(
 def test_a_simulation_ends_with_its_last_pod_not_at_the_next_full_second() -> None:
     outcome = simulate([make_node("a", cpu="2")], [Arrival(0, pod("only", "2"), run_s=100.5)])
     assert outcome.ended_at_s == pytest.approx(100.5, abs=0.02)
+
+
+def test_a_scheduler_that_breaks_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin(self: Tasks, work: Coroutine[Any, Any, Any]) -> Any:
+        work.close()
+        raise TypeError("not like this")
+
+    monkeypatch.setattr(Tasks, "begin", begin)
+    with pytest.raises(TypeError, match="not like this"):
+        simulate([make_node("a")], [Arrival(0, pod("p"))])
+
+
+def test_what_writes_for_a_simulation_can_write_for_volumes_and_claims() -> None:
+    """Since Python 3.12 a protocol does not see what ``__getattr__`` would offer."""
+    for protocol in (VolumeWriter, ClaimWriter):
+        for name in [each for each in vars(protocol) if not each.startswith("_")]:
+            assert callable(inspect.getattr_static(_SplitWriter, name))

@@ -8,7 +8,7 @@ from mooring.api.core import Node, Pod
 from mooring.api.manifests import READ_KINDS
 from mooring.api.storage import PersistentVolumeClaim, StorageClass
 from mooring.errors import InputError
-from mooring.surface.references import nearest, parse_reference
+from mooring.surface.references import nearest_key, parse_reference
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_mistakes(text: str, message: str) -> None:
         pytest.param("default/web", [], "", id="nothing at all"),
     ],
 )
-def test_nearest(key: str, known: list[str], want: str) -> None:
-    assert nearest(key, known) == want
+def test_nearest_key(key: str, known: list[str], want: str) -> None:
+    assert nearest_key(key, known) == want

@@ -50,7 +50,7 @@ def test_a_table_for_people_has_means_and_deviations() -> None:
         "trace   spread    pack",
         "a       2 ± 1.4   5",
     ]
-    with pytest.raises(InputError, match="no result has a number 'plaecd'; there are seed, placed"):
+    with pytest.raises(InputError, match="no result has a number 'plaecd'; did you mean placed"):
         pivot(records, TableShape("trace", "policy", "plaecd"))
 
 

@@ -107,7 +107,7 @@ def test_an_impossible_configuration_is_no_point() -> None:
     ("options", "error", "want"),
     [
         pytest.param(
-            {"objectives": ["waiting=min"]}, InputError, "no measure 'waiting'.*there are seconds", id="unknown"
+            {"objectives": ["waiting=min"]}, InputError, "no measure 'waiting'.*did you mean waitLongest", id="unknown"
         ),
         pytest.param({"objectives": []}, UsageError, "at least one objective", id="none"),
         pytest.param({"hold_out": 1.5}, UsageError, "expected a share from 0 up to 1", id="all is held out"),

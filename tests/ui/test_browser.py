@@ -215,7 +215,7 @@ async def test_the_scheduler_is_configured_and_a_lesson_is_played(serve, browser
             whole = await area.input_value()
             await area.fill(whole.replace("- name: NodeResourcesFit\n", "- name: NodeResourceFit\n", 1))
             await page.get_by_role("button", name="apply").click()
-            await sees(page, ".editPanel [role=status]", 'did you mean "NodeResourcesFit"?')
+            await sees(page, ".editPanel [role=status]", "did you mean NodeResourcesFit?")
             await area.fill(whole.replace("parallelism: 16", "parallelism: 5"))
             await page.get_by_role("button", name="check").click()
             await sees(page, ".editPanel [role=status]", "no mistakes found")

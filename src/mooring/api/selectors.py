@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from mooring.api.meta import LabelSelector
 from mooring.errors import ParseError
 
@@ -27,8 +29,7 @@ def parse_int64(text: str) -> int | None:
     return value if -(1 << 63) <= value < 1 << 63 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One condition on one label."""
 
     key: str

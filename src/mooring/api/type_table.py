@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
+from pathlib import Path
+
+import msgspec
 
 _SHORT_GROUPS = {"": "core", "scheduling.x-k8s.io": "scheduling-x"}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field: its wire type, and how lists and patches treat it."""
 
     name: str
@@ -40,13 +40,12 @@ class Field:
         return self.type.startswith("{}")
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(msgspec.Struct, frozen=True):
     """A struct of the API: its fields by their wire names."""
 
     name: str
     is_atomic: bool
-    fields: dict[str, Field] = field(default_factory=dict)
+    fields: dict[str, Field] = msgspec.field(default_factory=dict)
 
 
 @cache
@@ -54,8 +53,7 @@ def types() -> dict[str, Type]:
     """All types by their short name, for example ``core.v1.PodSpec``."""
     found: dict[str, Type] = {}
     current = Type("", False)
-    files = resources.files("mooring.api")
-    text = files.joinpath("types.txt").read_text() + files.joinpath("types_custom.txt").read_text()
+    text = "".join(Path(__file__).with_name(name).read_text() for name in ("types.txt", "types_custom.txt"))
     for line in text.splitlines():
         if line.startswith("#"):
             continue

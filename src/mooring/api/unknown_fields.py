@@ -7,10 +7,10 @@ API types can.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from mooring.api.type_table import Type, type_name, types
+from mooring.meant import nearest
 
 
 class UnknownField(NamedTuple):
@@ -38,8 +38,7 @@ def _in_struct(described: Type, value: Any, where: str) -> Iterator[UnknownField
     for key, inner in value.items():
         known = described.fields.get(key)
         if known is None:
-            near = get_close_matches(key, described.fields, n=1)
-            yield UnknownField(where + _printable(key), near[0] if near else "")
+            yield UnknownField(where + _printable(key), nearest(key, described.fields))
         else:
             yield from _in_value(known.type, inner, where + key)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from mooring.api.core import Taint
 from mooring.api.meta import LabelSelector
+from mooring.meant import nearest
 
 MAX_VALUES = 4
 
@@ -51,8 +51,8 @@ def label_fact(key: str, labels: Sequence[Mapping[str, str]]) -> str:
     """``disk is ssd on 4 nodes, hdd on 6``, or that no node has the label."""
     values = Counter(each[key] for each in labels if key in each)
     if not values:
-        near = get_close_matches(key, {name for each in labels for name in each}, n=1, cutoff=0.8)
-        return f"no node has the label {key}" + (f"; did you mean {near[0]}?" if near else "")
+        near = nearest(key, {name for each in labels for name in each}, cutoff=0.8)
+        return f"no node has the label {key}" + (f"; did you mean {near}?" if near else "")
     (first, count), *rest = values.most_common(MAX_VALUES)
     parts = [
         f"{first or 'empty'} on {count_of(count, 'node')}",

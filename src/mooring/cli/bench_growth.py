@@ -13,6 +13,7 @@ from rich.console import Console
 from mooring.cli.output import emit, output_option, print_table, to_json
 from mooring.cli.progress import progress
 from mooring.errors import UsageError
+from mooring.meant import hint
 
 if TYPE_CHECKING:
     from mooring.bench.growth import Curve, Measured, Plan, Size
@@ -86,7 +87,7 @@ def growth(
 
     unknown = [kind for kind in kinds if kind not in growing.KINDS]
     if unknown:
-        raise UsageError(f"--kind: no kind {unknown[0]!r}; there are {', '.join(growing.KINDS)}")
+        raise UsageError(f"--kind: no kind {unknown[0]!r}; {hint(unknown[0], growing.KINDS)}")
     for path in (plot, save):
         if path is not None and not path.absolute().parent.is_dir():
             raise UsageError(f"{path}: no such directory")

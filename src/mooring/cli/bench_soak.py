@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -48,6 +48,11 @@ TELL_EVERY_S = 60.0
     help="In virtual time: little room, room, or many pods that come at once.  [default: tight or roomy, by seed]",
 )
 @click.option(
+    "--load",
+    type=click.Choice(("none", "volumes", "devices", "gangs")),
+    help="In virtual time: what some pods want besides room.  [default: by seed]",
+)
+@click.option(
     "--story",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="In virtual time: play the scenario file that a failed soak printed.",
@@ -62,6 +67,7 @@ def soak(
     virtual_time: bool,
     seeds: int,
     crowd: str | None,
+    load: str | None,
     story: Path | None,
     output: str,
 ) -> int:
@@ -81,9 +87,10 @@ def soak(
     if virtual_time or story is not None:
         if click.get_current_context().get_parameter_source("leader_every_s") is ParameterSource.COMMANDLINE:
             raise click.UsageError("--leader-every: in virtual time the seed says when leaders change")
-        return _virtual(minutes, crowd or "", nodes, rate, range(seed, seed + seeds), story, output)
-    if seeds != 1 or crowd is not None:
-        raise click.UsageError("--seeds and --crowd are for --virtual-time")
+        shape = {"crowd": crowd or "", "load": "" if load == "none" else load, "nodes": nodes, "rate": rate}
+        return _virtual(minutes, shape, range(seed, seed + seeds), story, output)
+    if seeds != 1 or crowd is not None or load is not None:
+        raise click.UsageError("--seeds, --crowd and --load are for --virtual-time")
     import asyncio
 
     from mooring.bench import soak as soaking
@@ -117,15 +124,7 @@ def soak(
     return 1 if report.problems else 0
 
 
-def _virtual(
-    minutes: float,
-    crowd: str,
-    nodes: int | None,
-    rate: float | None,
-    seeds: range,
-    story: Path | None,
-    output: str,
-) -> int:
+def _virtual(minutes: float, shape: dict[str, Any], seeds: range, story: Path | None, output: str) -> int:
     from mooring.bench.virtual.soak import replay, virtual_soak
     from mooring.bench.virtual.story import from_text
 
@@ -145,7 +144,7 @@ def _virtual(
     if story is not None:
         report = replay(from_text(story.read_text("utf-8"), str(story)), progress)
     else:
-        report = virtual_soak(minutes * 60, seeds, crowd=crowd, nodes=nodes, rate=rate, progress=progress)
+        report = virtual_soak(minutes * 60, seeds, progress=progress, **shape)
     cpu_s = time.process_time() - began_s
     emit(report.to_dict(), output, lambda out: _draw_virtual(out, report, cpu_s))
     return 1 if report.problems else 0

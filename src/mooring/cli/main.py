@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gc
 import importlib
 import importlib.util
@@ -21,6 +20,7 @@ from mooring.cli.help import examples
 from mooring.cli.interruption import Termination
 from mooring.cli.streams import Output, OutputLost, open_missing_streams, watched_output
 from mooring.errors import MooringError, UsageError
+from mooring.meant import hint
 from mooring.observe.logs import PlainFormatter
 from mooring.plain_text import printable
 from mooring.version import __version__
@@ -100,9 +100,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and _entry(args[0]) is None and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], known, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else f"; there are {', '.join(known)}"
-            raise UsageError(f'no command "{args[0]}"{hint}')
+            raise UsageError(f'no command "{args[0]}"; {hint(args[0], known)}')
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from mooring.cli.address_options import address_options
 from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.errors import UsageError
+from mooring.meant import nearest
 
 Pod = dict[str, Any]
 
@@ -66,8 +66,8 @@ def _find(name: str, namespace: str, pods: list[Pod]) -> Pod:
     by_key = {_key(pod): pod for pod in pods}
     if key in by_key:
         return by_key[key]
-    near = difflib.get_close_matches(key, by_key, n=1, cutoff=0.8)
-    hint = f"did you mean {near[0]}?" if near else "mooring queue lists the pods that do"
+    near = nearest(key, by_key, cutoff=0.8)
+    hint = f"did you mean {near}?" if near else "mooring queue lists the pods that do"
     raise UsageError(f"{key} does not wait in the queue; {hint}")
 
 

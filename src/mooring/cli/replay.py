@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from mooring.cli.help import examples
 from mooring.cli.output import emit, output_option, print_facts, print_table
 from mooring.cli.streams import say
 from mooring.errors import UsageError
+from mooring.meant import nearest
 from mooring.record.named import record_time
 from mooring.state.quantity_text import written
 
@@ -88,8 +88,6 @@ def replay(
             emit(value, output, lambda to: _draw_moment(to, moment))
             return 0
         span = _time(since, record), _time(until, record)
-        if pod is not None:
-            pod = _known(pod, record, file)
         _list(record, pod, span, limit, output)
         return 0
 
@@ -101,22 +99,23 @@ def _time(text: str | None, record: Record) -> float | None:
 # ---- the list --------------------------------------------------------------------------------------------------------
 
 
-def _known(pod: str, record: Record, file: str) -> str:
-    """The pod's key; UsageError if the record has no attempt at it."""
-    wanted = pod if "/" in pod else f"default/{pod}"
+def _check_known(wanted: str, record: Record) -> None:
+    """UsageError if the record has no attempt at the pod, at any time."""
     keys = dict.fromkeys(attempt.key for _, attempt in record.attempts())
     if wanted in keys:
-        return wanted
+        return
     name = wanted.partition("/")[2]
-    near = [key for key in keys if key.partition("/")[2] == name] or get_close_matches(
-        wanted, islice(keys, MOST_COMPARED)
-    )
-    hint = f"; similar ones: {', '.join(near[:3])}" if near else ""
-    raise UsageError(f"--pod {pod}: {file} has no attempt at a pod {wanted}{hint}")
+    near = [key for key in keys if key.partition("/")[2] == name][:3]
+    near = near or [each for each in (nearest(wanted, islice(keys, MOST_COMPARED)),) if each]
+    hint = f"; similar ones: {', '.join(near)}" if near else ""
+    raise UsageError(f"--pod: {record.name} has no attempt at a pod {wanted}{hint}")
 
 
 def _list(record: Record, pod: str | None, span: tuple[Any, Any], limit: int, output: str) -> None:
-    found = list(islice(_chosen(record, pod, *span), limit + 1 if limit else None))
+    key = None if pod is None else pod if "/" in pod else f"default/{pod}"
+    found = list(islice(_chosen(record, key, *span), limit + 1 if limit else None))
+    if key is not None and not found:
+        _check_known(key, record)
     has_more = bool(limit) and len(found) > limit
     found = found[:limit] if limit else found
     value = {

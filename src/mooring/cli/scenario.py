@@ -70,7 +70,7 @@ def run(
     verbose: int,
     output: str,
 ) -> int:
-    """Play stories; the exit code says whether all expectations held (0) or not (1)."""
+    """Play stories; the exit code says whether all expectations held (0) or not (1); 2: a story is wrong."""
     from dataclasses import replace
 
     from mooring.sim.library import find
@@ -105,7 +105,7 @@ def run(
             raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
         if output == "text":
             click.echo(_summary(results[-1]))
-    return 0 if all(result.held for result in results) else 1
+    return max((result.exit_code for result in results), default=0)
 
 
 def _run_remotely(story: Scenario, settings: Settings, place: Place) -> Result:
@@ -140,4 +140,4 @@ def _summary(result: Result) -> str:
     if result.held:
         held = many(result.expectations, "expectation")
         return f"{result.scenario}: as expected ({held} held in {result.seconds:.1f}s)"
-    return f"{result.scenario}: NOT as expected: {result.failure}"
+    return f"{result.scenario}: {result.verdict}"

@@ -109,7 +109,7 @@ def simulate(
                 except Exception as error:
                     raise InputError(f"{each.source}: the story broke off: {type(error).__name__}: {error}") from error
                 if result.is_mistake:
-                    raise InputError(result.failure)
+                    break
                 results.append(result)
                 if result.was_interrupted:
                     break
@@ -119,8 +119,11 @@ def simulate(
             for result in results:
                 _draw(out, result)
 
-        emit(values[0] if len(found) == 1 else values, output, draw)
-        if results[-1].was_interrupted:
+        if results:
+            emit(values[0] if len(found) == 1 else values, output, draw)
+        if result.is_mistake:
+            raise InputError(result.failure)
+        if result.was_interrupted:
             raise KeyboardInterrupt
         if wait is not None:
             wait()

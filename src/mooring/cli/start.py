@@ -157,7 +157,7 @@ class _Shown:
             print_line(
                 f"As expected: {many(result.expectations, 'expectation')} held."
                 if result.held
-                else f"NOT as expected: {result.failure}"
+                else result.verdict[0].upper() + result.verdict[1:]
             )
         if self.stays:
             print_line(f"The cluster stays up; Ctrl-C ends it. Try: kubectl --kubeconfig {self._kubeconfig} \\")
@@ -210,4 +210,4 @@ async def _work(
         if show.stays:
             show.is_waiting = True
             await stop.wait()
-        return 0 if result is None or result.held else 1
+        return 0 if result is None else result.exit_code

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from mooring.cli.configuration import (
     config_option,
@@ -99,8 +100,7 @@ def with_scheduler(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
+class Telling(msgspec.Struct, frozen=True):
     """How much of a story is told, and in which form."""
 
     quiet: bool

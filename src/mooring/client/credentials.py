@@ -155,8 +155,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     status: _ExecStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class ExecPlugin(msgspec.Struct, frozen=True):
     """The ``exec`` section of a kubeconfig user."""
 
     command: str

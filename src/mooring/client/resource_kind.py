@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -87,8 +87,6 @@ def typed_kind(
     older: tuple[str, ...] = (),
 ) -> ResourceKind[T]:
     """Describe a kind whose objects are decoded into the msgspec Struct ``type_``."""
-    # msgspec knows the concrete type at run time only.
-    event_type: Any = TypedEvent[type_]  # type: ignore[valid-type]
     return ResourceKind(
         plural,
         group_version,
@@ -96,7 +94,19 @@ def typed_kind(
         namespace,
         field_selector,
         label_selector,
-        msgspec.json.Decoder(event_type).decode if decode_event is None else decode_event,
+        partial(_decode_event, type_) if decode_event is None else decode_event,
         share,
         older,
     )
+
+
+def _decode_event(type_: type[T], line: bytes) -> TypedEvent[T]:
+    event: TypedEvent[T] = _event_decoder(type_).decode(line)
+    return event
+
+
+@cache
+def _event_decoder(type_: type[T]) -> msgspec.json.Decoder[Any]:
+    """Made when the first event comes: no cluster has objects of all kinds."""
+    event_type: Any = TypedEvent[type_]  # type: ignore[valid-type]  # msgspec knows the concrete type at run time only
+    return msgspec.json.Decoder(event_type)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from mooring import http2
 
 MAX_ANSWER_BYTES = 64 << 20
@@ -46,52 +48,23 @@ class Fields:
         )
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """What is to be sent, until when, the future of its answer, and what has come of that over HTTP/2."""
 
-    __slots__ = (
-        "answer",
-        "block",
-        "body",
-        "deadline",
-        "fields",
-        "got",
-        "is_fenced",
-        "mark",
-        "method",
-        "on_reused",
-        "status",
-        "target",
-        "unsent",
-        "window",
-    )
-    on_reused: bool  # whether its connection had carried others before it was sent
-    mark: int  # how often its connection had heard from the server by then
-    unsent: bytes  # what the server has no room for yet
-    window: int  # how much of that it takes now
-    status: int  # of the answer, from its fields on
-    block: bytes  # those fields, as they came
-
-    def __init__(
-        self,
-        method: str,
-        target: bytes,
-        fields: Fields,
-        body: bytes,
-        deadline: float,
-        is_fenced: Callable[[], bool],
-        answer: asyncio.Future[Answer],
-    ) -> None:
-        self.method = method
-        self.target = target
-        self.fields = fields
-        self.body = body
-        self.deadline = deadline
-        self.is_fenced = is_fenced
-        self.answer = answer
-        self.unsent = b""
-        self.status = 0
-        self.got: bytes | bytearray = b""
+    method: str
+    target: bytes
+    fields: Fields
+    body: bytes
+    deadline: float
+    is_fenced: Callable[[], bool]
+    answer: asyncio.Future[Answer]
+    on_reused: bool = False  # whether its connection had carried others before it was sent
+    mark: int = 0  # how often its connection had heard from the server by then
+    unsent: bytes = b""  # what the server has no room for yet
+    window: int = 0  # how much of that it takes now
+    status: int = 0  # of the answer, from its fields on
+    block: bytes = b""  # those fields, as they came
+    got: bytes | bytearray = b""
 
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.config.types import API_VERSION, ARGS_TYPES, GROUP
 
 OLD_VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1beta1", "v1beta2", "v1beta3"))
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """What became of one field; ``lost`` says that v1 has no equivalent for it."""
 
     path: str

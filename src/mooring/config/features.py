@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
 from mooring.config.versions import CHANGES, DEFAULT_VERSION, VERSIONS, KubernetesVersion, Stage
 from mooring.errors import UsageError
+from mooring.meant import nearest
 
 UNSUPPORTED: Mapping[str, str] = {
     "DRAPartitionableDevices": "devices that share counters are always understood",
@@ -150,5 +150,5 @@ def _suggest(name: str, version: KubernetesVersion) -> str:
     others = [str(other) for other in VERSIONS.values() if name in other.gates]
     if others:
         return f"; Kubernetes {' and '.join(others)} has it, {version} has not"
-    near = difflib.get_close_matches(name, [*version.gates, *_ALL], n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    near = nearest(name, [*version.gates, *_ALL])
+    return f"; did you mean {near}?" if near else ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from mooring.api import yaml
@@ -30,8 +30,7 @@ from mooring.errors import ConfigError, InputError
 _TYPE_META = frozenset(("apiVersion", "kind"))
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     """A usable configuration and what its author should know: one line per changed field of an old version."""
 
     config: KubeSchedulerConfiguration

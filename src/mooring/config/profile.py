@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from mooring.config.types import (
 from mooring.config.versions import DEFAULT_VERSION, KubernetesVersion
 from mooring.errors import ConfigError
 from mooring.framework.extension_points import EXTENSION_POINTS as POINTS
+from mooring.meant import hint
 
 # Where the plugins that come with kube-scheduler can run, in its newest version. The plugins themselves say so too; a
 # test holds them together. With this table a configuration can be checked without building anything.
@@ -73,18 +74,17 @@ def expand(
     profile: KubeSchedulerProfile,
     registry_points: Mapping[str, frozenset[str]],
     *,
-    suggest: Callable[[str], str | None] | None = None,
     version: KubernetesVersion = DEFAULT_VERSION,
 ) -> Expanded:
     """Return, for each extension point, its plugins in order with their weights.
 
-    ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements;
-    ``suggest`` may offer the name that was meant. The weight is 0 at points that do not score. Raises
-    ConfigError in kube-scheduler's words, with all the mistakes of which it would name the first.
+    ``profile`` has its defaults set; ``registry_points`` says which points each registered plugin implements. The
+    weight is 0 at points that do not score. Raises ConfigError in kube-scheduler's words, with all the mistakes of
+    which it would name the first.
     """
     plugins = profile.plugins
     registry_points = points_in(version, registry_points)
-    problems = _Problems(suggest)
+    problems = _Problems(registry_points)
     problems.add_arguments(profile)
     expanded = {
         point: _explicit(point, plugin_set(plugins, point).enabled, registry_points, problems) for point in _CHECK_ORDER
@@ -114,7 +114,6 @@ def expand_all(
     config: KubeSchedulerConfiguration,
     registry_points: Mapping[str, frozenset[str]] = IN_TREE_POINTS,
     *,
-    suggest: Callable[[str], str | None] | None = None,
     version: KubernetesVersion = DEFAULT_VERSION,
 ) -> dict[str, Expanded]:
     """Expand every profile by scheduler name; ConfigError has the mistakes of all, with upstream's prefix."""
@@ -124,7 +123,7 @@ def expand_all(
     for profile in config.profiles:
         name = profile.scheduler_name
         try:
-            expanded[name] = expand(profile, registry_points, suggest=suggest, version=version)
+            expanded[name] = expand(profile, registry_points, version=version)
         except ConfigError as e:
             problems += [f"initializing profiles: creating profile for scheduler name {name}: {p}" for p in e.problems]
             continue
@@ -153,8 +152,8 @@ def effective_args(profile: KubeSchedulerProfile, plugin: str, features: Feature
 class _Problems:
     """What is wrong with one profile, each thing said once."""
 
-    def __init__(self, suggest: Callable[[str], str | None] | None) -> None:
-        self._suggest = suggest
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = known
         self._texts: list[str] = []
         self._named: set[str] = set()
 
@@ -173,11 +172,8 @@ class _Problems:
                     self._texts.append(f'initializing plugin "{entry.name}": {text}')
 
     def missing(self, point: str, name: str) -> None:
-        hint = ""
-        if self._suggest is not None:
-            near = self._suggest(name)
-            hint = f'; did you mean "{near}"?' if near else "; if it is your own, say where it is with --plugin"
-        self._once(name, f'{_interface(point)} "{name}" does not exist{hint}')
+        meant = hint(name, self._known, "if it is your own, say where it is with --plugin")
+        self._once(name, f'{_interface(point)} "{name}" does not exist; {meant}')
 
     def misplaced(self, point: str, name: str) -> None:
         self._texts.append(f'plugin "{name}" does not extend {_interface(point)} plugin')

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from mooring.api.release import UNKNOWN, Release, release_of
 from mooring.errors import UsageError
 
@@ -23,8 +25,7 @@ class Stage(Enum):
     GA = "GA"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """A switch; a locked one may be named, but only with its default."""
 
     name: str

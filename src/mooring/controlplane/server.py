@@ -21,7 +21,6 @@ from mooring.controlplane.serving.access import Access, Authorizer, read_token_f
 from mooring.controlplane.serving.faults import Faults
 from mooring.controlplane.serving.handlers import Handlers
 from mooring.controlplane.storage.hub import Hub
-from mooring.controlplane.storage.persistence import Disk, SqliteJournal
 from mooring.controlplane.storage.store import Store
 from mooring.errors import UsageError
 from mooring.stop_serving import stop_serving
@@ -29,6 +28,8 @@ from mooring.tls import load_identity, self_signed
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from mooring.controlplane.storage.persistence import Disk
 
 log = logging.getLogger(__name__)
 SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -75,7 +76,11 @@ class ControlPlane:
             raise UsageError(f"host {host}: only this machine can reach the server unless remote access is allowed")
         self._host, self._port, self._use_tls, self._also_plain = host, port, use_tls, also_plain
         self.kubeconfig_path = kubeconfig_path
-        self._journal = SqliteJournal(data_dir) if data_dir is not None else disk
+        if data_dir is not None:
+            from mooring.controlplane.storage.persistence import SqliteJournal  # most keep nothing
+
+            disk = SqliteJournal(data_dir)
+        self._journal = disk
         self.store = self._journal.open_store(STORED, history=history) if self._journal else Store(history=history)
         extra: dict[str, Any] = {"new_uid": new_uid} if new_uid is not None else {}
         self.api = Api(self.store, clock or SystemClock(), rng=rng, default_tolerations=default_tolerations, **extra)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from mooring.api.quantity import parse_quantity
 from mooring.devices.semver import Version, normalize_version, parse_version
@@ -213,8 +214,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     return text.split(separator, -1 if limit < 0 else limit - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class CelFunction:
+class CelFunction(msgspec.Struct, frozen=True):
     """One overload: types are spelled bool, int, double, string, list, dyn, quantity or semver."""
 
     name: str

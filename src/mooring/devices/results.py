@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
+
+import msgspec
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Quantity
 from mooring.api.resource import (
@@ -20,8 +21,7 @@ from mooring.devices.requests import ClaimPlan, Request
 from mooring.devices.rules import FIRST_RULES, Rules
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, eq=False):
     """One device for one request, by its position among the node's devices."""
 
     request: Request
@@ -30,8 +30,7 @@ class Choice:
     """What it takes of a shared device's capacity."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Solution:
+class Solution(msgspec.Struct, frozen=True, eq=False):
     """A complete choice for all claims; it holds for every node whose devices look the same."""
 
     plans: Sequence[ClaimPlan]

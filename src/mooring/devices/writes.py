@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -45,22 +44,19 @@ class ClaimWriter(Protocol):
     def record_event(self, pod: Pod, type: str, reason: str, action: str, message: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Deallocate:
+class Deallocate(msgspec.Struct, frozen=True):
     """PostFilter gives a claim's devices back, so that others can be tried."""
 
     claim: ResourceClaim
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteClaim:
+class DeleteClaim(msgspec.Struct, frozen=True):
     """A claim made for extended resources is of no more use."""
 
     claim: ResourceClaim
 
 
-@dataclass(frozen=True, slots=True)
-class Unreserve:
+class Unreserve(msgspec.Struct, frozen=True):
     """The pod, or the group, will not run: it no longer needs the claim."""
 
     claim: ResourceClaim

@@ -92,7 +92,7 @@ def build(
     registry = registry or in_tree_registry()
     clock = clock or SystemClock()
     config = with_ignored_resources(config)
-    expanded = expand_all(config, registry.points(), suggest=registry.nearest, version=features.version)
+    expanded = expand_all(config, registry.points(), version=features.version)
 
     cluster.count_resizes(whole=features["ResizesCountWholePods"])
 

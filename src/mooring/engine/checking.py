@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +41,7 @@ def check_configuration(
     try:
         loaded, found.problems = examine(document, features)
         found.config, found.warnings = loaded.config, loaded.warnings
-        found.expanded = expand_all(loaded.config, registry, suggest=_suggest(registry), version=features.version)
+        found.expanded = expand_all(loaded.config, registry, version=features.version)
         if makes_plugins and not found.problems:
             build(loaded.config, Cluster(), registry=have, features=features)
     except ConfigError as error:
@@ -56,11 +55,3 @@ def _points(have: Registry) -> dict[str, frozenset[str]]:
     """Return where plugins can run."""
     ours = {name: points for name, points in have.points().items() if name not in IN_TREE_POINTS}
     return {name: points for name, points in IN_TREE_POINTS.items() if name in have} | ours
-
-
-def _suggest(registry: Mapping[str, frozenset[str]]) -> Callable[[str], str | None]:
-    def suggest(name: str) -> str | None:
-        near = difflib.get_close_matches(name, registry, n=1)
-        return near[0] if near else None
-
-    return suggest

@@ -7,7 +7,7 @@ import numpy as np
 from mooring.engine.attempt import Attempt
 from mooring.engine.decision import ScoreTable
 from mooring.engine.extenders import Extenders, ExtenderScores
-from mooring.engine.score_columns import check_range
+from mooring.engine.score_columns import ScoreColumns, check_range
 from mooring.engine.search import SearchResult
 from mooring.engine.template_columns import TemplateColumns
 from mooring.engine.tie_break import heap_winner
@@ -45,13 +45,13 @@ def choose(
     attempt.profile.run_pre_score(attempt.state, attempt.pod, nodes)
     plan = attempt.profile.score_plan(attempt.state)
     attempt.laps.point("PreScore", SUCCESS, plan.asked, 1)
-    by_plugin, totals = _score(attempt, nodes, plan, kept, raw_scores)
+    by_plugin, totals, columns = _score(attempt, nodes, plan, kept, raw_scores)
     attempt.laps.point("Score", SUCCESS, plan.active, len(nodes))
     if extenders is not None:
         return _with_extenders(attempt, nodes, by_plugin, totals, extenders)
     if not attempt.profile.score:
         totals = np.ones(len(nodes), np.int64)
-    position = heap_winner(totals)
+    position = heap_winner(totals) if columns is None else columns.winner()
     return Choice(position, ScoreTable(nodes, by_plugin, totals, position))
 
 
@@ -81,19 +81,26 @@ def _score(
     plan: ScorePlan,
     templates: TemplateColumns,
     raw_scores: dict[str, Scores] | None,
-) -> tuple[dict[str, Scores], Scores]:
-    """(weighted scores by plugin, totals). Without ``detail`` the kept sum stands for its parts."""
+) -> tuple[dict[str, Scores], Scores, ScoreColumns | None]:
+    """(weighted scores by plugin, totals, the columns if their sum for all nodes is these totals).
+
+    Without ``detail`` the kept sum stands for its parts.
+    """
     pod, state = attempt.pod, attempt.state
     by_plugin: dict[str, Scores] = {}
     kept: dict[str, Scores] = {}
     summed: set[str] = set()
     asked = plan.active
+    whole: ScoreColumns | None = None
     if (
         plan.cached and attempt.uses_kept and nodes.table is attempt.nodes.table
     ):  # not for nodes that an extender sent back
         columns = templates.scores_of(attempt, plan)
         kept, summed = columns.raw, columns.summed
-        totals = columns.total.copy() if nodes.index is None else columns.total.take(nodes.index)
+        if nodes.index is None:
+            totals, whole = columns.total.copy(), columns
+        else:
+            totals = columns.total.take(nodes.index)
         if not attempt.detail and raw_scores is None:
             asked = columns.open
     else:
@@ -118,6 +125,7 @@ def _score(
             if not plugin.traits.in_range:
                 check_range(name, raw)
             totals += raw * weight
+            whole = None
         if attempt.detail:
             by_plugin[name] = raw * weight
-    return by_plugin, totals
+    return by_plugin, totals, whole

@@ -7,9 +7,9 @@ Columns and codes inside; texts are made when they are read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +29,7 @@ class Outcome(Enum):
     ERROR = "error"  # something broke; shown to users as SchedulerError
 
 
-@dataclass(slots=True)
-class ScoreTable:
+class ScoreTable(msgspec.Struct):
     """Scores of the feasible nodes, in the order in which they were looked at."""
 
     nodes: NodeRows
@@ -54,8 +53,7 @@ class ScoreTable:
         return dict(zip(self.names, self.totals.tolist(), strict=True))
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(msgspec.Struct):
     """The outcome of one attempt and how it came about."""
 
     pod: PodInfo
@@ -79,9 +77,9 @@ class Decision:
     from_hint: bool = False  # taken over from the ranking of an equal pod
     hint: str = ""  # the node that the ranking of an equal pod proposed, whether it was taken or not
     start: int = 0  # where the search began
-    extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    extender_scores: Mapping[str, Mapping[str, Sequence[int]]] = {}
     """node -> extender -> scores as it answered them, before the weight; also of nodes that it was not asked about."""
-    state: CycleState = field(default_factory=CycleState)  # for the plugins of the binding cycle
+    state: CycleState = msgspec.field(default_factory=CycleState)  # for the plugins of the binding cycle
     _message: str | None = None
 
     @property

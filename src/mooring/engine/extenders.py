@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ log = logging.getLogger("mooring.engine.extenders")
 MAX_INT64 = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderScores:
+class ExtenderScores(msgspec.Struct, frozen=True):
     """What extenders add, per node in the order asked about."""
 
     totals: NDArray[np.int64]  # weighted and scaled

@@ -8,9 +8,9 @@ only the rows that changed since are judged again.
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 from functools import reduce
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.node_table import NodeTable
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why no node fits a pod of the template. It holds until a row, a nomination or a token changes."""
 
     statuses: NodeStatuses

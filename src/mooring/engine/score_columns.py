@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.engine.attempt import Attempt
 from mooring.engine.derived import MEMO_ROWS, Derived, Figures, Memo, are_many
+from mooring.engine.tie_break import MOST, PLACE_BITS, heap_winner, places, ranks_of
 from mooring.framework.guarded import CycleError, guarded
 from mooring.framework.interfaces import MAX_NODE_SCORE, Scores
 from mooring.framework.plans import ScorePlan
@@ -29,7 +30,19 @@ from mooring.state.node_table import NodeTable
 class ScoreColumns(Derived):
     """The kept scores for one template."""
 
-    __slots__ = ("_even", "_weighted", "by_figures", "by_more", "memo", "open", "plan", "raw", "summed", "total")
+    __slots__ = (
+        "_even",
+        "_ranks",
+        "_weighted",
+        "by_figures",
+        "by_more",
+        "memo",
+        "open",
+        "plan",
+        "raw",
+        "summed",
+        "total",
+    )
 
     def __init__(self, plan: ScorePlan, table: NodeTable, max_memo: int) -> None:
         super().__init__(table.node_log, table.pod_log)
@@ -40,6 +53,7 @@ class ScoreColumns(Derived):
         self.summed: set[str] = set()  # plugins whose part is in ``total``
         self.open: list[tuple[ResolvedPlugin, int]] = []  # plugins of the plan whose part is not
         self.total: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._ranks: NDArray[np.int64] | None = None  # of ``total``, once somebody has asked who wins
         self.memo: Memo[tuple[int, ...]] = Memo(max_memo)  # the scores of the plugins that read figures only
         self._weighted: list[tuple[str, int]] = []  # plugins that are summed as they score, with their weights
         self._even = constant(0)  # what the others that are summed give to every node
@@ -73,6 +87,7 @@ class ScoreColumns(Derived):
                 scores = fresh[name] if name in fresh else self.raw[name].take(nodes.rows)
                 total = total + (scores if weight == 1 else scores * weight)
             self.total[nodes.rows] = total
+            self._ranks = None
 
     def _score_more(self, attempt: Attempt, node_rows: Set[int], every: Set[int]) -> bool:
         """Ask the plugins that read other things than figures about the rows where these may have changed.
@@ -132,6 +147,7 @@ class ScoreColumns(Derived):
             self.summed.add(plugin.name)
         self.open = [(plugin, weight) for plugin, weight in self.plan.active if plugin.name not in self.summed]
         self._even = constant(even)
+        self._ranks = None
         self.total = np.full(len(attempt.nodes), even, np.int64)
         for name, weight in self._weighted:
             self.total += self.raw[name] * weight
@@ -141,6 +157,17 @@ class ScoreColumns(Derived):
         for name, weight in self._weighted:
             total += self.raw[name].item(row) * weight
         self.total[row] = total
+        if self._ranks is not None:
+            if 0 <= total < MOST:
+                self._ranks[row] = (total << PLACE_BITS) - places(len(self.total)).item(row)
+            else:
+                self._ranks = None
+
+    def winner(self) -> int:
+        """The position that kube-scheduler takes from all nodes with this sum."""
+        if self._ranks is None:
+            self._ranks = ranks_of(self.total)
+        return heap_winner(self.total) if self._ranks is None else int(self._ranks.argmax())
 
 
 def _score(plugin: ResolvedPlugin, attempt: Attempt, nodes: NodeRows) -> Scores:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +29,7 @@ Rows = NDArray[np.int64]
 _NO_ROWS: Rows = np.zeros(0, np.int64)
 
 
-@dataclass(slots=True)
-class SearchResult:
+class SearchResult(msgspec.Struct):
     """Feasible rows of the table in order, and why the others are not."""
 
     rows: Rows

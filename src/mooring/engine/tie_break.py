@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 _BITS = 40  # deeper than any list of nodes will ever be
 
 
-@lru_cache(maxsize=8)
 def _tree(size: int) -> NDArray[np.int64]:
     """Pre-order of all positions of a list of this size.
 
@@ -29,39 +28,34 @@ def _tree(size: int) -> NDArray[np.int64]:
     return np.argsort((numbers << (_BITS - lengths)) * 64 + lengths)
 
 
-_MANY, _FIRST = 2048, 256
-_PLACE_BITS, _MOST = 22, 1 << 40  # a total and a place fit into one number as long as the total is no larger
+PLACE_BITS, MOST = 22, 1 << 40  # a total and a place fit into one number as long as the total is no larger
 
 
 @lru_cache(maxsize=8)
-def _looked_up(size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(positions in pre-order, in long lists the first; the place of each in it). Shorter lists lack the last ones."""
-    order = _tree(size)
-    return order if size <= _MANY else order[:_FIRST].copy(), np.argsort(order)
+def _places(size: int) -> NDArray[np.int64]:
+    """The place of each position in the tree's pre-order. Shorter lists lack the last positions."""
+    return np.argsort(_tree(size))
 
 
-@lru_cache(maxsize=4096)
-def _for_length(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The same for a list of length n. Many lengths share one tree."""
-    return _looked_up(max(1024, 1 << (n - 1).bit_length()))
+def places(n: int) -> NDArray[np.int64]:
+    """The place of each position of a list of this length: of equal totals that with the lowest place wins."""
+    return _places(max(1024, 1 << (n - 1).bit_length()))[:n]
+
+
+def ranks_of(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Numbers of which the largest is the winner's; None if a total is too large for that, or negative."""
+    unsigned = totals.view(np.uint64)  # a total below zero is a very large one
+    if unsigned.item(unsigned.argmax()) >= MOST or len(totals) >= 1 << PLACE_BITS:
+        return None
+    ranks = totals << PLACE_BITS
+    ranks -= places(len(totals))
+    return ranks
 
 
 def heap_winner(totals: NDArray[np.int64]) -> int:
     """The position that kube-scheduler takes from a list with these totals."""
-    n = len(totals)
-    order, places = _for_length(n)
-    # A position that the list lacks is looked at as if it were the last one.
-    first = int(order[totals.take(order, mode="clip").argmax()])
-    if first < n <= _MANY:
-        return first
-    best = totals[totals.argmax()]
-    if first < n and totals[first] == best:  # often most of them are equally good, and then one comes early
-        return first
-    are_best = totals == best
-    is_small = n < 1 << _PLACE_BITS and best < _MOST and totals[totals.argmin()] > -_MOST
-    if is_small and 16 * np.count_nonzero(are_best) > n:  # listing so many takes longer
-        ranks = totals << _PLACE_BITS
-        ranks -= places[:n]
+    ranks = ranks_of(totals)
+    if ranks is not None:
         return int(ranks.argmax())
-    equals = are_best.nonzero()[0]
-    return int(equals[places.take(equals).argmin()])
+    equals = (totals == totals.max()).nonzero()[0]
+    return int(equals[places(len(totals)).take(equals).argmin()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from mooring.framework.extension_points import EXTENSION_POINTS, METHODS, Method
 from mooring.framework.per_node import PerNodePlugin
 from mooring.framework.resolved import traits_of
 from mooring.framework.traits import DEFAULT_TRAITS, FORMER_DECLARATIONS
+from mooring.meant import nearest
 
 ATTRIBUTES = ("name", "traits", "args")
 """What a class declares besides its methods."""
@@ -61,8 +61,7 @@ def _problems(plugin: type) -> Iterator[str]:
 def is_meant_as_plugin(value: type) -> bool:
     """Report whether a class has a method of the contract, or one that its author misspelt."""
     return bool(points_of(value)) or any(
-        callable(getattr(value, name)) and get_close_matches(name, METHODS, n=1, cutoff=CLOSE)
-        for name in _public_names(value)
+        callable(getattr(value, name)) and nearest(name, METHODS, cutoff=CLOSE) for name in _public_names(value)
     )
 
 
@@ -87,9 +86,9 @@ def _odd_names(plugin: type) -> Iterator[str]:
             continue
         if name in FORMER_DECLARATIONS:
             yield f"declares {name}, which is no longer read; write {FORMER_DECLARATIONS[name]}"
-        near = get_close_matches(name, sorted(open_ | FORMER_DECLARATIONS.keys()), n=1, cutoff=CLOSE)
+        near = nearest(name, sorted(open_ | FORMER_DECLARATIONS.keys()), cutoff=CLOSE)
         if near:
-            meant = FORMER_DECLARATIONS.get(near[0], near[0])
+            meant = FORMER_DECLARATIONS.get(near, near)
             yield f"has {name}, which nobody reads; did you mean {meant}? If it is its own, call it _{name}"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from mooring.api.core import Node
 from mooring.errors import MooringError
@@ -36,28 +37,25 @@ class AnsweredNode(NodeInfo):
         self.row = row
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderFilterResult:
+class ExtenderFilterResult(msgspec.Struct, frozen=True):
     """What is left, in the extender's order, and why the rest is not.
 
     ``nodes`` are nodes that were offered, or all of them :class:`AnsweredNode`.
     """
 
     nodes: Sequence[NodeInfo]
-    failed: Mapping[str, str] = field(default_factory=dict)
-    failed_and_unresolvable: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = msgspec.field(default_factory=dict)
+    failed_and_unresolvable: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Prioritized:
+class Prioritized(msgspec.Struct, frozen=True):
     """(node name, score) as the extender answered, unscaled; a name may be unknown, missing or come twice."""
 
     scores: Sequence[tuple[str, int]]
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class VictimsOnNode:
+class VictimsOnNode(msgspec.Struct, frozen=True):
     pods: tuple[PodInfo, ...]
     pdb_violations: int
 
@@ -98,8 +96,7 @@ class Extender(Protocol):
         """Bind the pod, in place of the scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What an extender has answered to a question of an attempt."""
 
     extender: str

@@ -6,11 +6,10 @@ reading a configuration stays quick. What each method promises is said in :mod:`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """A method that a plugin may define."""
 
     name: str
@@ -28,8 +27,7 @@ class Method:
         return f"{'async ' if self.is_async else ''}def {self.name}({', '.join((first, *arguments))})"
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionPoint:
+class ExtensionPoint(msgspec.Struct, frozen=True):
     """A point at which a profile runs plugins; a plugin with all its methods can be enabled there."""
 
     name: str  # in a configuration

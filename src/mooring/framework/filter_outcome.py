@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,8 +10,7 @@ from mooring.framework.status import SUCCESS, Status
 from mooring.framework.verdict import Verdict
 
 
-@dataclass(slots=True)
-class FilterOutcome:
+class FilterOutcome(msgspec.Struct):
     """The filters' verdicts on some rows, in plugin order, without the plugins that let all pass."""
 
     verdicts: list[tuple[str, Verdict]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from operator import call
 
 from mooring.framework.resolved import ResolvedPlugin
 from mooring.framework.traits import Reads
@@ -43,7 +44,7 @@ class FilterPlan:
 
     def token(self) -> Hashable:
         """What the kept filters' verdicts depend on besides the pod and the row, as it is now."""
-        return tuple([token() for token in self._tokens])
+        return tuple(map(call, self._tokens))
 
 
 class ScorePlan:
@@ -62,7 +63,7 @@ class ScorePlan:
         return pod.shape.id if self.uses_volumes else pod.shape.placement_id, self
 
     def token(self) -> Hashable:
-        return tuple([token() for token in self._tokens])
+        return tuple(map(call, self._tokens))
 
 
 def _is_kept(plugin: ResolvedPlugin, reads: Reads) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.node_statuses import NodeStatuses
@@ -13,8 +14,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.pod_info import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateLimits:
+class CandidateLimits(msgspec.Struct, frozen=True):
     """How many candidate nodes are enough, as a share of those that may help and as a number; the larger counts."""
 
     min_percentage: int

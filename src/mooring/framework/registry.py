@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from mooring.errors import PluginError
@@ -80,8 +79,3 @@ class Registry:
     def points(self) -> dict[str, frozenset[str]]:
         """By name, the extension points at which each plugin can be enabled."""
         return dict(self._points)
-
-    def nearest(self, name: str) -> str | None:
-        """The registered name that somebody who wrote this may have meant."""
-        close = get_close_matches(name, self._classes, n=1, cutoff=0.6)
-        return close[0] if close else None

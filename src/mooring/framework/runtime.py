@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +32,7 @@ _PRE_FILTER = 'running PreFilter plugin "{}": {}'
 _PRE_SCORE = 'running PreScore plugin "{}": {}'
 
 
-@dataclass(slots=True)
-class PreFilterOutcome:
+class PreFilterOutcome(msgspec.Struct):
     """What all pre-filters say together."""
 
     status: Status = SUCCESS

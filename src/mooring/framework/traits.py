@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any
 
 from mooring.errors import PluginError
+from mooring.meant import hint
 
 
 class Reads(IntEnum):
@@ -52,9 +52,7 @@ class Traits:
         known = [each.name for each in fields(cls)]
         for name in named:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-                raise PluginError(f"Traits has no {name}; {hint}")
+                raise PluginError(f"Traits has no {name}; {hint(name, known)}")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:

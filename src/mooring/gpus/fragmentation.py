@@ -11,8 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,16 +23,14 @@ NEVER = 2**31  # more GPUs than any node has
 MAX_SEEN = 1 << 16  # states of nodes whose fragmentation is kept
 
 
-@dataclass(frozen=True, slots=True)
-class PodKind:
+class PodKind(msgspec.Struct, frozen=True):
     """What a pod asks for, as far as fragmentation looks."""
 
     cpu_milli: int
     gpu: GpuRequest
 
 
-@dataclass(frozen=True, slots=True)
-class TypicalPods:
+class TypicalPods(msgspec.Struct, frozen=True):
     """Kinds of pods and how often each comes; the shares add up to 1."""
 
     kinds: tuple[PodKind, ...]
@@ -97,7 +95,7 @@ class Fragmentation:
             ],
             np.int64,
         ).reshape(len(gpus), len(models))
-        self._steps = np.unique(self._cpu).tolist()  # CPU between two of these makes no difference
+        self._steps = sorted(set(self._cpu.ravel().tolist()))  # CPU between two of these makes no difference
         columns = (self._shares, self._cpu, self._count, self._milli_of)
         self._each = list(zip(*(np.ravel(each).tolist() for each in columns), strict=True))
         self._seen: dict[tuple[int, ...], float] = {}

@@ -1,42 +1,33 @@
 """Go's ``math/rand`` generator, as Go 1 fixed it: the same seed gives the same numbers as in a Go program.
 
-The generator adds two of its last 607 outputs: x[n] = x[n - 607] + x[n - 273], modulo 2^64. Go starts it from a
-table of 607 constants, which is the state of the same generator after 7.8e12 steps. The table is computed here: one
-step is a multiplication by t modulo t^607 - t^334 - 1, so that many steps are a power of t.
+The generator adds two of its last 607 outputs: x[n] = x[n - 607] + x[n - 273], modulo 2^64. Go mixes seeds with a table
+of 607 constants, which is the state of the same generator after 7.8e12 steps. ``go_random.table`` has them, and a test
+computes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, MutableSequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 LENGTH, TAP = 607, 273
-STEPS = 7_800_000_000_000  # how far Go ran the generator to get its table
 PRIME = 2**31 - 1
 MASK_63 = 2**63 - 1
+PLACES = (LENGTH - TAP - 1 - np.arange(LENGTH)) % LENGTH
+"""Where Go keeps the outputs, from the one that is overwritten next."""
 
 
 class GoRandom:
     """A generator like ``rand.New(rand.NewSource(seed))``."""
 
     def __init__(self, seed: int) -> None:
-        constants = _constants()
-        self._state: list[int] = [
-            (a << 40) ^ (b << 20) ^ c ^ constant
-            for (a, b, c), constant in zip(_seeds(seed), constants.tolist(), strict=True)
-        ]
-        self._tap, self._feed = 0, LENGTH - TAP
-
-    def uint64(self) -> int:
-        self._tap = (self._tap or LENGTH) - 1
-        self._feed = (self._feed or LENGTH) - 1
-        drawn = (self._state[self._feed] + self._state[self._tap]) & (2**64 - 1)
-        self._state[self._feed] = drawn
-        return drawn
+        mixed = [((a << 40) ^ (b << 20) ^ c) & (2**64 - 1) for a, b, c in seeds(seed)]
+        state: NDArray[np.uint64] = np.array(mixed, np.uint64) ^ table()
+        self.uint64: Callable[[], int] = _outputs(state[PLACES]).__next__
 
     def int63(self) -> int:
         """Go's ``Int``, and ``Int63``."""
@@ -77,7 +68,20 @@ class GoRandom:
         return product >> 32
 
 
-def _seeds(seed: int) -> list[tuple[int, int, int]]:
+def table() -> NDArray[np.uint64]:
+    """The constants that seeds are mixed with, in the order of Go's places."""
+    return np.frombuffer(Path(__file__).with_name("go_random.table").read_bytes(), "<u8")
+
+
+def _outputs(last: NDArray[np.uint64]) -> Iterator[int]:
+    """What follows these outputs, as many at once as do not depend on each other."""
+    while True:
+        drawn = last[:TAP] + last[LENGTH - TAP :]
+        last = np.concatenate((last[TAP:], drawn))
+        yield from drawn.tolist()
+
+
+def seeds(seed: int) -> list[tuple[int, int, int]]:
     """Three numbers of a linear congruential generator for each place of the state; the first 20 are left out."""
     x = seed % PRIME or 89_482_311
     for _ in range(20):
@@ -87,42 +91,3 @@ def _seeds(seed: int) -> list[tuple[int, int, int]]:
         x = x * 48_271 % PRIME
         drawn.append(x)
     return list(zip(drawn[::3], drawn[1::3], drawn[2::3], strict=True))
-
-
-@lru_cache(maxsize=1)
-def _constants() -> NDArray[np.uint64]:
-    """The table that seeds are mixed with, in the order of the state's places."""
-    places = (LENGTH - TAP - 1 - np.arange(LENGTH)) % LENGTH  # the n-th output overwrites places[n % LENGTH]
-    start = np.array([(a << 20) ^ (b << 10) ^ c for a, b, c in _seeds(1)], np.uint64)
-    listed: list[int] = start[places].tolist()
-    for n in range(LENGTH, 2 * LENGTH):
-        listed.append((listed[n - LENGTH] + listed[n - TAP]) % 2**64)
-    outputs = np.array(listed, np.uint64)
-    power = _power_of_t(STEPS)
-    table = np.zeros(LENGTH, np.uint64)
-    for i in range(LENGTH):
-        table[places[(STEPS + i) % LENGTH]] = (power * outputs[i : i + LENGTH]).sum(dtype=np.uint64)
-    return table
-
-
-def _power_of_t(exponent: int) -> NDArray[np.uint64]:
-    """t^exponent modulo t^607 - t^334 - 1, the coefficients modulo 2^64."""
-    found = np.zeros(LENGTH, np.uint64)
-    found[0] = 1
-    for bit in bin(exponent)[2:]:
-        found = _reduced(np.convolve(found, found))
-        if bit == "1":
-            found = _reduced(np.concatenate((np.zeros(1, np.uint64), found)))
-    return found
-
-
-def _reduced(polynomial: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The remainder: t^(607 + k) is t^(334 + k) + t^k."""
-    while len(polynomial) > LENGTH:
-        high = polynomial[LENGTH:]
-        lower = np.zeros(max(LENGTH, LENGTH - TAP + len(high)), np.uint64)
-        lower[:LENGTH] = polynomial[:LENGTH]
-        lower[: len(high)] += high
-        lower[LENGTH - TAP : LENGTH - TAP + len(high)] += high
-        polynomial = lower
-    return polynomial

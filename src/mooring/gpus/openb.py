@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
+
+import msgspec
 
 from mooring.errors import InputError
 from mooring.gpus.fragmentation import PodKind
@@ -22,8 +24,7 @@ RATIO = 1.3  # arrivals, in GPUs, of the cluster's
 WATCHES = 10  # kinds of objects that the study's program watches: each draws one number, for how long, before nodes do
 
 
-@dataclass(frozen=True, slots=True)
-class TracePod:
+class TracePod(msgspec.Struct, frozen=True):
     """A line of a pod list."""
 
     name: str
@@ -31,8 +32,7 @@ class TracePod:
     kind: PodKind
 
 
-@dataclass(frozen=True, slots=True)
-class TraceNode:
+class TraceNode(msgspec.Struct, frozen=True):
     """A line of a node list."""
 
     name: str
@@ -42,8 +42,7 @@ class TraceNode:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """What one run of the study plays: pods in the order in which they come, nodes with their prefixed names."""
 
     pods: list[TracePod]
@@ -183,12 +182,13 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[str, dict[str,
     """The lines of a CSV file with where each stands."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            reader = csv.reader(file)
+            names = next(reader, [])
+            missing = [column for column in columns if column not in names]
             if missing:
-                raise InputError(f"{path}: no column {', '.join(missing)}; found {', '.join(reader.fieldnames or ())}")
-            for row in reader:
-                yield f"{path}, line {reader.line_num}", row
+                raise InputError(f"{path}: no column {', '.join(missing)}; found {', '.join(names)}")
+            for values in filter(None, reader):
+                yield f"{path}, line {reader.line_num}", dict(zip_longest(names, values, fillvalue=""))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:

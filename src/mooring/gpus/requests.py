@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from mooring.api.core import Node
 from mooring.api.quantity import value_of
@@ -32,8 +33,7 @@ NVIDIA_MODEL = "nvidia.com/gpu.product"
 MAX_GPUS = 64  # of one node
 
 
-@dataclass(frozen=True, slots=True)
-class GpuRequest:
+class GpuRequest(msgspec.Struct, frozen=True):
     """``count`` GPUs with ``milli`` left on each, of one of these models, as they are listed; no models: any."""
 
     milli: int = 0

@@ -25,6 +25,7 @@ from mooring.gpus.requests import WHOLE
 from mooring.gpus.scoring import cpu_left
 from mooring.gpus.typical import kind_of
 from mooring.gym.world import World
+from mooring.meant import hint
 from mooring.state.change_log import EVERYTHING, Cursor
 from mooring.state.cluster import Cluster
 from mooring.state.requests import CPU
@@ -39,7 +40,7 @@ class Rewards:
     def __init__(self, weights: Mapping[str, float], world: World) -> None:
         unknown = next((name for name in weights if name not in LEVELS), None)
         if unknown is not None:
-            raise UsageError(f"reward: no term {unknown!r}; there are {', '.join(LEVELS)}")
+            raise UsageError(f"reward: no term {unknown!r}; {hint(unknown, LEVELS)}")
         self._weights = {name: float(weight) for name, weight in weights.items() if weight}
         self.allocated = 0.0  # percent
         self._busy_s = 0.0

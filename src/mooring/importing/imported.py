@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
 from mooring.api.wording import count_of
@@ -16,8 +18,7 @@ Workload: TypeAlias = Mapping[str, Any]
 """A Deployment, Job or the like, as it stands on the wire: its controller makes pods of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """A pod that comes at a time, in seconds from the start, and runs for so long once it is bound; None: for ever."""
 
     at_s: float

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 
 from mooring.errors import UsageError
@@ -12,6 +11,7 @@ from mooring.linting.context import Context
 from mooring.linting.findings import Finding, Findings, Severity
 from mooring.linting.rules import RULES, Rule
 from mooring.linting.subjects import Subject, Unreadable, read_subjects
+from mooring.meant import hint
 from mooring.surface.cluster import Cluster
 from mooring.surface.scheduler import Configuration, PluginReference
 
@@ -34,9 +34,7 @@ def lint(
     """
     left_out = set(disable)
     for name in left_out - RULES.keys():
-        near = get_close_matches(name, RULES, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(RULES)}"
-        raise UsageError(f"no lint rule {name!r}; {hint}")
+        raise UsageError(f"no lint rule {name!r}; {hint(name, RULES)}")
     subjects = read_subjects(manifests)
     context = Context(subjects.found, cluster, config, plugins, kubernetes_version)
     enabled = [rule for rule in all_rules() if rule.name not in left_out]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from mooring.linting.context import Context
 from mooring.linting.findings import Severity
 from mooring.linting.rules import Problem, rule
 from mooring.linting.subjects import FieldPath, Subject
+from mooring.meant import hint, nearest
 from mooring.state.node_rows import Mask
 from mooring.state.quantity_text import written
 
@@ -122,13 +122,10 @@ def unknown_toleration(subject: Subject, context: Context) -> Iterator[Problem]:
         if not toleration.key or toleration.key.startswith(_PASSING) or any(tolerates(toleration, t) for t in taints):
             continue
         same = sorted({taint_text(taint) for taint in taints if taint.key == toleration.key})
-        near = get_close_matches(toleration.key, {taint.key for taint in taints}, n=1)
         fix = (
             f"write what the taint says: {', '.join(same[:3])}"
             if same
-            else f"did you mean {near[0]}?"
-            if near
-            else "remove it, or taint the nodes that are meant"
+            else hint(toleration.key, {taint.key for taint in taints}, "remove it, or taint the nodes that are meant")
         )
         text = _toleration_text(toleration)
         yield Problem((*subject.pod_spec, "tolerations", i), f"no node has a taint that {text} tolerates", fix)
@@ -171,9 +168,9 @@ def _selector_path(subject: Subject, pod: Pod) -> FieldPath:
 
 def _label_fix(keys: list[str], labels: list[dict[str, str]]) -> str:
     missing = [key for key in keys if not any(key in each for each in labels)]
-    near = get_close_matches(missing[0], {name for each in labels for name in each}, n=1) if missing else []
+    near = nearest(missing[0], {name for each in labels for name in each}) if missing else ""
     if near:
-        return f"write {near[0]} instead of {missing[0]}"
+        return f"write {near} instead of {missing[0]}"
     return "write a label that nodes have, or label the nodes that are meant"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from mooring.api.selectors import Selector, compile_selector
@@ -16,6 +15,7 @@ from mooring.linting.context import Context
 from mooring.linting.findings import Severity
 from mooring.linting.rules import Problem, rule
 from mooring.linting.subjects import FieldPath, Subject
+from mooring.meant import nearest
 from mooring.state.node_selector import compile_node_selector
 
 _RANKS = {
@@ -125,9 +125,9 @@ def unknown_priority_class(subject: Subject, context: Context) -> Iterator[Probl
     """
     name = _pod_field(subject, "priorityClassName")
     if isinstance(name, str) and name and name not in context.priorities:
-        near = get_close_matches(name, context.priorities, n=1)
+        near = nearest(name, context.priorities)
         known = ", ".join(sorted(context.priorities))
-        fix = f"write {near[0]}" if near else f"use one of {known}"
+        fix = f"write {near}" if near else f"use one of {known}"
         yield Problem((*subject.pod_spec, "priorityClassName"), f"there is no PriorityClass {name}", fix)
 
 

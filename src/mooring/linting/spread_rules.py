@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from mooring.linting.context import Context
 from mooring.linting.findings import Severity
 from mooring.linting.rules import Problem, rule
 from mooring.linting.subjects import FieldPath, Subject
+from mooring.meant import nearest
 
 _REQUIRED, _PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -35,8 +35,8 @@ def unknown_topology_key(subject: Subject, context: Context) -> Iterator[Problem
     keys = context.label_keys
     for path, key in _topology_keys(subject):
         if key and key not in keys:
-            near = get_close_matches(key, keys, n=1)
-            fix = f"write {near[0]}" if near else "write the key of a label that nodes have"
+            near = nearest(key, keys)
+            fix = f"write {near}" if near else "write the key of a label that nodes have"
             yield Problem(path, f"no node has the label {key}", fix)
 
 

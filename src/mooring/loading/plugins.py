@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from mooring.errors import PluginError
 from mooring.framework.declarations import is_meant_as_plugin
 from mooring.framework.registry import Registry
 from mooring.loading.source_file import load_module, problem_in, split_reference
+from mooring.meant import hint, nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -106,9 +106,9 @@ def _named(module: ModuleType, class_name: str, reference: str) -> type:
     if isinstance(found, type):
         return found
     classes = [name for name, value in vars(module).items() if isinstance(value, type)]
-    near = get_close_matches(class_name, classes, n=1)
     what = f"no class {class_name}" if found is None else f"{class_name} is not a class"
-    raise PluginError(f"plugin {reference}: {what}" + (f"; did you mean {near[0]}?" if near else ""))
+    near = nearest(class_name, classes)
+    raise PluginError(f"plugin {reference}: {what}" + (f"; did you mean {near}?" if near else ""))
 
 
 def _is_plugin_of(value: Any, module: ModuleType) -> bool:
@@ -126,9 +126,8 @@ def _entry_point(name: str) -> type:
     known = {point.name: point for point in _installed()}
     if name in known:
         return _load(known[name])
-    near = get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]}?" if near else "; name a file (plugin.py) or a class (module:Class) instead"
-    raise PluginError(f"plugin {name}: no entry point of that name in the group {GROUP}{hint}")
+    meant = hint(name, known, "name a file (plugin.py) or a class (module:Class) instead")
+    raise PluginError(f"plugin {name}: no entry point of that name in the group {GROUP}; {meant}")
 
 
 def _load(point: EntryPoint) -> type:

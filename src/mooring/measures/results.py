@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +30,7 @@ Still: TypeAlias = tuple[str, str, str, float]
 """A pod that still waits: the cause, its key, the message of its last attempt, and for how long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """How long the pods of a priority waited from their coming to being placed. ``priority`` None: all pods."""
 
     priority: int | None
@@ -41,8 +41,7 @@ class Waiting:
     longest: float
 
 
-@dataclass(frozen=True, slots=True)
-class StillPending:
+class StillPending(msgspec.Struct, frozen=True):
     """Pods that wait at the end for one cause, with one of them as an example."""
 
     cause: str

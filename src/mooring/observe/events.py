@@ -16,7 +16,6 @@ import re
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -42,7 +41,7 @@ WORKERS = 48
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 _encode = msgspec.json.Encoder().encode
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+")
 
 
 class EventClient(Protocol):
@@ -66,8 +65,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     resource_version: str = ""
 
 
-@dataclass(slots=True)
-class _Event:
+class _Event(msgspec.Struct):
     """An event and the series it has become."""
 
     name: str
@@ -119,18 +117,16 @@ class _EventsV1:
             "action": event.action,
             "reason": event.reason,
             "regarding": event.regarding,
-        }
-        if event.count > 1:
-            body["series"] = {"count": event.count, "lastObservedTime": format_micro_time(event.last_at)}
-        if event.related is not None:
-            body["related"] = event.related
-        body |= {
             "note": event.note,
             "type": event.type,
             "deprecatedSource": {},
             "deprecatedFirstTimestamp": None,
             "deprecatedLastTimestamp": None,
         }
+        if event.count > 1:
+            body["series"] = {"count": event.count, "lastObservedTime": format_micro_time(event.last_at)}
+        if event.related is not None:
+            body["related"] = event.related
         return body
 
     def series_patch(self, event: _Event) -> dict[str, Any]:

@@ -6,8 +6,9 @@ The scheduler calls them in its own thread, at the moment at which something hap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
@@ -26,8 +27,7 @@ from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.state.cluster import Cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """Room that is made by evicting pods: for a pod on a node, or for a group (its first pod stands for it)."""
 
     preemptor: Pod

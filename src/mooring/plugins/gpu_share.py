@@ -24,7 +24,7 @@ from mooring.framework.interfaces import PreFilterResult
 from mooring.framework.status import SKIP, SUCCESS, Status
 from mooring.framework.traits import Reads, Traits
 from mooring.framework.verdict import LateVerdict, Verdict
-from mooring.gpus.columns import GpuColumns
+from mooring.gpus.columns import GpuColumns, safe_request_of
 from mooring.gpus.placing import CHOICE, Choose, least_left
 from mooring.gpus.requests import INDEX, WHOLE, GpuRequest, index_text, request_of
 from mooring.state.arrays import holds_everywhere
@@ -55,14 +55,10 @@ class GpuShare:
             return Status.unresolvable(str(error))
         return SUCCESS if request.count else SKIP
 
-    def concerns(self, pod: PodInfo) -> bool:
-        try:
-            return bool(request_of(pod).count)
-        except ParseError:
-            return True
-
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Verdict | None:
         request = request_of(pod)
+        if not request.count:
+            return None
         base = self._handle.cluster.table
         columns = GpuColumns.of(base)
         fits = columns.room(nodes, base, request.count) >= request.milli
@@ -115,7 +111,7 @@ class GpuShare:
     def _gpu_pod_gone(self, pod: Pod, old: Object | None, new: Object | None) -> Hint:
         if not isinstance(old, Pod) or not old.spec.node_name:
             return Hint.SKIP
-        return Hint.QUEUE if self.concerns(self._handle.cluster.info(old)) else Hint.SKIP
+        return Hint.QUEUE if safe_request_of(self._handle.cluster.info(old)).count else Hint.SKIP
 
     def facts(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Iterable[str]:
         """On the nodes that come closest: which GPU has how much left."""

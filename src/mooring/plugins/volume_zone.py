@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from mooring.api.core import Pod
@@ -38,8 +38,7 @@ LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 _SUCCESSORS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeTopology:
+class VolumeTopology(msgspec.Struct, frozen=True):
     """A topology label of a volume, and the values that a node may have for it."""
 
     key: str

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """Where a pod waited, and what the queue remembered of it. Times are seconds before now."""
 
     place: str  # active, backoff or unschedulable

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from mooring.framework.cluster_event import ActionType, ClusterEvent
 from mooring.queue.hints import HintTable
@@ -12,8 +13,7 @@ from mooring.queue.queued_pod import QueuedPodInfo
 from mooring.state.group_members import group_of
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPod:
+class PendingPod(msgspec.Struct, frozen=True):
     """Who waits, since when, why, and which events would wake it."""
 
     namespace: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.config.profile import IN_TREE_POINTS
 from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, QueueingHint, on
@@ -34,8 +35,7 @@ NODE_TAINT = ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT)
 _REFUSING_POINTS = frozenset(point.name for point in EXTENSION_POINTS if point.can_refuse)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginHint:
+class PluginHint(msgspec.Struct, frozen=True):
     """A plugin wants to hear of an event; without a hint every such event is worth another attempt."""
 
     plugin: str
@@ -43,8 +43,7 @@ class PluginHint:
     hint: QueueingHint | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProfile:
+class QueueProfile(msgspec.Struct, frozen=True):
     """A profile as the queue sees it. The sort key of the first profile orders the pods of all."""
 
     scheduler_name: str

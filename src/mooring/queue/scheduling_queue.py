@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
@@ -47,8 +48,7 @@ OnMove = Callable[[QueuedPodInfo, str, str, Object | None], None]
 """The pod, the part of the queue it entered, the label of the event that moved it, and the object of that event."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
+class QueueOptions(msgspec.Struct, frozen=True):
     """The numbers of the configuration that concern the queue, and its feature gates."""
 
     pod_initial_backoff_s: float = 1.0

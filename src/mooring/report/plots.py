@@ -13,6 +13,7 @@ from mooring.report.numbers import count, duration, nice_step, time_step
 
 WIDTH, HEIGHT = 640.0, 236.0
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 10.0, 204.0
+CHARACTER = 8.0  # about: the width of one in a label, where the window is narrow
 MOST_TIPS = 80
 COLOURS = 8  # classes s0 … s7 of the style sheet
 
@@ -128,7 +129,9 @@ class _Frame:
         for i in range(int(self._seconds / step * 1.0001) + 1):
             x = self.x(i * step)
             body.append(f'<path class="tick" d="M{_n(x)} {_n(BOTTOM)}v4"/>')
-            body.append(_text(x, BOTTOM + 16, duration(i * step) if i else "0", "middle" if i else "start"))
+            text = duration(i * step) if i else "0"
+            inside = min(x, WIDTH - len(text) * CHARACTER / 2)  # the last one is not cut off at the edge
+            body.append(_text(inside, BOTTOM + 16, text, "middle" if i else "start"))
         return body
 
     def lines(self, seconds: Sequence[float], series: Sequence[Series]) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
+
+from mooring.api.core import Pod
 from mooring.clock import Clock
 from mooring.engine.decision import Decision, Outcome
 from mooring.framework.cycle_state import CycleState
@@ -19,8 +21,7 @@ from mooring.state.pod_info import PodInfo
 UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed: what people read, and what the queue needs to wake the pod."""
 
     reason: str
@@ -70,8 +71,7 @@ class Failure:
         return self.reason == UNSCHEDULABLE
 
 
-@dataclass(slots=True)
-class Placement:
+class Placement(msgspec.Struct):
     """A pod with its node, on the way to be bound. The decision is not held: its columns take a lot of memory."""
 
     info: QueuedPodInfo
@@ -81,6 +81,7 @@ class Placement:
     node_name: str
     started: float
     clock: Clock
+    to_activate: dict[str, Pod]  # which pods its plugins want to be tried at once
     extenders: Sequence[Extender] = ()
     evaluated_nodes: int = 0
     feasible_nodes: int = 0

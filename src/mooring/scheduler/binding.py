@@ -198,6 +198,5 @@ class BindingCycle:
         for tell in self._observers.bound:
             tell(info, placement.profile, placement.node_name, took_s)
         plugin_calls.post_bind(placement)
-        activated = plugin_calls.pods_to_activate(placement)
-        if activated:
-            self._activate(activated)
+        if placement.to_activate:
+            self._activate(plugin_calls.pods_to_activate(placement))

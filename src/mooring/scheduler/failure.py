@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from mooring.api.core import Pod
 from mooring.clock import Clock
@@ -113,7 +114,7 @@ class Failures:
             problem = await self._preemptions.evict_now(_preemption(decision), decision.victims)
             if problem is not None:  # the pod is nominated to no node then
                 message = f"preemption: {problem}"
-                decision = replace(
+                decision = structs.replace(
                     decision, post_filter_message=message, nominated_node=None, victims=(), _message=None
                 )
             self._turnstile(self.give_up, info, profile, decision, started)

@@ -11,7 +11,6 @@ it is refused with a sentence, unless it says what is the case anyway. Nothing i
 
 from __future__ import annotations
 
-import difflib
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 
 from mooring.config.duration import parse_duration
 from mooring.errors import ParseError, UsageError
+from mooring.meant import nearest
 
 STRING, BOOL, INT, FLOAT, DURATION, LIST, PAIRS = (
     "string",
@@ -244,8 +244,8 @@ def _name_of(word: str) -> tuple[str, bool, str]:
 
 
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, FLAGS, n=1)
-    hint = f"; did you mean --{near[0]}?" if near else "; see mooring run --help"
+    near = nearest(name, FLAGS)
+    hint = f"; did you mean --{near}?" if near else "; see mooring run --help"
     return f"unknown flag: --{name}{hint}"
 
 

@@ -153,13 +153,14 @@ class SchedulingLoop:
 
     def wake(self) -> None:
         """Say that there may be something to do."""
-        if self._is_resting:
+        if self._is_resting and self._over is not None:
             self._is_resting = False
-            asyncio.get_running_loop().call_soon(self._get_up)
+            self._over.get_loop().call_soon(self._get_up)
 
     def _get_up(self) -> None:
         """Let what happens at the same moment come first: the most important of these pods is tried first."""
-        asyncio.get_running_loop().call_soon(self._turn)
+        if self._over is not None:
+            self._over.get_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         """Decide for a while. A plain function, no task: nothing is waited for while all goes well."""
@@ -173,7 +174,7 @@ class SchedulingLoop:
             if awaited is not None:
                 awaited.add_done_callback(self._go_on)
             elif self._queue.has_ready:
-                asyncio.get_running_loop().call_soon(self._turn)
+                self._over.get_loop().call_soon(self._turn)
             else:
                 self._rest()
         except Exception as error:
@@ -423,10 +424,22 @@ class SchedulingLoop:
             self._failures.fail(info, profile, Failure(SCHEDULER_ERROR, str(error)), started)
             return
         self._queue.nominator.delete(assumed.uid)
-        extenders = self.built.handle.extenders
-        state, counts = decision.state, (decision.evaluated_nodes, decision.feasible_nodes)
-        placement = Placement(info, profile, state, assumed, node_name, started, self._clock, extenders, *counts)
-        state.write(PODS_TO_ACTIVATE, state.read(PODS_TO_ACTIVATE) or {})
+        state = decision.state
+        to_activate: dict[str, Pod] = state.read(PODS_TO_ACTIVATE) or {}
+        state.write(PODS_TO_ACTIVATE, to_activate)
+        placement = Placement(
+            info,
+            profile,
+            state,
+            assumed,
+            node_name,
+            started,
+            self._clock,
+            to_activate,
+            self.built.handle.extenders,
+            decision.evaluated_nodes,
+            decision.feasible_nodes,
+        )
         status = plugin_calls.reserve(placement)
         waits: dict[str, float] = {}
         if status is SUCCESS or status.is_success:
@@ -438,7 +451,6 @@ class SchedulingLoop:
             placement.waiting = self._waiting_pods.add(assumed, node_name, waits)
             for tell in self._observers.waiting:
                 tell(info, node_name, placement.waiting.pending_plugins)
-        activated = plugin_calls.pods_to_activate(placement)
-        if activated:
-            self._queue.activate(activated)
+        if to_activate:
+            self._queue.activate(plugin_calls.pods_to_activate(placement))
         self._tasks.begin(self._binding.run(placement))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from mooring.api.core import Pod
-from mooring.framework.cycle_state import PODS_TO_ACTIVATE, CycleState
+from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import ExtenderError
 from mooring.framework.guarded import CycleError, problem_of
 from mooring.framework.interfaces import PreFlight
@@ -83,10 +83,8 @@ def _permit(placement: Placement) -> tuple[Status, dict[str, float]]:
 
 
 def pods_to_activate(placement: Placement) -> list[Pod]:
-    """Take the pods out of the cycle's state that its plugins want to be tried at once."""
-    asked: dict[str, Pod] = placement.state.read(PODS_TO_ACTIVATE)
-    if not asked:
-        return []
+    """Take out the pods that plugins want to be tried at once."""
+    asked = placement.to_activate
     pods = [pod for pod in asked.values() if isinstance(pod, Pod)]
     if len(pods) != len(asked):
         log.error(None, "A plugin asked to activate something that is not a Pod", pod=placement.info.key)

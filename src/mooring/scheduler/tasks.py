@@ -45,7 +45,7 @@ class Tasks:
         except Exception as error:
             log.error(error, "Unexpected error in a background task")
         else:
-            return self.spawn(_rest_of(work, awaited))
+            return self.spawn(_finish(work, awaited))
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
             self._over.set_result(None)
@@ -73,6 +73,10 @@ class Tasks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _finish(work: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    return await _rest_of(work, awaited)  # since Python 3.12 a task takes no generator
 
 
 @types.coroutine

@@ -34,6 +34,8 @@ def check_workload(manifest: Object) -> None:
     metadata.setdefault("namespace", "default")
     kind = kind_of(manifest)
     try:
+        if manifest.get("apiVersion", kind.api_version) != kind.api_version:
+            raise InputError(f"apiVersion: expected {kind.api_version}, found {manifest['apiVersion']}")
         for problem in _problems_of_pods(manifest):  # with their places, which the words of an API server lack
             raise InputError(problem)
         check_manifest(kind, {**manifest, "metadata": metadata})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -59,8 +58,7 @@ def kind_of(manifest: Mapping[str, Any]) -> Kind:
     return kind
 
 
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(msgspec.Struct, frozen=True):
     """An object's address; written ``pod/web`` or ``pod/team-a/web``."""
 
     kind: Kind

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mooring.errors import InputError
+from mooring.meant import hint
 from mooring.sim.backend import Ref, kind_named
 from mooring.sim.scenario import DEFAULT_TIMEOUT_S, ScenarioCluster
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts, whole_number
@@ -133,7 +134,7 @@ def _expect_measure(fields: dict[str, Any]) -> Step:
         if found is None:
             found = value_at(measures.get("measures"), path)
         if not isinstance(found, int | float):
-            raise InputError(f"no measure {path!r}; there are {', '.join(_paths(measures))}")
+            raise InputError(f"no measure {path!r}; {hint(path, _paths(measures))}")
 
         said = " and ".join(f"{_WORDS[how]}{each:g}" for how, each in wanted.items())
         holds = all(_HOLDS[how](found, each) for how, each in wanted.items())

@@ -19,8 +19,9 @@ import itertools
 import random
 import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.errors import InputError
 from mooring.sim.pod_shape import FIELDS, PodShape
@@ -37,8 +38,7 @@ _PER = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_S}
 Draw = Callable[[random.Random], float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Template:
+class _Template(msgspec.Struct, frozen=True):
     shape: PodShape
     run: Draw | None
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +14,7 @@ from typing import Any
 
 from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.meant import hint
 from mooring.record.named import names_a_record
 from mooring.sim.imported_story import story_of_files
 from mooring.sim.scenario import Scenario
@@ -26,6 +27,8 @@ IMPORTED = (".csv", ".json", ".jsonl", ".sktrace")  # endings of files that othe
 _EXPECTED = (
     "not a story; expected a scenario (.yaml or .py), a record of mooring, or a file that another tool has written"
 )
+
+_MANIFEST = re.compile(rb"^(- )?[\"']?apiVersion[\"']?:", re.MULTILINE)
 
 
 def names() -> list[str]:
@@ -43,29 +46,35 @@ def find(text: str, given: Mapping[str, Any] | None = None) -> Scenario:
     if names_a_record(text):
         return _imported(text, given)
     path = Path(text)
-    if path.suffix in (".py", ".yaml", ".yml", *IMPORTED) or "/" in text:
+    if path.suffix in (".py", ".yaml", ".yml", *IMPORTED) or "/" in text or path.is_dir():
         return load(path, given)
     for file in _files():
         if _name(file) == text:
             return load(file, given)
     if path.exists():
         raise InputError(f"{path}: {_EXPECTED}")
-    near = difflib.get_close_matches(text, names(), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names())}"
-    raise InputError(f"no scenario {text!r}; {hint}")
+    raise InputError(f"no scenario {text!r}; {hint(text, names())}")
 
 
 def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
     """Read a scenario from a file."""
+    if path.suffix in IMPORTED or path.is_dir() or _has_manifests(path):
+        return _imported(str(path), given)
     if path.suffix in (".yaml", ".yml"):
         scenario = load_scenario_file(path, given)
         return scenario if path.parent != FOLDER else replace(scenario, name=_name(path))
-    if path.suffix in IMPORTED:
-        return _imported(str(path), given)
     if path.suffix != ".py":
         raise InputError(f"{path}: {_EXPECTED}")
     _refuse_parameters(str(path), "a story in Python", given)
     return from_module(_import(path), _name(path), str(path))
+
+
+def _has_manifests(path: Path) -> bool:
+    """Whether a file is what kubectl prints, or is given: a story has no apiVersion of its own."""
+    try:
+        return path.suffix in (".yaml", ".yml") and _MANIFEST.search(path.read_bytes()) is not None
+    except OSError:  # told by whoever reads it
+        return False
 
 
 def _imported(name: str, given: Mapping[str, Any] | None) -> Scenario:

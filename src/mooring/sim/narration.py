@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
@@ -48,8 +49,7 @@ _COLORS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """One thing that happened: seconds since the beginning, a word for its kind, a line, and what belongs below it."""
 
     at_s: float
@@ -57,7 +57,7 @@ class Note:
     text: str
     level: int = NORMAL
     table: tuple[str, ...] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Narrator:
@@ -141,8 +141,8 @@ class Narrator:
     # ---- what comes in -----------------------------------------------------------------------------------------
 
     def came(self, new: Object) -> None:
-        if isinstance(new, Pod) and new.spec.node_name and not new.is_terminating:
-            return  # it was placed before we came
+        if self._level < NORMAL or (isinstance(new, Pod) and new.spec.node_name and not new.is_terminating):
+            return  # nobody is told, or it was placed before we came
         self._arrive("+", type(new).__name__.lower() + detail(new), name_of(new))
 
     def changed(self, old: Object, new: Object) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.errors import InputError
 from mooring.sim.backend import Object
@@ -17,8 +18,7 @@ MAX_PRICE = 10**9
 DEFAULT_DELAY_S, DEFAULT_IDLE_S = 120.0, 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(msgspec.Struct, frozen=True):
     """Nodes of one kind. One is added ``delay_s`` after pending pods were seen, and removed after ``idle_s`` empty."""
 
     name: str

@@ -12,13 +12,13 @@ steps:
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from mooring.api import yaml
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.meant import hint
 from mooring.sim.step_fields import described, fields_of, mapping, texts
 
 _NAME = re.compile(r"[A-Za-z][\w-]*")
@@ -31,7 +31,7 @@ def parameter_values(declared: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: _declaration(name, each) for name, each in mapping(declared, "parameters").items()}
     for name in given:
         if name not in known:
-            raise UsageError(f"no parameter {name!r}; {_hint(name, list(known))}")
+            raise UsageError(f"no parameter {name!r}; {hint(name, known)}")
     values: dict[str, Any] = {}
     for name, declaration in known.items():
         if name in given:
@@ -43,7 +43,7 @@ def parameter_values(declared: Any, given: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"parameter {name!r} has no value; give one with --set {name}=…{help_text}")
         choices = texts(declaration.get("choices", []), "choices")
         if choices and str(values[name]) not in choices:
-            raise UsageError(f"parameter {name!r}: found {str(values[name])!r}; {_hint(str(values[name]), choices)}")
+            raise UsageError(f"parameter {name!r}: found {str(values[name])!r}; {hint(str(values[name]), choices)}")
     return values
 
 
@@ -53,13 +53,6 @@ def _declaration(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         return {"default": value}
     return fields_of(value, {"default", "choices", "help"})
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
-    return f"there are {', '.join(known)}" if known else "the file declares none"
 
 
 def _converted(name: str, given: Any, default: Any) -> Any:
@@ -101,7 +94,7 @@ def _in_text(text: str, values: Mapping[str, Any]) -> Any:
     def at(match: re.Match[str]) -> Any:
         name = match[1].strip()
         if name not in values:
-            raise InputError(f"{match[0]}: no parameter {name!r}; {_hint(name, list(values))}")
+            raise InputError(f"{match[0]}: no parameter {name!r}; {hint(name, values)}")
         return values[name]
 
     whole = _PLACE.fullmatch(text)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.errors import InputError
+from mooring.meant import hint
 
 Row = dict[str, str]
 NUMBER = "i"
@@ -68,7 +69,7 @@ class Table:
         for name in used:
             if name != NUMBER and name not in self.columns:
                 raise InputError(
-                    f"{self.path}, line 1: no column {name!r}, which {what} needs; there are {', '.join(self.columns)}"
+                    f"{self.path}, line 1: no column {name!r}, which {what} needs; {hint(name, self.columns)}"
                 )
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
+import msgspec
+
 from mooring.api.core import Pod
 from mooring.client.informer import InformerSet
 from mooring.client.rest import RestClient
@@ -60,8 +62,7 @@ class Settings:
     observers: Sequence[SchedulerObserver] = ()  # beside the narration
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(msgspec.Struct, frozen=True):
     """How the embedded control plane is reached from outside."""
 
     host: str = "127.0.0.1"
@@ -82,8 +83,7 @@ MISTAKES = (400, 404, 409, 422)
 """Answers of the API server to a step that names what is not there, is there already, or cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """How a story ended."""
 
     scenario: str
@@ -96,6 +96,16 @@ class Result:
     @property
     def held(self) -> bool:
         return not self.failure
+
+    @property
+    def exit_code(self) -> int:
+        """0 if all was as expected, 1 if not, 2 if the story itself is wrong."""
+        return 2 if self.is_mistake else 0 if self.held else 1
+
+    @property
+    def verdict(self) -> str:
+        """What is said of a story that did not end as it should."""
+        return f"{'a mistake in the story' if self.is_mistake else 'NOT as expected'}: {self.failure}"
 
 
 def registry_for(scenario: Scenario | None) -> Registry:
@@ -150,9 +160,9 @@ class World(ABC):
         """Who hears what the scheduler does, beside the metrics."""
         return (Narration(self.narrator),)
 
-    def _writer(self, writer: ApiWriter) -> Writer:
+    def _writer(self, *of: Any, **options: Any) -> ApiWriter:
         """What carries out the scheduler's writes."""
-        return writer
+        return ApiWriter(*of, **options)
 
     def _recorder(self, recorder: EventRecorder) -> Recorder:
         """What writes the scheduler's Events."""
@@ -198,7 +208,7 @@ class World(ABC):
         config: KubeSchedulerConfiguration = config_from_dict(document, features)
 
         def make_writer(pods: dict[str, Pod]) -> Writer:
-            return self._writer(ApiWriter(client, recorder, pods, retries_binding=features["BindingIsRetried"]))
+            return self._writer(client, recorder, pods, retries_binding=features["BindingIsRetried"])
 
         scheduler = Scheduler(config, make_writer, self._recorder(recorder), self._adjusted(options))
         await recorder.start()
@@ -213,6 +223,8 @@ class World(ABC):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await scheduler.abort()
+        if not task.cancelled():
+            task.result()  # it broke by itself: nothing that the story saw since then counts
 
     async def play(self, scenario: Scenario) -> Result:
         """Play a story to its end; an expectation that does not hold ends it."""

@@ -102,6 +102,7 @@ class ScenarioCluster:
         self.backend = backend
         self.clock = clock
         self.seed = seed
+        self.place = ""  # the step that is being played, as its file names it
         self._audience = audience or Silence()
         self._workloads: list[asyncio.Task[None]] = []
         self._expected: list[int | None] = []
@@ -216,16 +217,26 @@ class ScenarioCluster:
 
     async def begin(self, workload: Workload) -> None:
         """Let the pods of a workload come, each at its time from now on. The story goes on meanwhile."""
-        number = len(self._workloads)
-        setting = Setting(self.seed + number, await self.backend.nodes(), await self.backend.admission())
+        setting = Setting(self.seed + len(self._workloads), await self.backend.nodes(), await self.backend.admission())
         arrivals = workload.arrivals(setting)
         self._expected.append(workload.total)
-        self._workloads.append(asyncio.create_task(self._arrive(arrivals), name=f"workload {number}"))
-        await asyncio.sleep(0)
+        await self.meanwhile(self._arrive(arrivals))
 
     async def meanwhile(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something happen beside the story; :meth:`finish` waits for its end."""
-        self._workloads.append(asyncio.create_task(work, name=f"workload {len(self._workloads)}"))
+        """Let something happen beside the story; :meth:`finish` waits for its end.
+
+        What goes wrong in it shows in a later step, but is a mistake of this one.
+        """
+        place = self.place
+
+        async def blaming() -> None:
+            try:
+                await work
+            except MooringError as error:
+                error.blame(place)
+                raise
+
+        self._workloads.append(asyncio.create_task(blaming(), name=f"workload {len(self._workloads)}"))
         await asyncio.sleep(0)
 
     @property

@@ -33,6 +33,7 @@ from mooring.config.versions import DEFAULT_VERSION
 from mooring.errors import InputError, MooringError, ParseError
 from mooring.importing.imported import Imported
 from mooring.loading.source_file import load_module
+from mooring.meant import hint
 from mooring.record.named import file_and_time
 from mooring.sim.admissible import check_workload
 from mooring.sim.backend import PATCH_TYPES, Ref, kind_of
@@ -78,7 +79,7 @@ def scenario_of(
         raise InputError(f"{source}: not a scenario; expected a mapping with a list of steps")
     unknown = sorted(set(map(str, value)) - _TOP)
     if unknown:
-        raise InputError(f"{source}: unknown field {unknown[0]!r}; there are {', '.join(sorted(_TOP))}")
+        raise InputError(f"{source}: unknown field {unknown[0]!r}; {hint(unknown[0], sorted(_TOP))}")
     if "soak" in value:
         return _under_faults(value, source, name)
     try:
@@ -100,10 +101,11 @@ def scenario_of(
 
     async def play(cluster: ScenarioCluster) -> None:
         for where, step in steps:
+            cluster.place = where
             try:
                 await step(cluster)
             except MooringError as error:
-                error.args = (f"{where}: {error}",)
+                error.blame(where)
                 raise
 
     try:
@@ -208,7 +210,7 @@ class _Steps:
         verb, value = next(iter(step.items()))
         reader = getattr(self, f"read_{verb}", None)
         if reader is None:
-            raise InputError(f"no step {verb!r}; there are {', '.join(self._verbs())}")
+            raise InputError(f"no step {verb!r}; {hint(verb, self._verbs())}")
         made: Step = reader(value)
         return made
 

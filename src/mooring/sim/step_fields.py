@@ -8,6 +8,7 @@ from typing import Any
 
 from mooring.config.duration import parse_seconds
 from mooring.errors import InputError, ParseError
+from mooring.meant import hint
 
 DAY_S = 24 * 3600.0
 MAX_SECONDS = 10 * 365 * DAY_S
@@ -19,7 +20,7 @@ def fields_of(value: Any, known: set[str], required: tuple[str, ...] = ()) -> di
         raise InputError(f"expected a mapping with {', '.join(sorted(known))}, found {described(value)}")
     for name in value:
         if name not in known:
-            raise InputError(f"unknown field {name!r}; there are {', '.join(sorted(known))}")
+            raise InputError(f"unknown field {name!r}; {hint(name, sorted(known))}")
     for name in required:
         if name not in value:
             raise InputError(f"{name} is missing")
@@ -85,5 +86,5 @@ def described(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"a mapping with {', '.join(map(str, value)) or 'no fields'}"
     if isinstance(value, list | tuple):
-        return "a list"
+        return f"a list of {len(value)}" if value else "an empty list"
     return repr(value)[:60]

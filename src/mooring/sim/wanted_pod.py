@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.sim.backend import Object
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPod:
+class WantedPod(msgspec.Struct, frozen=True):
     """What is expected of a pod."""
 
     nodes: list[str] | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,8 +43,7 @@ class Arrival(msgspec.Struct, frozen=True):
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """What a workload may depend on: the seed, the nodes that are there, and how pods are completed."""
 
     seed: int

@@ -43,7 +43,10 @@ class NodeWatch:
             self._loop.call_later(QUARANTINE_S, self._collect, name)
             return
         self._gone.discard(name)
-        node: Node = decode(KINDS["Node"], event.entry.raw)
+        raw = event.entry.raw
+        if not (name in self._stopped or name in self._nodes or b'"NoExecute"' in raw or KUBELET.encode() in raw):
+            return
+        node: Node = decode(KINDS["Node"], raw)
         is_stopped = node.metadata.annotations.get(KUBELET) == "stopped"
         if is_stopped and name not in self._stopped:
             self._stopped.add(name)

@@ -27,7 +27,7 @@ from mooring.framework.handle import NOTHING
 from mooring.measures.observer import MeasuringObserver
 from mooring.observe.events import EventRecorder, ObjectReference, Recorder
 from mooring.observe.observer import SchedulerObserver
-from mooring.scheduler.assembly import Options, Scheduler, Writer
+from mooring.scheduler.assembly import Options, Scheduler
 from mooring.scheduler.writer import ApiWriter
 from mooring.sim.backend import Backend, Object, Ref, kind_named
 from mooring.sim.node_group import NodeGroup
@@ -101,8 +101,8 @@ class SimulatedWorld(EmbeddedWorld):
         # A simulation ends when it ends: no attempt is cut off by a clock on the wall.
         return replace(options, plugin_timeout_s=0, attempt_timeout_s=0, is_metered=False, writes_at_once=True)
 
-    def _writer(self, writer: ApiWriter) -> Writer:
-        return _SplitWriter(writer, self.streamed, self.node_watch)
+    def _writer(self, *of: Any, **options: Any) -> ApiWriter:
+        return _SplitWriter(self.streamed, self.node_watch, *of, **options)
 
     def _recorder(self, recorder: EventRecorder) -> Recorder:
         return _SplitRecorder(recorder, self.streamed)
@@ -152,35 +152,33 @@ class SimulatedWorld(EmbeddedWorld):
         )
 
 
-class _SplitWriter:
+class _SplitWriter(ApiWriter):
     """Carries out writes about streamed pods at once, and sends all others to the API server."""
 
-    def __init__(self, writer: ApiWriter, streamed: StreamedPods, nodes: NodeWatch) -> None:
-        self._writer, self._streamed, self._nodes = writer, streamed, nodes
-        self._pods = streamed.pods
+    def __init__(self, streamed: StreamedPods, nodes: NodeWatch, *of: Any, **options: Any) -> None:
+        super().__init__(*of, **options)
+        self._streamed, self._nodes = streamed, nodes
+        self._here = streamed.pods
 
     async def bind(self, pod: PodInfo, node_name: str, annotations: Mapping[str, str] = NOTHING) -> None:
-        if pod.pod.key in self._pods:
+        if pod.pod.key in self._here:
             self._streamed.bind(pod, node_name, annotations)
             self._nodes.placed(pod.pod, node_name)
         else:
-            await self._writer.bind(pod, node_name, annotations)
+            await super().bind(pod, node_name, annotations)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         key = f"{namespace}/{name}"
-        if key in self._pods:
+        if key in self._here:
             self._streamed.patch_status(key, patch)
         else:
-            await self._writer.patch_pod_status(namespace, name, patch)
+            await super().patch_pod_status(namespace, name, patch)
 
     async def delete_pod(self, pod: Pod) -> None:
-        if pod.key in self._pods:
+        if pod.key in self._here:
             self._streamed.delete(pod)
         else:
-            await self._writer.delete_pod(pod)
-
-    def __getattr__(self, name: str) -> Any:  # volumes and claims are on the API server
-        return getattr(self._writer, name)
+            await super().delete_pod(pod)
 
 
 class _SplitRecorder:

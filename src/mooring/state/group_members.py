@@ -49,6 +49,10 @@ class GroupMembers:
         """Whether any pod that has a node belongs to a group."""
         return bool(self._placed)
 
+    def nodes(self) -> set[str]:
+        """The names of the nodes on which members of any group are."""
+        return {pod.pod.spec.node_name for members in self._placed.values() for pod in members.values()}
+
     def unplaced(self, group: str) -> list[Pod]:
         """The pods of the group that have no node."""
         placed = self.placed(group)

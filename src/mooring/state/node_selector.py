@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mooring.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -41,8 +41,7 @@ def labels_mask(labels: Mapping[str, str], nodes: NodeRows) -> Mask:
     return mask
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledTerm:
+class CompiledTerm(msgspec.Struct, frozen=True):
     """One term: all its requirements must hold. A term that says nothing, or does not parse, matches nothing."""
 
     requirements: tuple[Requirement, ...]
@@ -94,8 +93,7 @@ def _field(req: NodeSelectorRequirement) -> tuple[str, str]:
     return req.operator, req.values[0]
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledNodeSelector:
+class CompiledNodeSelector(msgspec.Struct, frozen=True):
     """Terms of which one must match; without terms nothing matches."""
 
     terms: tuple[CompiledTerm, ...]

@@ -238,7 +238,7 @@ class NodeTable(Forkable):
         """Bring the layout up to date before columns are read."""
         if self._stale:
             self._lay_out()
-        elif isinstance(self.infos, OverlayList):  # a fork that is read as a whole, not only a few rows of it
+        elif type(self.infos) is OverlayList:  # a fork that is read as a whole, not only a few rows of it
             self.infos = list(self.infos)
         if self.images.is_stale:
             if self.shared & IMAGES:

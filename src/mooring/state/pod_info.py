@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
@@ -37,8 +36,7 @@ HostPort = tuple[str, str, int]  # ip, protocol, port
 MAX_PLACEMENTS = 65536
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True):
     """One pod (anti-)affinity term with its selectors compiled; a value, so that equal terms are one."""
 
     topology_key: str
@@ -53,14 +51,12 @@ class AffinityTerm:
         return self.selector.matches(labels)
 
 
-@dataclass(frozen=True, slots=True)
-class WeightedTerm:
+class WeightedTerm(msgspec.Struct, frozen=True):
     weight: int
     term: AffinityTerm
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerms:
+class AffinityTerms(msgspec.Struct, frozen=True):
     """All four kinds of terms of one pod."""
 
     required_affinity: tuple[AffinityTerm, ...] = ()

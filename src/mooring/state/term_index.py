@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from mooring.state.node_info import NodeInfo
 from mooring.state.node_table import NodeTable
@@ -27,8 +28,7 @@ class TermKind(Enum):
     PREFERRED_ANTI_AFFINITY = "preferred anti-affinity"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedTerm:
+class IndexedTerm(msgspec.Struct, frozen=True):
     kind: TermKind
     term: AffinityTerm
     weight: int = 0

@@ -19,7 +19,7 @@ from mooring.errors import InputError
 from mooring.explanation.why import as_new
 from mooring.surface.cluster import Cluster
 from mooring.surface.manifests import read_manifests
-from mooring.surface.references import nearest
+from mooring.surface.references import nearest_key
 
 Askable: TypeAlias = str | Path | Mapping[str, Any] | Pod
 """``namespace/name`` of a pod of the cluster, the path of a manifest, a manifest as a dict, or a pod."""
@@ -75,7 +75,7 @@ def _of_cluster(name: str, cluster: Cluster) -> Pod:
     if pod is not None:
         return pod
     known = [pod.key for pod in (*cluster.pods, *cluster.pending)]
-    near = nearest(key, known)
+    near = nearest_key(key, known)
     hint = f"did you mean {near}?" if near else "expected a manifest file, or namespace/name of a pod of the cluster"
     raise InputError(f"{name}: no such file, and no such pod among the {len(known)} of the cluster; {hint}")
 

@@ -11,7 +11,7 @@ from mooring.config.features import Features
 from mooring.errors import InputError
 from mooring.state.group_members import group_of
 from mooring.surface.cluster import Cluster
-from mooring.surface.references import nearest
+from mooring.surface.references import nearest_key
 
 PREFIXES = ("podgroup/", "podgroups/", "pg/")
 
@@ -44,7 +44,7 @@ def find_group(key: str, cluster: Cluster) -> tuple[PodGroup, list[Pod]]:
     group = cluster.state.objects.get(PodGroup, key)
     if group is None:
         known = [each.key for each in cluster.state.objects.all(PodGroup)]
-        near = nearest(key, known)
+        near = nearest_key(key, known)
         hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(known)) or 'none'}"
         raise InputError(f"there is no PodGroup {key}; {hint}")
     pods = [pod for pod in cluster.pending if group_of(pod) == key]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from mooring.api.defaults import CLUSTER_SCOPED
 from mooring.api.manifests import READ_KINDS
 from mooring.api.meta import Object
 from mooring.errors import InputError
+from mooring.meant import hint, nearest
 
 _SHORT = {
     "po": "Pod",
@@ -40,9 +40,8 @@ def parse_reference(text: str) -> tuple[type[Object], str]:
     """The kind and the key (``namespace/name``, or the name alone) that a reference means."""
     kind, *names = text.split("/")
     if kind.lower() not in _KINDS:
-        near = get_close_matches(kind.lower(), _SINGULAR, n=1)
-        hint = f"did you mean {near[0]}?" if near else "expected one such as pod, node or pvc"
-        raise InputError(f"{text}: {kind!r} is no kind that scheduling reads; {hint}")
+        meant = hint(kind.lower(), _SINGULAR, "expected one such as pod, node or pvc")
+        raise InputError(f"{text}: {kind!r} is no kind that scheduling reads; {meant}")
     struct = READ_KINDS[_KINDS[kind.lower()]]
     is_cluster_scoped = issubclass(struct, CLUSTER_SCOPED)
     if not all(names) or len(names) not in ((1,) if is_cluster_scoped else (1, 2)):
@@ -54,16 +53,15 @@ def parse_reference(text: str) -> tuple[type[Object], str]:
 def not_there(what: str, key: str, known: Iterable[str]) -> InputError:
     """The error for an object that is not in the cluster, with the one that was probably meant."""
     keys = list(known)
-    near = nearest(key, keys)
+    near = nearest_key(key, keys)
     hint = f"did you mean {near}?" if near else f"there are {len(keys)}" if keys else "there are none"
     return InputError(f"no {what} {key} in the cluster; {hint}")
 
 
-def nearest(key: str, known: Iterable[str]) -> str:
+def nearest_key(key: str, known: Iterable[str]) -> str:
     """The key that was probably meant: of the same name in another namespace, or of a similar name."""
     space, _, name = key.rpartition("/")
     by_name: dict[str, str] = {}
     for each in sorted(known, key=lambda each: (each.rpartition("/")[0] != space, each)):
         by_name.setdefault(each.rpartition("/")[2], each)
-    near = get_close_matches(name, by_name, n=1)
-    return by_name[near[0]] if near else ""
+    return by_name.get(nearest(name, by_name), "")

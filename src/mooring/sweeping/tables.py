@@ -11,6 +11,7 @@ from typing import Any
 
 from mooring.errors import InputError, UsageError
 from mooring.explanation.tables import Table
+from mooring.meant import hint
 from mooring.sweeping.specification import TableShape
 
 Record = dict[str, Any]
@@ -100,7 +101,7 @@ def pivot(records: Sequence[Record], shape: TableShape) -> Table:
             cells.setdefault((record.get(shape.rows), record.get(shape.columns)), []).append(value)
     if records and not cells:
         known = [name for name, value in records[0].items() if isinstance(value, int | float)]
-        raise InputError(f"table.value: no result has a number {shape.value!r}; there are {', '.join(known)}")
+        raise InputError(f"table.value: no result has a number {shape.value!r}; {hint(shape.value, known)}")
     rows = list(dict.fromkeys(row for row, _ in cells))
     columns = list(dict.fromkeys(column for _, column in cells))
     others = _read_beside(shape) if shape.beside else {}

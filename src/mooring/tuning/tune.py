@@ -18,6 +18,7 @@ from mooring.config.wire import to_wire
 from mooring.engine.in_tree import in_tree_registry
 from mooring.errors import InputError, UsageError
 from mooring.loading.plugins import load_plugins
+from mooring.meant import hint
 from mooring.sim.library import find
 from mooring.tuning.points import DEFAULT, YOURS, Objective, Point, Tuning, choose, mark_best, parse_objective
 from mooring.tuning.space import Dimension, configured, load_space
@@ -132,7 +133,7 @@ class _Search:
             missing = [each.name for each in self._objectives if each.name not in row]
             if missing:
                 raise InputError(
-                    f"--objective: no measure {missing[0]!r} in {self.task.story}; there are {', '.join(row)}"
+                    f"--objective: no measure {missing[0]!r} in {self.task.story}; {hint(missing[0], row)}"
                 )
             lacks = _own_plugins(configs.get(YOURS)) if name == DEFAULT else ()
             self._points.append(Point(name, {}, config, self._objectives_of(row), lacks=lacks))

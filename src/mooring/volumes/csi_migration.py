@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+import msgspec
 
 from mooring.api.core import (
     AwsElasticBlockStore,
@@ -30,8 +31,7 @@ _UNSPECIFIED = "UNSPECIFIED"
 _EBS_ID = re.compile(r"vol-[^/]*")
 
 
-@dataclass(frozen=True, slots=True)
-class InTreePlugin:
+class InTreePlugin(msgspec.Struct, frozen=True):
     """A kind of volume that a CSI driver has taken over."""
 
     source: str  # the field of a volume's spec

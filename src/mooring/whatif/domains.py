@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import combinations
 from math import comb
 
 from mooring.api.core import Node
 from mooring.api.well_known import ZONE
 from mooring.errors import InputError
+from mooring.meant import hint
 
 MAX_LOSSES = 100_000
 
@@ -54,11 +54,8 @@ def _single(nodes: list[Node], lose: str) -> Iterator[Domain]:
     found = [zone for zone in zones if zone.names == (lose,)]
     if not found:
         known = ["node", "zone", *names, *(zone.names[0] for zone in zones)]
-        near = get_close_matches(lose, known, n=1)
-        hint = (
-            f"; did you mean {near[0]}?" if near else "; expected node, zone, label=KEY, or the name of a node or zone"
-        )
-        raise InputError(f"{lose}: no node or zone of that name{hint}")
+        meant = hint(lose, known, "expected node, zone, label=KEY, or the name of a node or zone")
+        raise InputError(f"{lose}: no node or zone of that name; {meant}")
     return iter(found)
 
 

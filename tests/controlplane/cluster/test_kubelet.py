@@ -8,6 +8,7 @@ import pytest
 
 from mooring.controlplane.cluster.kubelet import KUBELET, KubeletOptions, Kubelets, _seconds_of
 from mooring.controlplane.registry.catalog import NODES, PODS, by_resource
+from mooring.controlplane.types.status import StatusError
 
 from .controllers.conftest import Lab
 
@@ -78,6 +79,16 @@ def test_a_node_that_its_kubelet_creates_is_the_one_that_it_would_make_of_it(
     first, last = made()
     assert last == in_the_end
     assert (first["metadata"], first["status"]) == (last["metadata"], last["status"])  # taints come later
+
+
+def test_a_kubelet_heeds_a_change_after_its_node_was_to_be_created_twice(lab: Lab) -> None:
+    lab.api.completes[NODES] = lab.kubelets.complete
+    lab.nodes(1)
+    with pytest.raises(StatusError, match="already exists"):
+        lab.nodes(1)
+    lab.change("nodes", "node1", lambda n: n["metadata"].setdefault("annotations", {}).update({KUBELET: "not-ready"}))
+    conditions = lab.must("nodes", "node1")["status"]["conditions"]
+    assert [each["status"] for each in conditions if each["type"] == "Ready"] == ["False"]
 
 
 def test_leases_are_renewed_until_the_kubelet_stops(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,56 @@ class TestWhatIsTriedAgain:
         scheduler.clock.advance(10)
         kept.append(scheduler.decide(make_pod("w3", cpu="2", priority=10)))
         assert [victim.pod.name for victim in kept[-1].victims] == ["fresh"]
+
+
+class TestSearchesInVain:
+    """On each node a pod of high priority takes 3 of 4 CPUs, and one of low priority the last."""
+
+    def scheduler(self) -> Scheduler:
+        nodes = [make_node(f"n{i}", cpu="4") for i in range(3)]
+        high = [make_pod(f"high{i}", node=f"n{i}", cpu="3", priority=100) for i in range(3)]
+        return Scheduler(*nodes, *high, *(make_pod(f"low{i}", node=f"n{i}", cpu="1") for i in range(3)))
+
+    def wanting(self, scheduler: Scheduler, name: str) -> Decision:
+        return scheduler.decide(make_pod(name, cpu="2", priority=10))
+
+    @pytest.mark.parametrize(
+        ("change", "is_searched"),
+        [
+            pytest.param(lambda scheduler: None, False, id="nothing changes"),
+            pytest.param(lambda scheduler: scheduler.cluster.remove_pod("uid-default-low1"), True, id="a pod goes"),
+            pytest.param(lambda scheduler: scheduler.put(make_node("n9", cpu="0")), True, id="a node comes"),
+        ],
+    )
+    def test_a_search_is_made_again_once_something_has_changed(
+        self, change: Callable[[Scheduler], None], is_searched: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scheduler = self.scheduler()
+        kept = [self.wanting(scheduler, f"w{i}") for i in range(3)]
+        searches: list[DryRun] = []
+        original = DryRun.run
+
+        def run(self: DryRun, *args: Any) -> Any:
+            searches.append(self)
+            return original(self, *args)
+
+        monkeypatch.setattr(DryRun, "run", run)
+        change(scheduler)
+        kept.append(self.wanting(scheduler, "w3"))
+        assert [decision.post_filter_message for decision in kept[:3]] == [kept[0].post_filter_message] * 3
+        assert bool(searches) == is_searched
+
+    def test_where_it_would_have_begun_is_drawn_all_the_same(self) -> None:
+        scheduler = self.scheduler()
+        drawn: list[int] = []
+
+        def pick(n: int) -> int:
+            drawn.append(n)
+            return 0
+
+        plugin(scheduler)._handle.pick = pick
+        kept = [self.wanting(scheduler, f"w{i}") for i in range(4)]
+        assert drawn == [3, 3, 3, 3] and len(kept) == 4
 
 
 def test_a_victim_that_has_not_started_counts_as_starting_now_beside_one_that_starts_later() -> None:

@@ -16,6 +16,7 @@ from mooring.api import yaml
 from mooring.config.duration import parse_duration
 from mooring.config.load import read_file
 from mooring.errors import InputError, UsageError
+from mooring.meant import hint
 
 FILE_NAME = "performance-config.yaml"
 
@@ -311,7 +312,7 @@ def _unrolled(steps: Iterable[Step]) -> list[Step]:
 def _only(at: str, found: Mapping[str, Any], known: frozenset[str]) -> None:
     for key in found:
         if key not in known:
-            raise InputError(f"{at}: {key}: no such field; there are {', '.join(sorted(known))}")
+            raise InputError(f"{at}: {key}: no such field; {hint(key, sorted(known))}")
 
 
 def _threshold(value: Any, topic: str, at: str) -> float | None:

@@ -32,8 +32,6 @@ LEASE = "soak"
 LEASE_S = 15.0
 SETTLE_S = 180.0
 LOOK_S = 1.0
-COLLECT_EVERY = 100_000
-"""Python looks for garbage in cycles after so many new objects: a quarter of the time went there with the usual 700."""
 
 
 @dataclass
@@ -147,7 +145,7 @@ class Run:
 
     def play(self, progress: Callable[[Run], None] = lambda run: None, *, stops_early: bool = False) -> Outcome:
         """Play the story, then calm down and look whether anything is missing."""
-        with seldom_collecting(COLLECT_EVERY):
+        with seldom_collecting():
             return self._play(progress, stops_early)
 
     def _play(self, progress: Callable[[Run], None], stops_early: bool) -> Outcome:

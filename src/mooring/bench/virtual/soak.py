@@ -52,6 +52,7 @@ def virtual_soak(
     crowd: str = "",
     nodes: int | None = None,
     rate: float | None = None,
+    load: str | None = None,
     replicas: int | None = None,
     progress: Progress = lambda text: None,
     shrinks: bool = True,
@@ -59,7 +60,7 @@ def virtual_soak(
     """Play the plans of these seeds; stop at the first that fails, and shorten it."""
     report = VirtualReport(seconds)
     for seed in seeds:
-        plan = make_plan(seed, seconds, crowd=crowd, nodes=nodes, replicas=replicas, pods_per_s=rate)
+        plan = make_plan(seed, seconds, crowd=crowd, nodes=nodes, replicas=replicas, pods_per_s=rate, load=load)
         if not _play_into(report, plan, progress):
             if shrinks:
                 report.story = short_story(plan, progress)

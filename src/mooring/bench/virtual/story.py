@@ -16,6 +16,7 @@ from mooring.api.well_known import HOSTNAME, ZONE
 from mooring.bench.virtual import loads
 from mooring.bench.virtual.plan import FAULTS, QPS, REPLICAS, Plan, Step
 from mooring.errors import InputError, MooringError
+from mooring.meant import hint
 from mooring.sim.backend import Ref, kind_of
 from mooring.sim.scenario_file import named_nodes
 from mooring.sim.step_fields import described, fields_of, mapping, seconds, texts
@@ -121,7 +122,7 @@ def _pod(step: Step, gang: str = "") -> dict[str, Any]:
 
 # ---- as a file -------------------------------------------------------------------------------------------------------
 
-_SHAPE = {
+SHAPE = {
     "seed": "seed",
     "seconds": "seconds",
     "replicas": "replicas",
@@ -141,7 +142,7 @@ def to_text(story: Story, problems: list[str]) -> str:
     head = "".join(f"# {line}\n" for problem in problems[:3] for line in problem.splitlines())
     what = problems[0].splitlines()[0][:MAX_TITLE] if problems else "nothing went wrong"
     shape = asdict(story)
-    soak = {name: shape[field] for name, field in _SHAPE.items() if shape[field] != _USUAL[field]}
+    soak = {name: shape[field] for name, field in SHAPE.items() if shape[field] != _USUAL[field]}
     lines = [yaml.dump({"title": f"A soak of seed {story.seed}: {what}", "soak": soak}, sort_keys=False), "steps:\n"]
     now_ms = 0
     for moment in story.moments:
@@ -186,8 +187,8 @@ def from_content(content: Any, where: str) -> Story:
 
 def _shape(value: Any) -> dict[str, Any]:
     shape = {}
-    for name, found in fields_of(value, set(_SHAPE), required=("seed",)).items():
-        field = _SHAPE[name]
+    for name, found in fields_of(value, set(SHAPE), required=("seed",)).items():
+        field = SHAPE[name]
         usual = _USUAL[field] if field not in ("seed", "seconds") else 0
         if field == "seconds":
             found = seconds(found)
@@ -207,7 +208,7 @@ def _checked(step: Any) -> tuple[str, Any]:
         raise InputError(f"expected one of {', '.join(_CHECKS)}, found {described(step)}")
     verb, value = next(iter(step.items()))
     if verb not in _CHECKS:
-        raise InputError(f"no step {verb!r} in a story with faults; there are {', '.join(_CHECKS)}")
+        raise InputError(f"no step {verb!r} in a story with faults; {hint(verb, _CHECKS)}")
     _CHECKS[verb](value)
     return verb, value
 
@@ -238,7 +239,7 @@ def fault_step(at_s: float, value: Any) -> Step:
     """What a ``fault`` says."""
     found = fields_of(value, {"what", "name", "for", "amount", "how"}, required=("what",))
     if found["what"] not in _FAULTS:
-        raise InputError(f"fault: no fault {found['what']!r}; there are {', '.join(_FAULTS)}")
+        raise InputError(f"fault: no fault {found['what']!r}; {hint(found['what'], _FAULTS)}")
     for_s = seconds(found.pop("for", 0.0))
     amount = found.get("amount", 0.0)
     if not isinstance(amount, int | float) or isinstance(amount, bool):

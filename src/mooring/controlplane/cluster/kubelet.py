@@ -24,7 +24,8 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mooring.api.times import format_micro_time
 from mooring.config.duration import format_duration, parse_seconds
@@ -34,7 +35,7 @@ from mooring.controlplane.cluster.timers import Timer, Timers
 from mooring.controlplane.registry import meta
 from mooring.controlplane.registry.catalog import NODES, PODS
 from mooring.controlplane.registry.groups.coordination import LEASES
-from mooring.controlplane.storage.store import Entry, Event
+from mooring.controlplane.storage.store import ADDED, Entry, Event
 from mooring.controlplane.types import quantities
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import StatusError
@@ -66,13 +67,12 @@ def _seconds_of(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletOptions:
+class KubeletOptions(msgspec.Struct, frozen=True):
     """How the fake kubelets behave where no annotation says otherwise."""
 
     start_delay_s: float = 0.0
     lease_interval_s: float = 10.0  # 0: a node has a lease only while its kubelet is silent
-    capacity: dict[str, str] = field(default_factory=lambda: {"cpu": "4", "memory": "16Gi", "pods": "110"})
+    capacity: dict[str, str] = msgspec.field(default_factory=lambda: {"cpu": "4", "memory": "16Gi", "pods": "110"})
 
 
 class Kubelets:
@@ -91,6 +91,8 @@ class Kubelets:
         self._crash_loops = CrashLoops()
         self._alive: dict[str, int] = {}
         """Nodes whose kubelet is well, in the order of registration, with the version that it has last seen to."""
+        self._completed = ""  # the node whose creation follows
+        self._reported: dict[str, int] = {}  # the versions of new nodes that say already all that a kubelet reports
         self._addresses: dict[str, str] = {}
         self._pod_count = 0
         self._slice = 0
@@ -132,7 +134,10 @@ class Kubelets:
     # Noting down
 
     def _note_node(self, event: Event) -> None:
-        self._enqueue(True, event.entry.key)
+        key = event.entry.key
+        if event.type == ADDED and key == self._completed:  # not if that was refused
+            self._completed, self._reported[key] = "", event.rv
+        self._enqueue(True, key)
 
     def _note_pod(self, event: Event) -> None:
         entry = event.entry
@@ -171,19 +176,21 @@ class Kubelets:
             return
         if self._alive.get(name) == entry.rv:  # this is what it wrote itself
             return
-        node = entry.object()
-        mode = _mode_of(node)
-        if mode == "stopped":
-            if name in self._alive:
-                del self._alive[name]
-                for pod in self.store.pods_on(name):
-                    self._cancel(pod.key)
-                if not self.options.lease_interval_s:
-                    self._renew(name)  # the last sign of life
-            return
         was_silent = name not in self._alive
+        if self._reported.pop(name, 0) != entry.rv:
+            node = entry.object()
+            mode = _mode_of(node)
+            if mode == "stopped":
+                if not was_silent:
+                    del self._alive[name]
+                    for pod in self.store.pods_on(name):
+                        self._cancel(pod.key)
+                    if not self.options.lease_interval_s:
+                        self._renew(name)  # the last sign of life
+                return
+            self._alive[name] = entry.rv
+            entry = self._register(entry, node, is_ready=mode != "not-ready")
         self._alive[name] = entry.rv
-        self._alive[name] = self._register(entry, node, is_ready=mode != "not-ready").rv
         if was_silent:
             if self.options.lease_interval_s:
                 self._renew(name)
@@ -198,6 +205,7 @@ class Kubelets:
         if mode != "stopped" and node["metadata"].get("name"):
             _add_labels(node, _missing_labels(node))
             self._report(node, is_ready=mode != "not-ready")
+            self._completed = node["metadata"]["name"]
 
     def _register(self, entry: Entry, node: Object, *, is_ready: bool) -> Entry:
         """Fill in what a kubelet reports of its node, where the manifest does not say it; returns the node as it is."""

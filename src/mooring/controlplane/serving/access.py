@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from mooring.api import yaml
 from mooring.controlplane.types.kind import Kind
 from mooring.controlplane.types.objects import Object
@@ -28,15 +30,13 @@ MASTERS = "system:masters"
 OPEN_PATHS = frozenset(["/healthz", "/livez", "/readyz", "/version", "/version/"])
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """What is being asked for, in the terms of an access review."""
 
     user: str

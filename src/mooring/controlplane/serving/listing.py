@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
 
 import msgspec
 
@@ -20,8 +19,7 @@ _encode = msgspec.json.Encoder().encode
 DEFAULT_WATCH_S = 1800.0
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """What a list asks for."""
 
     kind: Kind
@@ -164,8 +162,7 @@ def list_body(kind: Kind, page: Page, chosen: Selection, form: str = "") -> byte
     return b'%s,"items":[%s]}' % (_encode(head)[:-1], b",".join(items))
 
 
-@dataclass(frozen=True, slots=True)
-class WatchOptions:
+class WatchOptions(msgspec.Struct, frozen=True):
     since: int | None
     """Events after this version; None begins with the present state."""
     wants_initial_end: bool

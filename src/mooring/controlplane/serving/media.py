@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from mooring.controlplane.types.status import not_acceptable
 
@@ -11,8 +12,7 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-@dataclass(frozen=True, slots=True)
-class Accept:
+class Accept(msgspec.Struct, frozen=True):
     """``form`` is empty for the object itself, else Table, PartialObjectMetadata(List) or APIGroupDiscoveryList."""
 
     form: str = ""

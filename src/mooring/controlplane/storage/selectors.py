@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from mooring.controlplane.types.status import StatusError, bad_request
 
@@ -29,8 +30,7 @@ def is_label_value(value: str) -> bool:
     return value == "" or _LABEL_NAME.fullmatch(value) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One label requirement; ``operator`` is in, notin, exists, !, gt or lt."""
 
     key: str
@@ -58,8 +58,7 @@ class Requirement:
         return number > int(bound) if self.operator == "gt" else number < int(bound)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -201,8 +200,7 @@ def text_of(selector: Mapping[str, Any] | None) -> str:
     return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """Conjunction of ``field=value`` and ``field!=value``."""
 
     terms: tuple[tuple[str, bool, str], ...] = ()

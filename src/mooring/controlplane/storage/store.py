@@ -131,8 +131,7 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Entries as of one resourceVersion; ``next_key`` is where the next page starts, empty at the end."""
 
     entries: list[Entry]

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
 
 from mooring.config.duration import parse_seconds
 from mooring.errors import ParseError
@@ -57,16 +58,14 @@ class Every:
         return float(int(after_s)) + self.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """The values of one field. ``is_any`` says that it was written ``*``."""
 
     values: frozenset[int]
     is_any: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cron:
+class Cron(msgspec.Struct, frozen=True):
     """Due at minutes of a calendar."""
 
     minutes: Field
@@ -104,6 +103,8 @@ class Cron:
 
 def time_zone(name: str) -> tzinfo:
     """A time zone by its name; ParseError if the machine does not know it."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # few schedules name one
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

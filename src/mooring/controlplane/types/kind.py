@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from mooring.controlplane.types import schema
 from mooring.controlplane.types.objects import Object
 from mooring.controlplane.types.status import Cause
@@ -84,8 +86,7 @@ class Strategy:
     """Whether DELETE answers with the object that is gone instead of a Status."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(msgspec.Struct, frozen=True):
     """Which fields a field selector can ask for besides name and namespace, and how to read them."""
 
     names: tuple[str, ...] = ()
@@ -98,8 +99,7 @@ Cell = Callable[[Object, float], Any]
 """Makes the text of a table's cell from the object and the present time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of ``kubectl get``; those with priority 1 are shown with ``-o wide`` only."""
 
     name: str
@@ -108,8 +108,7 @@ class Column:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """Another form of objects that are stored as objects of another kind."""
 
     of: Kind

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mooring.errors import ApiError
 
@@ -47,8 +48,7 @@ class StatusError(ApiError):
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One field's problem; ``message`` already says it the way upstream's field errors do."""
 
     reason: str

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from mooring.engine.cycle import Engine
@@ -289,7 +290,7 @@ def _without_attempt(pod: PodInfo, outcome: Outcome, status: Status, num_nodes: 
 
 
 def _failed(decision: Decision, outcome: Outcome, status: Status) -> Decision:
-    return replace(decision, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
+    return structs.replace(decision, outcome=outcome, node=None, status=status, nominated_node="", _message=None)
 
 
 def _final(
@@ -298,8 +299,8 @@ def _final(
     """What becomes of one pod, now that it is clear what becomes of its group."""
     if status.code is Code.ERROR:
         if decision.outcome is Outcome.ERROR:
-            return replace(decision, nominated_node="")
-        return replace(
+            return structs.replace(decision, nominated_node="")
+        return structs.replace(
             _failed(decision, Outcome.ERROR, status),
             is_fit_error=False,
             unschedulable_plugins=frozenset(),
@@ -307,14 +308,14 @@ def _final(
         )
     nominated = answer.nominations.get(decision.pod.uid) if makes_room else None
     if decision.outcome is not Outcome.SCHEDULED:
-        return decision if nominated is None else replace(decision, nominated_node=nominated)
+        return decision if nominated is None else structs.replace(decision, nominated_node=nominated)
     if before.is_success:
         return decision
     if makes_room:
         said = status
     else:
         said, nominated = Status.unschedulable(_prefixed(status)), ""
-    return replace(_failed(decision, Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
+    return structs.replace(_failed(decision, Outcome.UNSCHEDULABLE, said), nominated_node=nominated)
 
 
 def _prefixed(status: Status) -> str:

@@ -80,6 +80,15 @@ class DryRun:
         return self._filters_of(self._attempt).passed_node_filters() if self.columns.is_kept else None
 
     @cached_property
+    def _has_groups(self) -> NDArray[np.bool_]:
+        """On which rows a pod belongs to a group; what happens on the others does not depend on other nodes."""
+        table, cluster = self._attempt.nodes.table, self._handle.cluster
+        found = np.zeros(len(table), np.bool_)
+        rows = (table.nodes[name].row for name in cluster.groups.nodes() if name in table.nodes)
+        found[[row for row in rows if row >= 0]] = True
+        return found
+
+    @cached_property
     def columns(self) -> DryRunColumns:
         """What is known from earlier preemptors of the template, or empty columns."""
         kept = self._kept
@@ -163,9 +172,11 @@ class DryRun:
         attempt = self._attempt
         infos, priority = attempt.nodes.table.infos, attempt.pod.priority
         if self._by_unit:
-            for row in rows.tolist():
+            for row in rows[self._has_groups[rows]].tolist():
                 self._try_units(row)
-            return
+            rows = rows[~self._has_groups[rows]]
+            if not len(rows):
+                return
         trials = [
             Trial(row, [pod for pod in infos[row].pods.values() if pod.priority < priority]) for row in rows.tolist()
         ]
@@ -187,10 +198,13 @@ class DryRun:
             return
         fitting = self._fitting(trials, outcome)
         del outcome  # its verdicts may hold a fork of the fork, which would have to be copied before it is written
-        if fitting:
+        if fitting and not self._by_unit:
             self._reprieve(state, fitting)
             for trial in fitting:
                 self._conclude(trial)
+        elif fitting:  # units have an order of their own, also where each is one pod
+            for trial in fitting:
+                self._try_units(trial.row)
 
     def _try_units(self, row: int) -> None:
         """The same for one node where a group may have to go as a whole; its pods elsewhere go, too."""

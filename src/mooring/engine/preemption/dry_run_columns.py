@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from mooring.api.core import Pod
 from mooring.api.times import parse_time
 from mooring.engine.derived import Derived, Kept, Memo
+from mooring.framework.node_statuses import NodeStatuses
+from mooring.framework.post_filter_result import PostFilterResult
 from mooring.framework.status import Status
 from mooring.state.change_log import ChangeLog
 from mooring.state.pod_info import PodInfo
@@ -39,10 +41,22 @@ class Candidate:
     pdb_violations: int
 
 
+@dataclass(frozen=True, slots=True)
+class Fruitless:
+    """A search among the nodes that had these statuses, without a candidate."""
+
+    statuses: NodeStatuses
+    num_tried: int
+    answer: PostFilterResult
+
+
 class DryRunColumns(Derived):
     """One entry per node of the table. Without logs to follow they are good for one preemptor only."""
 
-    __slots__ = ("_earliest", "_harm", "_latest", "_numbers", "_refusal", "_statuses", "outcome", "refused", "victims")
+    __slots__ = (
+        *("_earliest", "_harm", "_latest", "_numbers", "_refusal", "_statuses"),
+        *("fruitless", "outcome", "refused", "victims"),
+    )
 
     def __init__(self, n: int, *logs: ChangeLog[int]) -> None:
         super().__init__(*logs)
@@ -50,6 +64,7 @@ class DryRunColumns(Derived):
         self._clear(n)
 
     def _clear(self, n: int) -> None:
+        self.fruitless: Fruitless | None = None  # the last search without a candidate, while nothing has changed
         self.outcome = np.zeros(n, np.int8)  # UNKNOWN, REFUSED or CANDIDATE
         self.victims: dict[int, Sequence[PodInfo]] = {}  # of candidates, the most important first
         # [broken budgets | first victim's priority | sum of priorities | number of victims, node]
@@ -114,6 +129,7 @@ class DryRunColumns(Derived):
         self._latest[row] = latest
 
     def forget(self, rows: Rows) -> None:
+        self.fruitless = None
         self.outcome[rows] = UNKNOWN
         for row in rows.tolist():
             self.victims.pop(row, None)

@@ -9,7 +9,7 @@ from mooring.engine.cycle import Engine
 from mooring.engine.groups.preemption import GroupPreemption
 from mooring.engine.laps import Laps
 from mooring.engine.preemption.dry_run import DryRun, without_victims
-from mooring.engine.preemption.dry_run_columns import Candidate, kept_dry_runs, least_harm
+from mooring.engine.preemption.dry_run_columns import Candidate, Fruitless, kept_dry_runs, least_harm
 from mooring.engine.preemption.eligible import objection
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.extender import ExtenderError, VictimsOnNode
@@ -62,13 +62,19 @@ class Evaluator:
         lowest = nodes.table.lowest_priority
         if lowest.item(lowest.argmin()) >= pod.priority:  # quicker than min()
             return self._without_victims(statuses)
-        rows = statuses.rows_with(Code.UNSCHEDULABLE)
         dry_run = DryRun(self._attempt(state, pod, nodes), self._engine, self._handle, self.kept)
+        known = dry_run.columns.fruitless
+        if known is not None and known.statuses is statuses:  # a pod of the template was refused a moment ago
+            self._begin_anywhere(known.num_tried)
+            return known.answer
+        rows = statuses.rows_with(Code.UNSCHEDULABLE)
         candidates = dry_run.run(rows, limits)
         if not len(candidates):
             if dry_run.errors:
                 return PostFilterResult(Status.error(_aggregate(dry_run.errors)))
-            return PostFilterResult(Status.unschedulable(dry_run.refusal(rows, len(statuses))), nominated_node="")
+            answer = PostFilterResult(Status.unschedulable(dry_run.refusal(rows, len(statuses))), nominated_node="")
+            dry_run.columns.fruitless = Fruitless(statuses, len(rows), answer)
+            return answer
         if not any(extender.supports_preemption for extender in self._handle.extenders):
             row = dry_run.columns.least_harm(candidates, self._handle.clock.now())
             found, violations = tuple(dry_run.columns.victims[row]), int(dry_run.columns.breaks_budgets[row])
@@ -85,9 +91,13 @@ class Evaluator:
     def _without_victims(self, statuses: NodeStatuses) -> PostFilterResult:
         """No pod of the cluster is less important: only how many nodes are refused for good matters."""
         num_tried = statuses.count_with(Code.UNSCHEDULABLE)
-        if num_tried:
-            self._handle.pick(num_tried)  # where a search would begin: the lots that follow stay the same
+        self._begin_anywhere(num_tried)
         return _refused(num_tried, len(statuses))
+
+    def _begin_anywhere(self, num_tried: int) -> None:
+        """Draw where a search would begin: the lots that follow stay the same."""
+        if num_tried:
+            self._handle.pick(num_tried)
 
     def _attempt(self, state: CycleState, pod: PodInfo, nodes: NodeRows) -> Attempt:
         laps = Laps(None, self._handle.clock)  # what happens here is the time of PostFilter

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.api.pod_groups import PodGroup
 from mooring.engine.preemption.dry_run_columns import start_time
@@ -12,8 +13,7 @@ from mooring.state.group_members import group_of
 from mooring.state.pod_info import PodInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """One or more pods that go together. A pod of a group has the group's priority, evicted alone or not."""
 
     pods: tuple[PodInfo, ...]

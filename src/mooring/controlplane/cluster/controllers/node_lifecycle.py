@@ -125,13 +125,13 @@ class NodeLifecycleController(Controller):
         keys: list[tuple[str, str]] = []
         if (node.get("spec") or {}).get("unschedulable"):
             keys.append((UNSCHEDULABLE, "NoSchedule"))
-        ready = condition(node, "Ready")
-        if ready is not None and ready.get("status") != "True":
-            key = UNREACHABLE if ready.get("status") == "Unknown" else NOT_READY
+        conditions = (node.get("status") or {}).get("conditions") or ()
+        found = {each.get("type"): each.get("status") for each in reversed(conditions)}  # of several the first counts
+        ready = found.get("Ready", "True")
+        if ready != "True":
+            key = UNREACHABLE if ready == "Unknown" else NOT_READY
             keys += [(key, "NoSchedule"), (key, "NoExecute")]
-        for name, key in _BY_CONDITION.items():
-            if (condition(node, name) or {}).get("status") == "True":
-                keys.append((key, "NoSchedule"))
+        keys += [(key, "NoSchedule") for name, key in _BY_CONDITION.items() if found.get(name) == "True"]
         kept = [each for each in taints if each["key"] not in MANAGED or (each["key"], each["effect"]) in keys]
         known = {(each["key"], each["effect"]) for each in kept}
         now = format_time(self.api.clock.now())

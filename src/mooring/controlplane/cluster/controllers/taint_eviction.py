@@ -34,9 +34,9 @@ class TaintEvictionController(Controller):
                 return ()
             host = self.store.entry(NODES, node)
             return (entry.key,) if host is not None and b'"NoExecute"' in host.raw else ()
-        self._note_taints(entry.name, {} if event.type == DELETED else entry.object())
-        before = event.previous.raw if event.previous is not None else b""
-        if b'"NoExecute"' not in entry.raw and b'"NoExecute"' not in before:
+        is_tainted = b'"NoExecute"' in entry.raw
+        self._note_taints(entry.name, entry.object() if is_tainted and event.type != DELETED else {})
+        if not is_tainted and (event.previous is None or b'"NoExecute"' not in event.previous.raw):
             return ()
         return [pod.key for pod in self.store.pods_on(entry.name)]
 
