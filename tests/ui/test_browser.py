@@ -428,6 +428,27 @@ async def test_every_instant_shows_what_the_record_says_of_it(story, serve, brow
                 await sees(page, f".lanes button:has-text('{place}')", f"{place} {waiting}")
 
 
+LATE = """addEventListener("hashchange", (event) => {
+  if (event.isLate) return;
+  event.stopImmediatePropagation();
+  setTimeout(() => dispatchEvent(Object.assign(new HashChangeEvent("hashchange"), { isLate: true })), 600);
+});"""
+
+
+async def test_an_address_that_changes_while_the_last_one_is_being_written_counts(story, serve, browser):
+    """On a busy machine a page may hear late of a link that was followed, and write its own address meanwhile."""
+    async with serve(story("preemption"), files=page_files()) as server, browser(server.link + "#lang=en") as page:
+        await page.add_init_script(LATE)
+        await page.reload()
+        await page.evaluate("() => { location.hash = '#lang=en&event=3&node=node1'; }")
+        await sees(page, ".nodePanel h2", "node1")
+        await page.evaluate("""() => {
+          document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+          location.hash = "#lang=en&event=3&node=node2";
+        }""")
+        await sees(page, ".nodePanel h2", "node2")
+
+
 async def test_a_notebook_shows_the_page_in_a_frame(browser, tmp_path, built_page):
     cell = Page("preemption")
     assert repr(cell) == "<Page: The cluster is full when something important comes>"

@@ -167,7 +167,10 @@ function toDecision(direction: 1 | -1, ofPod: number): void {
 
 // ---- the address bar -----------------------------------------------------------------------------------------------
 
+let address = ""; // as it was when it was last read or written
+
 export function readAddress(): void {
+  address = location.hash;
   const values = new URLSearchParams(location.hash.slice(1)), now = shown.value;
   batch(() => {
     grouping.value = values.get("by") ?? grouping.value;
@@ -204,9 +207,10 @@ export function writeAddress(): void {
   if (chapter.value) values.set("course", String(chapter.value));
   values.set("lang", language.value);
   const text = values.toString().replaceAll("%2F", "/").replaceAll("guide=", "guide");
-  if (location.hash.slice(1) === text) return;
+  if (location.hash.slice(1) === text || location.hash !== address) return; // somebody has changed it: it is read next
   try {
     history.replaceState(null, "", `#${text}`);
+    address = location.hash;
   } catch {
     // a frame in a notebook has no address of its own
   }
