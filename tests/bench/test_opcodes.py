@@ -19,6 +19,7 @@ from mooring.config.load import default_config
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.registry.verbs import Options as ApiOptions
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.scheduler.live import LiveScheduler
 
 WriteCase = Callable[..., Workload]
@@ -135,6 +136,40 @@ async def test_a_steady_state_goes_on_for_its_time(write_case: WriteCase) -> Non
 async def test_workloads_of_our_own(name: str) -> None:
     (workload,) = load(DIRECTORY).select([name])
     assert (await measured(workload)).pods > 0
+
+
+async def test_claims_stay_allocated_beside_a_controller_that_deallocates(
+    write_case: WriteCase, tmp_path: Path
+) -> None:
+    """kube-controller-manager deallocates a claim as soon as it hears that the claim's last pod is gone."""
+    for kind, spec in (
+        ("DeviceClass", "{}"),
+        ("ResourceClaim", "{devices: {requests: [{name: r, exactly: {deviceClassName: any}}]}}"),
+    ):
+        name = "any" if kind == "DeviceClass" else "claim-{{.Index}}"
+        text = f"apiVersion: resource.k8s.io/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        (tmp_path / "topic" / f"{kind}.yaml").write_text(text)
+    workload = write_case("""
+  - {opcode: createNodes, count: 2}
+  - {opcode: createResourceDriver, driverName: driver.example.com, nodes: "*", maxClaimsPerNode: 2}
+  - {opcode: createAny, templatePath: DeviceClass.yaml}
+  - {opcode: createAny, templatePath: ResourceClaim.yaml, count: 4, namespace: held}
+  - {opcode: allocResourceClaims, namespace: held}
+  - {opcode: createPods, count: 1, namespace: measured, collectMetrics: true}""")
+    claims = by_resource("resourceclaims.resource.k8s.io")
+    allocated: list[int] = []
+    async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig") as plane:
+
+        def tell(event: Event) -> None:
+            if event.entry.namespace == "measured" and event.type == ADDED:
+                allocated.append(sum(b'"allocation"' in entry.raw for entry in plane.store.iterate(claims)))
+            elif event.entry.namespace == "held" and event.type == DELETED:
+                name = event.entry.name.removeprefix("holder-of-")
+                plane.api.modify(claims, "held", name, lambda claim: claim.update(status={}), subresource="status")
+
+        plane.store.subscribe(PODS, tell)
+        await measured(workload, RunOptions(kubeconfig=str(tmp_path / "kubeconfig"), freezes_gc=False, stall_s=20.0))
+    assert allocated == [4]
 
 
 async def test_strategies_prepare_nodes(write_case: WriteCase) -> None:

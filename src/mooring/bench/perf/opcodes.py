@@ -16,8 +16,8 @@ import msgspec
 
 from mooring.bench.perf.collect import ATTEMPTED, SCHEDULED, Collector, PodBoard, PodRecord, WorkloadFailed
 from mooring.bench.perf.definitions import Step, Workload
-from mooring.bench.perf.objects import NOW, New, list_objects, object_path
-from mooring.bench.perf.targets import Target
+from mooring.bench.perf.objects import NOW, New, list_objects, many, object_path
+from mooring.bench.perf.targets import CONNECTIONS, Target
 from mooring.bench.perf.templates import Object, Template, kind_of
 from mooring.client.errors import NotFound
 from mooring.client.rest import MERGE_PATCH
@@ -351,9 +351,9 @@ class Executor:
         if step.get("namespace"):
             await self._namespace(step.get("namespace"))
         await self._priority(template)
-        for i in range(count):
-            obj = template.render(i, count)
-            await self._target.create_all([self._new(obj, step.get("namespace") or "default", template)])
+        namespace = step.get("namespace") or "default"
+        objects = (template.render(i, count) for i in range(count))
+        await self._target.create_all(self._new(obj, namespace, template) for obj in objects)
 
     def _new(self, obj: Object, namespace: str, template: Template) -> New:
         kind = kind_of(obj, template.source)
@@ -456,17 +456,31 @@ class Executor:
         await self._target.create_all(_slice(driver, name, step.get("maxClaimsPerNode")) for name in chosen)
 
     async def _alloc_resource_claims(self, step: Step) -> None:
-        """Have every claim of a namespace allocated, and leave nothing else: a pod that needs it comes and goes."""
+        """Have every claim of a namespace allocated, and leave nothing else: a pod that needs it comes and goes.
+
+        A claim controller deallocates a claim when its last pod goes, maybe before it hears that the claim is reserved
+        for none. So what was allocated is written once more, after the pod.
+        """
         namespace, client = step.get("namespace"), self._target.client
-        claims = await list_objects(client, CLAIMS, namespace)
-        names = [c["metadata"]["name"] for c in claims if not (c.get("status") or {}).get("allocation")]
+        names = [claim["metadata"]["name"] for claim in await self._claims(namespace, are_allocated=False)]
         records = [self._board.expect(namespace, f"holder-of-{name}", {}, step.index) for name in names]
         await self._target.create_all(New(PODS, namespace, _encode(_holder(name))) for name in names)
         await self._board.wait(records).finished(self._stall_s, f"{step.where}: allocResourceClaims")
-        for name in names:
-            await self._delete(PODS, namespace, f"holder-of-{name}", NOW)
-            path = object_path(CLAIMS, namespace, name, "status")
-            await client.patch(path, b'{"status":{"reservedFor":null}}', content_type=MERGE_PATCH)
+
+        async def let_go(claims: Iterator[Object]) -> None:
+            for claim in claims:
+                name, allocation = claim["metadata"]["name"], claim["status"]["allocation"]
+                await self._delete(PODS, namespace, f"holder-of-{name}", NOW)
+                patch = _encode({"status": {"reservedFor": None, "allocation": allocation}})
+                path = object_path(CLAIMS, namespace, name, "status")
+                await client.patch(path, patch, content_type=MERGE_PATCH)
+
+        wanted, held = set(names), await self._claims(namespace, are_allocated=True)
+        await many(let_go, (claim for claim in held if claim["metadata"]["name"] in wanted), CONNECTIONS)
+
+    async def _claims(self, namespace: str, *, are_allocated: bool) -> list[Object]:
+        claims = await list_objects(self._target.client, CLAIMS, namespace)
+        return [claim for claim in claims if bool((claim.get("status") or {}).get("allocation")) is are_allocated]
 
 
 class _Pace:
