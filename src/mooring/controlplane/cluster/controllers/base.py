@@ -108,6 +108,12 @@ class Controller(ABC):
             known[1].cancel()
         self._later[key] = when, self.timers.call_later(delay_s, self._due, key)
 
+    def settle(self, key: str) -> None:
+        """Forget when to look at a key again: nothing about it is due any more."""
+        later = self._later.pop(key, None)
+        if later is not None:
+            later[1].cancel()
+
     def pace(self, key: str, seconds: float) -> None:
         """Look at a key no sooner than this again: what is costly to look at should not be looked at all the time."""
         self._not_before[key] = self.api.clock.monotonic() + seconds

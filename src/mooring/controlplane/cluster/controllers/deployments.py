@@ -65,6 +65,7 @@ class DeploymentController(Controller):
     def reconcile(self, key: str) -> None:
         entry = self.store.entry(DEPLOYMENTS, key)
         if entry is None or is_terminating(entry.object()):
+            self.settle(key)
             return
         deployment = entry.object()
         sets = sorted(self.owned(entry.uid, REPLICA_SETS), key=lambda rs: (rs["metadata"]["creationTimestamp"],
@@ -257,6 +258,7 @@ class DeploymentController(Controller):
         if complete:
             reason, text, value = "NewReplicaSetAvailable", f'ReplicaSet "{name}" has successfully progressed.', "True"
             moved = moved or (known or {}).get("reason") != reason
+            self.settle(key)
         else:
             reason, text, value = "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.', "True"
             deadline_s = deployment["spec"].get("progressDeadlineSeconds", 600)
