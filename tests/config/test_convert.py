@@ -41,6 +41,14 @@ def test_the_version_is_named_and_old_default_weights_are_mentioned(version: str
     assert [str(note) for note in notes] == want
 
 
+def test_weights_that_a_profile_says_itself_are_not_mentioned() -> None:
+    weighted = [{"name": name, "weight": 1} for name in ("TaintToleration", "NodeAffinity", "InterPodAffinity")]
+    _, notes = profile("v1beta2", plugins={"score": {"enabled": weighted}})
+    assert notes == []
+    _, notes = profile("v1beta2", plugins={"score": {"enabled": weighted[1:]}})
+    assert [str(note) for note in notes] == [WEIGHTS]
+
+
 def test_warnings_reach_whoever_loads() -> None:
     loaded = load_document(document("v1beta3"))
     assert loaded.warnings == (f"apiVersion: {GROUP}/v1beta3 is now {API_VERSION}",)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mooring.api import yaml
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
+from mooring.config.load import config_from_dict
 from mooring.errors import InputError
 from mooring.importing.read import import_files
+from mooring.sim.library import find
 
 
 def node(name: str, **labels: str) -> dict[str, Any]:
@@ -202,6 +206,77 @@ def test_a_configuration_that_is_none_is_refused_with_its_file(tmp_path: Path) -
     path.write_text(json.dumps({"nodes": [node("a")], "pods": [], "schedulerConfig": {"kind": "Nope"}}))
     with pytest.raises(InputError, match=r'export.json: schedulerConfig: no kind "Nope" is registered'):
         import_files([path])
+
+
+GROUP = "kubescheduler.config.k8s.io"
+
+
+def config_of(version: str, fields: Mapping[str, Any] | None = None, *, says_version: bool = True) -> dict[str, Any]:
+    """A configuration as the simulator writes it: with its defaults, and the version in all arguments."""
+    at_points = {
+        "filter": {"enabled": [{"name": "NodeName"}, {"name": "EBSLimits"}, {"name": "GCEPDLimits"}]},
+        "score": {"enabled": [{"name": name, "weight": 1} for name in ("TaintToleration", "NodeAffinity")]
+                  + [{"name": "InterPodAffinity", "weight": 1}]},
+        "permit": {},
+    }  # fmt: skip
+    args = {"kind": "InterPodAffinityArgs", "apiVersion": f"{GROUP}/{version}", "hardPodAffinityWeight": 1}
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": at_points,
+        "pluginConfig": [{"name": "InterPodAffinity", "args": args}],
+    }
+    said = {"kind": "KubeSchedulerConfiguration", "apiVersion": f"{GROUP}/{version}"} if says_version else {}
+    return {**said, "parallelism": 16, "profiles": [profile], **(fields or {})}
+
+
+ADDRESSES = {"healthzBindAddress": "0.0.0.0:10251", "metricsBindAddress": "0.0.0.0:10251"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(config_of("v1beta2", ADDRESSES, says_version=False), id="of 2022, which does not say its version"),
+        pytest.param(config_of("v1beta2", ADDRESSES), id="of v1beta2"),
+        pytest.param(config_of("v1"), id="of v1 with plugins that it lost later"),
+    ],
+)
+def test_an_older_configuration_becomes_one_of_today_and_what_is_gone_is_named(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"pods": [], "nodes": [without_kind(node("a"))], "schedulerConfig": config}))
+    found = import_files([path])
+    read = config_from_dict(found.config)
+    (profile,) = read.profiles
+    plugins = profile.plugins
+    assert [each.name for each in plugins.filter.enabled] == ["NodeName"]
+    assert [each.weight for each in plugins.score.enabled] == [1, 1, 1]
+    lost = [each.partition(": ")[0] for each in found.not_simulated]
+    at = "schedulerConfig.profiles[0].plugins.filter.enabled"
+    assert lost == [*(f"schedulerConfig.{name}" for name in ADDRESSES if name in config), f"{at}[1]", f"{at}[2]"]
+
+
+def test_the_page_of_the_simulator_saves_its_export_as_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "export.yml"
+    export = {"pods": [], "nodes": [without_kind(node("a"))], "pvs": [], "schedulerConfig": config_of("v1")}
+    path.write_text(yaml.dump(export, sort_keys=False))
+    found = import_files([path])
+    assert found.format == "kube-scheduler-simulator export" and found.summary() == "1 node"
+    assert find(str(path)).config == found.config
+
+
+def test_results_of_the_simulator_and_pods_that_have_ended_are_named(tmp_path: Path) -> None:
+    decided, ended = pod("web", "a"), pod("done", "a", "Succeeded")
+    decided["metadata"]["annotations"] = {"kube-scheduler-simulator.sigs.k8s.io/filter-result": "{}"}
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({"nodes": [node("a")], "pods": [decided, ended], "schedulerConfig": None}))
+    found = import_files([path])
+    assert found.config is None and found.summary() == "1 node, 1 pod"
+    assert found.not_simulated == [
+        "1 × Pod that has ended: scheduling does not see it",
+        "1 × Pod with results of the exported scheduler (kube-scheduler-simulator.sigs.k8s.io/…): "
+        "the simulation decides itself",
+    ]
 
 
 @pytest.mark.parametrize(

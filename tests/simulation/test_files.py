@@ -13,6 +13,7 @@ import pytest
 import mooring
 from mooring.cli.main import run
 from mooring.errors import InputError, MooringError, UsageError
+from mooring.sim.library import find
 from mooring.sim.runner import run_in_virtual_time
 from mooring.sim.scenario_file import load_scenario_file
 from mooring.simulation.simulate import Arrival, run_scenario
@@ -388,3 +389,40 @@ def test_the_same_seed_prints_the_same_bytes(write: Write, capsys: pytest.Captur
         run(["simulate", str(write()), "-o", "json", "--placements", "--seed", "5"])
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
+
+
+DUMP = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: node-a}, status: {allocatable: {cpu: '4', memory: 8Gi, pods: '10'}}}
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata: {name: web}
+  spec:
+    replicas: 2
+    selector: {matchLabels: {app: web}}
+    template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}
+"""
+
+
+def test_a_simulation_does_not_wait_for_the_deadline_of_a_deployment_that_is_complete(tmp_path: Path) -> None:
+    (tmp_path / "dump.yaml").write_text(DUMP)
+    result = run_scenario(find(str(tmp_path / "dump.yaml")))
+    assert result.placed == 2 and result.ended_at_s < 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["nfs: {server: s, path: /}", "hostPath: {path: /data}", "csi: {driver: d, volumeHandle: v}", "cephfs: {}"],
+)
+def test_a_volume_of_any_source_is_imported(tmp_path: Path, source: str) -> None:
+    volume = f"{{capacity: {{storage: 1Gi}}, accessModes: [ReadWriteOnce], storageClassName: '', {source}}}"
+    claim = "{accessModes: [ReadWriteOnce], storageClassName: '', resources: {requests: {storage: 1Gi}}}"
+    pod = "{containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}"
+    (tmp_path / "dump.yaml").write_text(
+        f"{DUMP}- {{apiVersion: v1, kind: PersistentVolume, metadata: {{name: v}}, spec: {volume}}}\n"
+        f"- {{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: data}}, spec: {claim}}}\n"
+        f"- {{apiVersion: v1, kind: Pod, metadata: {{name: db}}, spec: {pod}}}\n"
+    )
+    assert run_scenario(find(str(tmp_path / "dump.yaml"))).placed == 3

@@ -44,6 +44,7 @@ _STRATEGIES = {
     "NodeResourcesMostAllocated": "MostAllocated",
     "RequestedToCapacityRatio": "RequestedToCapacityRatio",
 }
+_REWEIGHTED = frozenset(("TaintToleration", "NodeAffinity", "InterPodAffinity"))
 _REMOVED_FIELDS = {
     "healthzBindAddress": "removed; use the flags --bind-address and --secure-port",
     "metricsBindAddress": "removed; use the flags --bind-address and --secure-port",
@@ -65,7 +66,7 @@ def convert_document(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[
             notes.append(Note(f"extenders[{i}].enableHttps", "now spelt enableHTTPS"))
     for i, profile in enumerate(_objects(new.get("profiles"))):
         _Profile(profile, f"profiles[{i}]", old, notes).convert()
-    if not old.endswith("v1beta3"):
+    if not old.endswith("v1beta3") and not _says_weights(new.get("profiles")):
         notes.append(
             Note(
                 "profiles",
@@ -74,6 +75,20 @@ def convert_document(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[
             )
         )
     return new, notes
+
+
+def _says_weights(profiles: Any) -> bool:
+    """Whether all profiles list the plugins whose default weights changed, as a scheduler prints its configuration."""
+    return bool(_objects(profiles)) and all(
+        {name_of(plugin) for plugin in _objects(_at(profile, "plugins", "score", "enabled"))} >= _REWEIGHTED
+        for profile in _objects(profiles)
+    )
+
+
+def _at(value: Any, *path: str) -> Any:
+    for field in path:
+        value = value.get(field) if isinstance(value, dict) else None
+    return value
 
 
 class _Profile:

@@ -10,6 +10,7 @@ from mooring.api.core import Pod
 from mooring.api.manifests import Manifests, load_manifests
 from mooring.errors import InputError
 from mooring.importing.imported import Imported, Omissions, Workload
+from mooring.importing.objects import without_finished
 
 
 def import_manifests(paths: Iterable[Path], contents: Mapping[Path, bytes] | None = None) -> Imported:
@@ -25,10 +26,7 @@ def import_manifests(paths: Iterable[Path], contents: Mapping[Path, bytes] | Non
             omissions.add(f"{kind}: scheduling does not read it", count)
     for note in found.unknown_notes:
         omissions.add(f"field that Kubernetes does not know: {note}", 0)
-    finished = [obj for obj in found.objects if isinstance(obj, Pod) and obj.is_finished]
-    if finished:
-        omissions.add("Pod that has ended: scheduling does not see it", len(finished))
-    there = [obj for obj in found.objects if not (isinstance(obj, Pod) and obj.is_finished)]
+    there = without_finished(found.objects, omissions)
     owners = _owners(found)
     workloads: list[Workload] = []
     places: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mooring.api.core import Pod
@@ -48,6 +48,14 @@ def _has_template(value: Mapping[str, Any]) -> bool:
     """Whether pods can be made of a workload: a ReplicaSet in a dump of old may say nothing but its name."""
     spec = value.get("spec")
     return isinstance(spec, Mapping) and ("template" in spec or "jobTemplate" in spec)
+
+
+def without_finished(objects: Sequence[Object], omissions: Omissions) -> list[Object]:
+    """The objects but for pods that have ended."""
+    finished = [obj for obj in objects if isinstance(obj, Pod) and obj.is_finished]
+    if finished:
+        omissions.add("Pod that has ended: scheduling does not see it", len(finished))
+    return [obj for obj in objects if not (isinstance(obj, Pod) and obj.is_finished)]
 
 
 def pending(pod: Pod) -> Pod:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from mooring.api import yaml
 from mooring.api.times import human_duration
 from mooring.errors import InputError
 from mooring.importing import openb, simkube, simulator_export, simulator_record
@@ -14,6 +16,7 @@ from mooring.importing.json_lines import read_json
 from mooring.importing.kubectl import import_manifests
 from mooring.importing.table import column_names
 
+_EXPORT = re.compile(r"^(?:pods|nodes):", re.MULTILINE)  # manifests have no such field at the top
 MOST_LENGTH_S = 10 * 366 * 24 * 3600.0
 FORMATS = (
     "openb CSV", "kube-scheduler-simulator record or export", "SimKube trace", "Kubernetes manifests",
@@ -75,8 +78,10 @@ def _import_other(path: Path, data: bytes) -> Imported | None:
             if path.suffix not in (".yaml", ".yml"):
                 raise
             return None  # YAML may begin with a brace, too
+    if path.suffix in (".yaml", ".yml"):
+        return _import_yaml(path, text)
     columns = column_names(text)
-    if path.suffix not in (".yaml", ".yml") and (path.suffix == ".csv" or len(columns) > 2):
+    if path.suffix == ".csv" or len(columns) > 2:
         return _import_csv(path, text, columns)
     return None
 
@@ -93,6 +98,13 @@ def _import_json(path: Path, text: str) -> Imported | None:
     if simulator_export.is_export(value):
         return simulator_export.import_export(path, value)
     return None
+
+
+def _import_yaml(path: Path, text: str) -> Imported | None:
+    if not _EXPORT.search(text):
+        return None
+    value = yaml.load(text, str(path))
+    return simulator_export.import_export(path, value) if simulator_export.is_export(value) else None
 
 
 def _import_csv(path: Path, text: str, columns: list[str]) -> Imported:

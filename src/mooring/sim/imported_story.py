@@ -30,6 +30,9 @@ from mooring.sim.workload import Arrival, Setting
 _ORDER = (Namespace, PriorityClass, StorageClass, PersistentVolume, PersistentVolumeClaim, Node)
 # Their pods are imported themselves; a controller would make them a second time.
 _CONTROLLERS = (ReplicaSet, StatefulSet, ReplicationController)
+_SOURCES = frozenset(
+    ("csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "portworxVolume")
+) | {"vsphereVolume"}
 _OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
@@ -189,11 +192,18 @@ def _manifest(obj: Object) -> dict[str, Any]:
     """An object as a manifest; an API server gives it a uid and a version of its own."""
     value: dict[str, Any] = to_plain(obj)
     kind = kind_named(type(obj).__name__)
-    if isinstance(obj, PersistentVolume) and value["spec"].get("claimRef"):
-        # Its claim gets another uid here, and is found by its name.
-        reference = {name: each for name, each in value["spec"]["claimRef"].items() if name not in _OF_A_SERVER}
-        value = {**value, "spec": {**value["spec"], "claimRef": reference}}
+    if isinstance(obj, PersistentVolume):
+        value = {**value, "spec": _volume(value["spec"])}
     return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": _own(value["metadata"])}
+
+
+def _volume(spec: dict[str, Any]) -> dict[str, Any]:
+    reference = spec.get("claimRef")
+    if reference:  # its claim gets another uid here, and is found by its name
+        spec = {**spec, "claimRef": {name: each for name, each in reference.items() if name not in _OF_A_SERVER}}
+    if not spec.keys() & _SOURCES:  # scheduling does not read NFS, host paths and the like; a server wants some source
+        spec = {**spec, "hostPath": {"path": "/not-imported"}}
+    return spec
 
 
 def _bare(workload: Mapping[str, Any]) -> dict[str, Any]:

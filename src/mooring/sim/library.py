@@ -22,13 +22,14 @@ from mooring.sim.scenario_file import load_scenario_file
 
 FOLDER = Path(__file__).parent / "scenarios"
 FIRST = "first-placement"
-IMPORTED = (".csv", ".json", ".jsonl", ".sktrace")  # endings of files that other tools write
+IMPORTED = (".csv", ".json", ".jsonl", ".msgpack", ".sktrace")  # endings of files that other tools write
 
 _EXPECTED = (
     "not a story; expected a scenario (.yaml or .py), a record of mooring, or a file that another tool has written"
 )
 
-_MANIFEST = re.compile(rb"^(- )?[\"']?apiVersion[\"']?:", re.MULTILINE)
+# Manifests, or the lists of an export of kube-scheduler-simulator: a story has no such field at the top.
+_MANIFEST = re.compile(rb"^(?:(?:- )?[\"']?apiVersion[\"']?:|(?:nodes|pods): *(?:\[\]|null)?\r?$)", re.MULTILINE)
 
 
 def names() -> list[str]:
@@ -70,7 +71,7 @@ def load(path: Path, given: Mapping[str, Any] | None = None) -> Scenario:
 
 
 def _has_manifests(path: Path) -> bool:
-    """Whether a file is what kubectl prints, or is given: a story has no apiVersion of its own."""
+    """Whether a file is what kubectl prints, or is given, or what another tool has exported."""
     try:
         return path.suffix in (".yaml", ".yml") and _MANIFEST.search(path.read_bytes()) is not None
     except OSError:  # told by whoever reads it
