@@ -160,16 +160,27 @@ async def test_claims_stay_allocated_beside_a_controller_that_deallocates(
     allocated: list[int] = []
     async with ControlPlane(kubeconfig_path=tmp_path / "kubeconfig") as plane:
 
-        def tell(event: Event) -> None:
+        def deallocate(name: str) -> None:
+            plane.api.modify(claims, "held", name, lambda claim: claim.update(status={}), subresource="status")
+
+        def on_pod(event: Event) -> None:
             if event.entry.namespace == "measured" and event.type == ADDED:
                 allocated.append(sum(b'"allocation"' in entry.raw for entry in plane.store.iterate(claims)))
             elif event.entry.namespace == "held" and event.type == DELETED:
-                name = event.entry.name.removeprefix("holder-of-")
-                plane.api.modify(claims, "held", name, lambda claim: claim.update(status={}), subresource="status")
+                deallocate(event.entry.name.removeprefix("holder-of-"))
 
-        plane.store.subscribe(PODS, tell)
+        def on_claim(event: Event) -> None:
+            """Deallocate one claim again as soon as it is written: its pod's end was heard of late."""
+            status = event.entry.object().get("status") or {}
+            if not late and event.entry.name == "claim-0" and "allocation" in status and "reservedFor" not in status:
+                late.append(event.entry.name)
+                asyncio.get_running_loop().call_soon(deallocate, "claim-0")
+
+        late: list[str] = []
+        plane.store.subscribe(PODS, on_pod)
+        plane.store.subscribe(claims, on_claim)
         await measured(workload, RunOptions(kubeconfig=str(tmp_path / "kubeconfig"), freezes_gc=False, stall_s=20.0))
-    assert allocated == [4]
+    assert (allocated, late) == ([4], ["claim-0"])
 
 
 async def test_strategies_prepare_nodes(write_case: WriteCase) -> None:

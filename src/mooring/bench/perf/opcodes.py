@@ -32,6 +32,7 @@ CLAIMS = by_resource("resourceclaims.resource.k8s.io")
 SLICES = by_resource("resourceslices.resource.k8s.io")
 PRIORITIES = by_resource("priorityclasses.scheduling.k8s.io")
 
+ALLOCATION_ROUNDS = 10
 HOSTNAME = "kubernetes.io/hostname"
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 _NAME = "mooring-bench-name"
@@ -458,29 +459,35 @@ class Executor:
     async def _alloc_resource_claims(self, step: Step) -> None:
         """Have every claim of a namespace allocated, and leave nothing else: a pod that needs it comes and goes.
 
-        A claim controller deallocates a claim when its last pod goes, maybe before it hears that the claim is reserved
-        for none. So what was allocated is written once more, after the pod.
+        A claim controller deallocates a claim when its last pod goes, and reserves it again for a pod whose end it has
+        not heard of. So what was allocated is written after the pod has gone, until it stays.
         """
         namespace, client = step.get("namespace"), self._target.client
-        names = [claim["metadata"]["name"] for claim in await self._claims(namespace, are_allocated=False)]
+        claims = await list_objects(client, CLAIMS, namespace)
+        names = [claim["metadata"]["name"] for claim in claims if not _allocation_of(claim)]
         records = [self._board.expect(namespace, f"holder-of-{name}", {}, step.index) for name in names]
         await self._target.create_all(New(PODS, namespace, _encode(_holder(name))) for name in names)
         await self._board.wait(records).finished(self._stall_s, f"{step.where}: allocResourceClaims")
+        claims = await list_objects(client, CLAIMS, namespace)
+        allocations = {claim["metadata"]["name"]: _allocation_of(claim) for claim in claims}
 
-        async def let_go(claims: Iterator[Object]) -> None:
-            for claim in claims:
-                name, allocation = claim["metadata"]["name"], claim["status"]["allocation"]
+        async def let_go(names: Iterator[str]) -> None:
+            for name in names:
                 await self._delete(PODS, namespace, f"holder-of-{name}", NOW)
-                patch = _encode({"status": {"reservedFor": None, "allocation": allocation}})
+                patch = _encode({"status": {"reservedFor": None, "allocation": allocations[name]}})
                 path = object_path(CLAIMS, namespace, name, "status")
                 await client.patch(path, patch, content_type=MERGE_PATCH)
 
-        wanted, held = set(names), await self._claims(namespace, are_allocated=True)
-        await many(let_go, (claim for claim in held if claim["metadata"]["name"] in wanted), CONNECTIONS)
-
-    async def _claims(self, namespace: str, *, are_allocated: bool) -> list[Object]:
-        claims = await list_objects(self._target.client, CLAIMS, namespace)
-        return [claim for claim in claims if bool((claim.get("status") or {}).get("allocation")) is are_allocated]
+        for _ in range(ALLOCATION_ROUNDS):
+            await many(let_go, iter(names), CONNECTIONS)
+            claims = await list_objects(client, CLAIMS, namespace)
+            settled = {
+                c["metadata"]["name"] for c in claims if _allocation_of(c) and not c["status"].get("reservedFor")
+            }
+            names = [name for name in names if name not in settled]
+            if not names:
+                return
+        raise WorkloadFailed(f"{step.where}: {len(names)} claims do not stay allocated, {min(names)} for one")
 
 
 class _Pace:
@@ -534,6 +541,10 @@ def _slice(driver: str, node: str, devices: int) -> New:
         },
     }
     return New(SLICES, "", _encode(body))
+
+
+def _allocation_of(claim: Object) -> Any:
+    return (claim.get("status") or {}).get("allocation")
 
 
 def _holder(claim: str) -> Object:
