@@ -284,6 +284,10 @@ def those_of_a_gang_that_are_bound_do_not_count(patch):
     patch.setattr(GangScheduling, "pre_enqueue", wait)
 
 
+def nobody_is_told_what_a_failed_binding_gives_back(patch):
+    patch.setattr(Failures, "freed", lambda self, event, before, after: None)
+
+
 # ---- stories -----------------------------------------------------------------------------------------------------
 
 
@@ -474,6 +478,28 @@ CLAIMS_BEHIND = replace(
     UNHEARD,
     steps=(Step(4.0, "lag-watches", "leader", 20.0, 10.0, "resourceclaims"), *pods(5.0, "p", 8, 250, "device")),
 )
+# Pods have reserved all devices, or all disks, and cannot store it. Then they go. No watch tells that anything is free.
+GIVEN_BACK = Plan(
+    1,
+    20.0,
+    replicas=1,
+    nodes=2,
+    load="devices",
+    steps=(
+        Step(4.0, "refuse-requests", "leader", 3.0, 1.0, "409"),
+        *pods(5.0, "first", 4, 250, "device", life_s=1.0),
+        *pods(5.1, "second", 2, 250, "device"),
+    ),
+)
+DISKS_GIVEN_BACK = replace(
+    GIVEN_BACK,
+    load="volumes",
+    steps=(
+        GIVEN_BACK.steps[0],
+        *pods(5.0, "first", 2, 250, "local", life_s=1.0),
+        *pods(5.1, "second", 2, 250, "local"),
+    ),
+)
 # Every Binding is refused while volumes are made. When they are there, the pods are tied to where they were made.
 MADE_FOR_NOTHING = Plan(
     1,
@@ -601,6 +627,8 @@ MUTANTS = [
         a_claim_whose_patch_had_no_answer_is_free, UNHEARD, id="a claim's devices are free if there was no answer"
     ),
     pytest.param(a_device_is_free_until_the_watch_tells, CLAIMS_BEHIND, id="a device is free until the watch tells"),
+    pytest.param(nobody_is_told_what_a_failed_binding_gives_back, GIVEN_BACK, id="nobody is told of free devices"),
+    pytest.param(nobody_is_told_what_a_failed_binding_gives_back, DISKS_GIVEN_BACK, id="nobody is told of free disks"),
     pytest.param(a_volume_can_be_reached_from_everywhere, MADE_FOR_NOTHING, id="a volume is reached from everywhere"),
     pytest.param(a_volume_is_not_waited_for, MADE_FOR_NOTHING, id="a volume is not waited for"),
     pytest.param(those_of_a_gang_that_are_bound_do_not_count, CUT_IN_HALF, id="bound pods of a gang do not count"),

@@ -188,18 +188,20 @@ class ClusterDevices:
         self._in_flight[uid] = _InFlight(claim, allocation, cycle)
         self._allocated.add(allocation)
 
-    def release_pending(self, uid: str) -> None:
-        """A pod needs the allocation no more; others may."""
+    def release_pending(self, uid: str) -> bool:
+        """A pod needs the allocation no more; others may. Report whether its devices are free now."""
         found = self._in_flight.get(uid)
         if found is not None and found.sharers > 1:
             found.sharers -= 1
-        else:
-            self.remove_pending(uid)
+            return False
+        return self.remove_pending(uid)
 
-    def remove_pending(self, uid: str) -> None:
+    def remove_pending(self, uid: str) -> bool:
+        """Count an allocation no more; report whether it was counted."""
         found = self._in_flight.pop(uid, None)
         if found is not None:
             self._allocated.remove(found.allocation)
+        return found is not None
 
     def allocated(self) -> AllocatedState:
         """What is in use now; it goes on changing, so look at it within one attempt only."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mooring.api.core import Pod
+from mooring.api.meta import Object
 from mooring.clock import Clock, SystemClock
+from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.devices import Devices, NoDevices
 from mooring.framework.extender import Extender
 from mooring.framework.nominator import Nominator, NoNominations
@@ -37,6 +39,9 @@ def _first(n: int) -> int:
     return 0
 
 
+def _nobody_waits(event: ClusterEvent, before: Object, after: Object) -> None: ...
+
+
 def _nobody_counts(scheduler_name: str) -> PluginMeters:
     return NobodyCounts()
 
@@ -56,6 +61,8 @@ class Handle:
     preemptions: Preemptions | None = None
     waiting_pods: WaitingPods = field(default_factory=NobodyWaits)
     pods: Mapping[str, Pod] = field(default_factory=dict)  # every pod that the API server knows, by namespace/name
+    free: Callable[[ClusterEvent, Object, Object], None] = _nobody_waits
+    """For ``unreserve``: tell pods that wait what of an object is free again, because no watch will."""
     extenders: Sequence[Extender] = ()
     meters: Callable[[str], PluginMeters] = _nobody_counts  # by the scheduler name that a pod asks for
     pick: Callable[[int], int] = _first  # chooses one of n where upstream draws a random number

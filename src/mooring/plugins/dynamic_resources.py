@@ -49,7 +49,7 @@ from mooring.devices.writes import (
     perform,
 )
 from mooring.errors import ApiError, ParseError
-from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
@@ -67,6 +67,7 @@ from mooring.state.node_rows import NodeRows
 from mooring.state.node_selector import compile_node_selector
 from mooring.state.pod_info import PodInfo
 
+CLAIM_UPDATE = ClusterEvent(EventResource.RESOURCE_CLAIM, ActionType.UPDATE)
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 NOT_SERVED = Status.unresolvable("the API server does not serve resource.k8s.io/v1: there are no resource claims")
@@ -495,15 +496,25 @@ class DynamicResources:
         if attempt is None:
             return
         for index, claim in enumerate(attempt.claims):
-            if index in attempt.reserved:
-                self._devices.release_pending(claim.uid)
+            if index in attempt.reserved and self._devices.release_pending(claim.uid):
+                self._tell_of_free(claim, attempt.reserved[index])
             if claim is attempt.extended:
+                if self._devices.remove_pending(in_memory_claim(pod.pod).uid):
+                    self._tell_of_free(claim, attempt.reserved[index])
                 if claim.name != IN_MEMORY_NAME:
                     attempt.writes.append(DeleteClaim(claim))
             elif claim.status.allocation is not None and is_reserved_for(claim, pod.pod):
                 attempt.writes.append(Unreserve(claim, pod.uid))
-        if attempt.extended is not None:
-            self._devices.remove_pending(in_memory_claim(pod.pod).uid)
+
+    def _tell_of_free(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
+        """Devices are free again that were never stored in their claim, so no watch tells of it.
+
+        Upstream tells nobody: pods that need them wait until something else happens, or for five minutes.
+        """
+        before, after = copy(claim), copy(claim)
+        before.status, after.status = copy(claim.status), copy(claim.status)
+        before.status.allocation, after.status.allocation = allocation, None
+        self._handle.free(CLAIM_UPDATE, before, after)
 
     def after_failure(self, state: CycleState, pod: PodInfo) -> Coroutine[Any, Any, None] | None:
         """Do at the API server what PostFilter or Unreserve decided."""

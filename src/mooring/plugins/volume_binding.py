@@ -21,7 +21,7 @@ from mooring.api.storage import (
 )
 from mooring.config.types import VolumeBindingArgs
 from mooring.errors import ApiError, ParseError
-from mooring.framework.cluster_event import ActionType, EventRegistration, EventResource, Hint, on
+from mooring.framework.cluster_event import ActionType, ClusterEvent, EventRegistration, EventResource, Hint, on
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.handle import Handle
 from mooring.framework.interfaces import NOTHING_TO_PRE_BIND, PreFilterResult, PreFlight, Scores
@@ -54,6 +54,8 @@ from mooring.volumes.remedies import without_volumes
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 NO_STATE = Status.error("not found")  # upstream's words when PreFilter has not run
 KEY = "VolumeBinding"
+VOLUME_UPDATE = ClusterEvent(EventResource.PERSISTENT_VOLUME, ActionType.UPDATE)
+CLAIM_UPDATE = ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.UPDATE)
 
 
 @dataclass(slots=True)
@@ -270,8 +272,17 @@ class VolumeBinding:
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
         data: BindingState | None = state.read(KEY)
-        if data is not None and node_name in data.reserved:
-            self._revert(data.reserved[node_name])
+        if data is None or node_name not in data.reserved:
+            return
+        volumes = data.reserved[node_name]
+        self._revert(volumes)
+        # What was never stored is free again, and no watch tells of it. Upstream leaves those who wait for it waiting.
+        for binding in volumes.bindings:
+            if (volume := self._volumes.get(binding.volume.key)) is not None:
+                self._handle.free(VOLUME_UPDATE, binding.volume, volume)
+        for expected in volumes.provisions:
+            if (claim := self._claims.get(expected.key)) is not None:
+                self._handle.free(CLAIM_UPDATE, expected, claim)
 
     def _revert(self, volumes: PodVolumes) -> None:
         for binding in volumes.bindings:

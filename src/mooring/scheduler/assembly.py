@@ -15,7 +15,7 @@ from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build
 from mooring.errors import MooringError
 from mooring.extender.ask_together import AskTogether
-from mooring.framework.cluster_event import EventResource
+from mooring.framework.cluster_event import ClusterEvent, EventResource
 from mooring.framework.extender import Answer, Extender
 from mooring.framework.handle import Handle
 from mooring.framework.handle import Writer as BindWriter
@@ -146,7 +146,7 @@ class Scheduler:
             nominator=self._nominator,
         )
         patches = StatusPatches(self._writer, self._tasks, options.condition_turn)
-        failures = Failures(
+        self._failures = failures = Failures(
             self.cluster,
             queue,
             self.pods,
@@ -392,12 +392,16 @@ class Scheduler:
         if is_changed:
             self._handlers.take_in_pending()
 
+    def _free(self, event: ClusterEvent, before: Object, after: Object) -> None:
+        self._failures.freed(event, before, after)  # which are made later than the first plugins
+
     def _build(self, config: KubeSchedulerConfiguration, before: Built | None) -> Built:
         def prepare(handle: Handle) -> None:
             handle.writer = self._writer
             handle.preemptions = self.preemptions
             handle.waiting_pods = self.waiting_pods
             handle.pods = self.pods
+            handle.free = self._free
             handle.claims_are_served = self.options.claims_are_served
             handle.meters = self.meters.profile
             handle.pick = self._pick

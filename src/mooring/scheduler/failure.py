@@ -16,10 +16,12 @@ from typing import Any
 from msgspec import structs
 
 from mooring.api.core import Pod
+from mooring.api.meta import Object
 from mooring.clock import Clock
 from mooring.engine.decision import NO_NODES, Decision
 from mooring.engine.groups.decision import GroupDecision
 from mooring.errors import ApiError
+from mooring.framework.cluster_event import ClusterEvent
 from mooring.framework.cycle_state import CycleState
 from mooring.framework.runtime import Profile
 from mooring.framework.status import Status
@@ -75,6 +77,7 @@ class Failures:
         self._clock = clock
         self._wake = wake
         self._evicts_in_background = evicts_in_background
+        self._freed: list[tuple[ClusterEvent, Object, Object]] | None = None  # None: nobody can have waited for it
 
     # ---- no node -----------------------------------------------------------------------------------------------
 
@@ -129,6 +132,12 @@ class Failures:
         plugin_calls.unreserve(placement)
         self._cluster.forget(placement.pod.uid)
 
+    def freed(self, event: ClusterEvent, before: Object, after: Object) -> None:
+        """A plugin gives back what it had reserved. Others were refused because of it only if that was some time ago:
+        a reservation that ends with its own decision wakes nobody."""
+        if self._freed is not None:
+            self._freed.append((event, before, after))
+
     def not_permitted(self, placement: Placement, status: Status) -> None:
         """Reserve or Permit said no."""
         self.undo(placement)
@@ -142,7 +151,9 @@ class Failures:
         failure = Failure.of_status(status, on_node=on_node)
         for tell in self._observers.binding_failed:
             tell(placement.info, failure.message)
+        given_back = self._freed = []
         self.undo(placement)
+        self._freed = None
         freed = placement.pod.pod
         counted = self._cluster.pod(freed.uid)
         # Upstream wakes no pod if the watch has moved the pod elsewhere meanwhile; its room is free all the same.
@@ -153,6 +164,8 @@ class Failures:
         self.fail(placement.info, placement.profile, failure, placement.started)
         if is_free and failure.is_rejection:
             self._queue.move_all(ASSIGNED_POD_DELETE, freed, None, lambda pod: pod.uid != freed.uid)
+        for event, before, after in given_back:
+            self._queue.move_all(event, before, after, lambda pod: pod.uid != freed.uid)
         self._after(placement.profile, placement.state, placement.pod)
 
     def _after(self, profile: Profile, state: CycleState, pod: PodInfo) -> None:
