@@ -28,6 +28,7 @@ from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.serving.faults import Faults
 from mooring.scheduler.live import LiveScheduler
 from mooring.shadow.beside import Shadow
+from mooring.shadow.in_order import InOrder
 from mooring.shadow.judge import Judge
 from mooring.shadow.scene import Scene
 from mooring.shadow.summary import Summary
@@ -52,6 +53,7 @@ async def watch(
     scene = Scene()
     judge = Judge(scene, default_config(), DEFAULT_FEATURES, SystemClock())
     shadow = Shadow(scene, judge, None, ["default-scheduler"], time.time)
+    in_order = InOrder(shadow, time.monotonic)
     loop = asyncio.get_running_loop()
     async with ControlPlane(kubeconfig_path=path, faults=faults) as plane:
         kubelets, controllers = Kubelets(plane.api, loop), ControllerManager(plane.api, loop)
@@ -65,7 +67,7 @@ async def watch(
             RestClient(config, qps=-1) as ours,
             LiveScheduler(theirs, config_from_dict(scheduler, DEFAULT_FEATURES), None, hostname="HOST") as live,
             asyncio.timeout(WAIT_S),
-            watched(ours, shadow) as (informers, _),
+            watched(ours, in_order) as (informers, _),
         ):
             shadow.is_listing = lambda: informers.is_listing
             while shadow.summary.decisions < decisions:
@@ -74,6 +76,9 @@ async def watch(
                     await asyncio.sleep(0)
                 while not has_settled(plane, live, informers):  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
+                in_order.pass_on()
+                shadow.settle()
+        in_order.pass_on(is_all=True)
         shadow.settle(is_over=True)
         controllers.stop()
         kubelets.stop()

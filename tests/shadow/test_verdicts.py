@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.api.storage import ObjectReference
-from mooring.shadow.beside import BROKEN, GROUP, LISTED, SETTLE_S, UNSEEN
+from mooring.shadow.beside import BROKEN, GROUP, HURRIED, LISTED, MAX_LOG, SETTLE_S, UNSEEN
 from mooring.shadow.summary import MAX_KEPT
 from mooring.shadow.verdict import Agreement, Moment
 from mooring.testing import bound, make_node, make_object, make_pod
@@ -257,7 +257,8 @@ def on_node(name: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "name", "operator": "In", "values": [name]}]}
 
 
-def test_a_claim_that_was_bound_for_the_pod_is_its_own_answer() -> None:
+def bound_claim() -> tuple[Stage, Any, list[Any]]:
+    """A pod whose claim can be bound on both nodes, and what the scheduler writes to bind it on ``busy``."""
     storage = make_object("StorageClass", "local", volumeBindingMode="WaitForFirstConsumer")
     volumes = [
         make_object(
@@ -291,10 +292,34 @@ def test_a_claim_that_was_bound_for_the_pod_is_its_own_answer() -> None:
     )
     taken.spec.volume_name = volume.name
     taken.metadata.annotations = {"pv.kubernetes.io/bind-completed": "yes"}
-    stage.put(pod, volume, taken)
+    return stage, pod, [volume, taken]
+
+
+def test_a_claim_that_was_bound_for_the_pod_is_its_own_answer() -> None:
+    stage, pod, written = bound_claim()
+    stage.put(pod, *written)
     assert stage.shadow._theirs.decide(pod).node == "busy"  # whoever sees the claim bound has no choice
     stage.bind(pod, "busy")
     assert (stage.verdict().agreement, stage.verdicts[0].node) == (Agreement.OTHER_NODE, "empty")
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_claim_that_was_bound_by_an_attempt_that_failed_is_seen_by_the_next_one(is_bound: bool) -> None:
+    stage, pod, written = bound_claim()
+    stage.put(pod, *written)
+    stage.refuse(pod, "preempted", reason="SchedulerError")
+    if is_bound:
+        stage.bind(pod, "busy")
+        assert stage.verdict().agreement is Agreement.SAME
+        return
+    stage.put(bound(make_pod("large", cpu="2"), "busy"))
+    message = (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match PersistentVolume's node affinity. "
+        "no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming "
+        "pod, 1 Preemption is not helpful for scheduling."
+    )
+    stage.refuse(pod, message)
+    assert (stage.verdict().agreement, stage.verdicts[0].moment) == (Agreement.SAME_WORDS, Moment.EXACT)
 
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
@@ -409,6 +434,39 @@ def test_a_race_whose_moment_was_not_seen_is_not_a_difference(lists_first: bool)
     summary = stage.shadow.summary.to_dict()
     assert summary["notCompared"] == ({LISTED: 1} if lists_first else {})
     assert summary["decisions"] == summary["explained"] == (0 if lists_first else 1)
+
+
+def test_a_search_goes_on_where_it_stopped() -> None:
+    stage = Stage(*empty_and_busy())
+    pod = make_pod("p", cpu="1")
+    stage.put(pod)
+    stage.bind(pod, "busy")
+    stage.clock.advance(SETTLE_S)
+    stops = 0
+    while stage.shadow.settle(for_s=0.0):
+        stops += 1
+    assert stops and stage.verdict().agreement is Agreement.OTHER_NODE
+
+
+def test_what_is_not_looked_for_in_time_is_no_difference() -> None:
+    stage = Stage(*empty_and_busy())
+    for i in range(2):
+        pod = make_pod(f"p{i}", cpu="500m")
+        stage.put(pod)
+        stage.bind(pod, "busy")
+    assert not stage.shadow.settle(is_over=True, for_s=0.0)
+    assert stage.shadow.summary.left_out == {HURRIED: 2} and not stage.verdicts
+
+
+def test_a_decision_that_is_no_longer_in_the_log_is_no_difference() -> None:
+    stage = Stage(*empty_and_busy())
+    pod = make_pod("p", cpu="1")
+    stage.put(pod)
+    stage.bind(pod, "busy")
+    for _ in range(MAX_LOG):
+        stage.put(make_node("far", cpu="0"))
+    stage.shadow.settle()
+    assert stage.shadow.summary.left_out == {HURRIED: 1} and not stage.verdicts
 
 
 def test_what_is_kept_does_not_grow() -> None:

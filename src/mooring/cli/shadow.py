@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from mooring.cli.watched_record import WatchedRecord
     from mooring.config.features import Features
     from mooring.shadow.beside import Shadow
+    from mooring.shadow.in_order import InOrder
     from mooring.shadow.verdict import Verdict
 
 STEP_S = 0.5
+SLICE_S = 0.1  # that may pass before the cluster is listened to again
+END_S = 20.0  # that the last verdicts may take
 FLUSH_STEPS = 4
 SHOWN = 6  # of the latest differences
 
@@ -142,6 +145,7 @@ class _Watch:
         from mooring.client.kubeconfig import find_config
         from mooring.client.rest import RestClient, user_agent
         from mooring.client.server_version import server_version
+        from mooring.shadow.in_order import InOrder
 
         config = find_config(self.kubeconfig, context=self.context)
         async with RestClient(config, agent=user_agent("mooring", "shadow")) as client:
@@ -149,17 +153,19 @@ class _Watch:
             features = features_for(self.kubernetes_version, release)
             self._server, self._version = ".".join(map(str, release)), str(features.version)
             self._prepare(features)
+            in_order = InOrder(self.shadow, time.monotonic)
             also = [] if self._recording is None else [self._recording]
             try:
-                async with watched(client, self.shadow, *also) as (informers, reach):
+                async with watched(client, in_order, *also) as (informers, reach):
                     self.shadow.is_listing = lambda: informers.is_listing
                     self._started = time.time()
                     say(f"Watching {', '.join(self.names)}; Ctrl-C ends it.")
-                    await self._until_the_end()
+                    await self._until_the_end(in_order)
                     self.shadow.summary.unheard_s = reach.lost_s
             finally:
                 self._ended = time.time()
-                self.shadow.settle(is_over=True)
+                in_order.pass_on(is_all=True)
+                self.shadow.settle(is_over=True, for_s=END_S)
                 if self._recording is not None:
                     self._recording.close()
                     self._tell_of_record(self._recording)
@@ -205,7 +211,7 @@ class _Watch:
         else:
             say(f"The record is {self.record_path}; mooring replay {self.record_path} opens it.")
 
-    async def _until_the_end(self) -> None:
+    async def _until_the_end(self, in_order: InOrder) -> None:
         """Return after the given time, or at Ctrl-C."""
         from rich.live import Live
 
@@ -217,14 +223,15 @@ class _Watch:
         with view or contextlib.nullcontext(), contextlib.suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(self.seconds):
                 while True:
-                    self.shadow.settle()
+                    in_order.pass_on()
+                    is_busy = self.shadow.settle(for_s=SLICE_S)
                     if view is not None:
                         view.update(live(self.shadow.summary, self._latest), refresh=True)
                     steps += 1
                     if self._recording is not None and steps % FLUSH_STEPS == 0:
                         self._recording.flush()
                         self._tell_of_record(self._recording)
-                    await asyncio.sleep(STEP_S)
+                    await asyncio.sleep(SLICE_S / 2 if is_busy else STEP_S)
 
     # ---- what was watched ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,7 +25,7 @@ from mooring.shadow.window import LATE_S, Window
 MAX_LOG = 4_000  # changes
 SETTLE_CHANGES = 1_000  # so many later ones are seen before the moment of a decision is looked for
 SETTLE_S = 2.0  # or this long has passed
-MAX_OPEN = 1_000  # verdicts that wait for that
+MAX_OPEN = 1_000  # decisions that wait for that
 PAPERWORK_S = 1.0  # that the words about a refusal may be late
 MAX_AGE_S = 30.0  # of changes that a scheduler may not have heard of
 _MIRROR = "kubernetes.io/config.mirror"  # of a static pod, which no scheduler places
@@ -34,6 +34,7 @@ UNSEEN = "was not seen waiting"
 LISTED = "the watch was interrupted"
 GROUP = "is a member of a pod group"
 BROKEN = "its scheduler reports an error"
+HURRIED = "too much happened at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Shadow:
         self._listed_at = -math.inf  # what was listed has no order, so the log begins after it
         self._waiting: dict[str, float] = {}  # uid -> since when the pod waits as it is now
         self._open: deque[_Open] = deque()
+        self._search: Iterator[None] = iter(())  # for the moment of the decision that has waited longest
         self.is_synced = False
         self.is_listing: Callable[[], bool] = lambda: False  # whether what is told comes from a list: it has no order
         self.summary = Summary()
@@ -106,7 +108,6 @@ class Shadow:
         else:
             self._log.append(change)
         self._end += 1
-        self.settle()
 
     # ---- what the scheduler did ----------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Shadow:
 
     def _judge(self, happened: Happened) -> None:
         """Decide in the present; what does not agree is looked at again later."""
-        scene = self._own.undone(self._scene, happened.pod)
+        scene = self._own.undone(self._scene, happened)
         theirs = self._theirs if scene is self._scene else self._theirs.on(scene)
         decision, agreement = theirs.compare(happened)
         if agreement not in AGREE:
@@ -160,37 +161,59 @@ class Shadow:
         else:
             self._give_at(scene, happened, Moment.EXACT, ())
 
-    def settle(self, *, is_over: bool = False) -> None:
-        """Give the verdicts that need not wait longer; all of them if it ``is_over``."""
-        while self._open:
-            first = self._open[0]
-            is_old = self._now() - first.happened.time >= SETTLE_S or self._end - first.number >= SETTLE_CHANGES
-            if not (is_over or is_old or len(self._open) > MAX_OPEN):
-                return
-            self._open.popleft()
-            self._look_again(first)
+    def settle(self, *, is_over: bool = False, for_s: float = math.inf) -> bool:
+        """Give the verdicts that need not wait longer; all of them if it ``is_over``.
 
-    def _look_again(self, asked: _Open) -> None:
+        A search can take seconds, in which nothing is heard. So it stops after ``for_s``, and goes on when this is
+        called again; report whether there is more to do. If it is over, what is left then is not compared.
+        """
+        until = self._now() + for_s
+        while True:
+            for _ in self._search:
+                if self._now() >= until:
+                    break
+            else:
+                if self._open and (is_over or self._is_due(self._open[0])):
+                    self._search = self._look_again(self._open.popleft())
+                    continue
+                return False
+            if not is_over:
+                return True
+            self._search = iter(())
+            self.summary.leave_out(HURRIED, 1 + len(self._open))
+            self._open.clear()
+
+    def _is_due(self, asked: _Open) -> bool:
+        is_old = self._now() - asked.happened.time >= SETTLE_S or self._end - asked.number >= SETTLE_CHANGES
+        return is_old or len(self._open) > MAX_OPEN
+
+    def _look_again(self, asked: _Open) -> Iterator[None]:
+        """Give a verdict, step by step."""
         happened, log = asked.happened, self._log
-        scene = self._scene.fork()
         position = len(log) - (self._end - asked.number)  # of the change that told of it; negative: no longer there
-        later = list(islice(log, max(0, position), None))
+        if position < 0 or len(self._open) > MAX_OPEN:
+            is_listed = self._listed_at >= happened.since - LATE_S
+            self.summary.leave_out(LISTED if is_listed else HURRIED)
+            return
+        scene = self._scene.fork()
+        later = list(islice(log, position, None))
         for change in reversed(later):
             scene.undo(change)
-        scene = self._own.undone(scene, happened.pod)
+        scene = self._own.undone(scene, happened)
         decision, agreement = self._theirs.on(scene).compare(happened, detail=True)
         cause = ""
         if agreement not in AGREE:
             since = happened.time - MAX_AGE_S
-            before = [change for change in reversed(list(islice(log, max(0, position)))) if change.time >= since]
+            before = [change for change in reversed(list(islice(log, position))) if change.time >= since]
             if happened.node and self._theirs.a_sample_gives(scene, happened.pod, decision, happened.node):
                 cause = SAMPLING
-            elif position >= 0 and len(self._open) <= MAX_OPEN:
-                waiting = len(self._open)
-                found = Window(self._theirs, scene, happened, before, later[1:], waiting=waiting).search()
-                if found is not None:
-                    self._give_at(found.scene, found.happened, found.moment, found.assumed)
-                    return
+            else:
+                window = Window(self._theirs, scene, happened, before, later[1:], waiting=len(self._open))
+                for found in window.search():
+                    if found is not None:
+                        self._give_at(found.scene, found.happened, found.moment, found.assumed)
+                        return
+                    yield
             if not cause and self._listed_at >= happened.since - LATE_S:
                 self.summary.leave_out(LISTED)  # the moment may be one that was not seen
                 return

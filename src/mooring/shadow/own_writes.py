@@ -12,6 +12,7 @@ from mooring.api.meta import Object
 from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.shadow.scene import Scene
+from mooring.shadow.verdict import Happened
 from mooring.volumes.claims import SELECTED_NODE
 
 MAX_KEPT = 10_000
@@ -40,11 +41,16 @@ class OwnWrites:
             self._before.pop((type(new), new.key), None)
 
     def _note_pod(self, old: Object | None, new: Pod) -> None:
-        """A nomination that comes without a refusal is where the scheduler is about to bind the pod."""
+        """A nomination that comes without a refusal is where the scheduler is about to bind the pod.
+
+        With a refusal, an attempt has ended: what it wrote stays, and the next one sees it.
+        """
         if not isinstance(old, Pod) or new.spec.node_name:
             return
         if old.status.conditions != new.status.conditions:
             self._unexpected.pop(new.uid, None)
+            for key in _claims_of(new):
+                self._before.pop(key, None)
         elif new.status.nominated_node_name and not old.status.nominated_node_name:
             self._unexpected[new.uid] = old
             if len(self._unexpected) > MAX_KEPT:
@@ -60,8 +66,14 @@ class OwnWrites:
         """The waiting pod as it was decided about."""
         return self._unexpected.pop(pod.uid, pod)
 
-    def undone(self, scene: Scene, pod: Pod) -> Scene:
-        """The scene without what was written for this pod: itself if there is nothing, or a fork."""
+    def undone(self, scene: Scene, happened: Happened) -> Scene:
+        """The scene without what was written for this outcome: itself if there is nothing, or a fork.
+
+        Who refuses a pod has written nothing before.
+        """
+        pod = happened.pod
+        if not happened.node:
+            return scene
         written = [key for key in _claims_of(pod) if key in self._before and not _is_used(scene, pod, key)]
         if not written:
             return scene

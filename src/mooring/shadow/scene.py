@@ -12,6 +12,7 @@ from mooring.queue.events import node_changes
 from mooring.state.cluster import Cluster
 
 UNSCHEDULABLE = "Unschedulable"  # the reason of a refusal that is no error
+UNKNOWN_VERSION = 1 << 62  # nothing is known to be older
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +130,9 @@ def change_of(time: float, old: Object | None, new: Object | None) -> Change:
 
 
 def version_of(obj: Object | None) -> int:
-    """The resource version as a number; where it is none, nothing is known to be older."""
+    """The resource version as a number."""
     version = "" if obj is None else obj.metadata.resource_version
-    return int(version) if version.isdecimal() else 1 << 62
+    return int(version) if version.isdecimal() else UNKNOWN_VERSION
 
 
 def refusal_of(pod: Pod) -> Condition | None:

@@ -38,8 +38,8 @@ class Summary:
         if kept is not None and len(kept) < MAX_KEPT:
             kept.append(verdict)
 
-    def leave_out(self, reason: str) -> None:
-        self.left_out[reason] += 1
+    def leave_out(self, reason: str, decisions: int = 1) -> None:
+        self.left_out[reason] += decisions
 
     def pass_over(self, scheduler_name: str) -> None:
         """A scheduler that nobody asked about has decided."""

@@ -143,12 +143,8 @@ class Window:
         self._tries_unseen = self._tries
         self._tried: set[tuple[frozenset[Change], str]] = {(frozenset(), happened.pod.metadata.resource_version)}
 
-    def search(self) -> Found | None:
-        """The likeliest states first."""
-        return next(filter(None, self._walks()), None)
-
-    def _walks(self) -> Iterator[Found | None]:
-        """Ever farther away from the outcome, in all directions at once."""
+    def search(self) -> Iterator[Found | None]:
+        """Ever farther away from the outcome, in all directions at once; None after each walk in vain."""
         others = range(-self._seen, len(self._others) + 1)
         fewer, more = range(len(self._done) + 1), range(len(self._done_later) + 1)
         ways = [_Way(ahead, *own) for ahead in others for own in product(fewer, more)]
