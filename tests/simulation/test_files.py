@@ -426,3 +426,11 @@ def test_a_volume_of_any_source_is_imported(tmp_path: Path, source: str) -> None
         f"- {{apiVersion: v1, kind: Pod, metadata: {{name: db}}, spec: {pod}}}\n"
     )
     assert run_scenario(find(str(tmp_path / "dump.yaml"))).placed == 3
+
+
+def test_a_controller_that_fails_again_and_again_does_not_keep_a_simulation_from_its_end() -> None:
+    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}  # no claim can be made of it
+    spec = {"volumes": [volume], "containers": [{"name": "c", "image": "i"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    result = mooring.simulate({"steps": [{"nodes": {"count": 1}}, {"apply": pod}, {"advance": "end"}]})
+    assert len(result.pending) == 1 and result.ended_at_s > 3600

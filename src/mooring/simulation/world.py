@@ -140,14 +140,14 @@ class SimulatedWorld(EmbeddedWorld):
     def is_idle(self, *, retries_count: bool = True) -> bool:
         """Whether nothing is left to happen by itself.
 
-        If retries count, no pod is tried again and no failed container is started again either.
+        If retries count, no pod is tried again, no failed container is started again, and no controller tries again.
         """
         return not (
             self.streamed.ahead
             or self.scheduler.in_flight
             or (retries_count and not self.scheduler.queue.is_quiet)
             or not (self.kubelets.is_idle if retries_count else self.kubelets.only_restarts)
-            or not self.controllers.is_idle
+            or not (self.controllers.is_idle if retries_count else self.controllers.only_retries)
             or (self.autoscaler is not None and not self.autoscaler.is_idle)
         )
 
@@ -219,6 +219,12 @@ class _SplitBackend(Backend):
         if arrival.history is not None:
             self._world.scheduler.queue.restore(arrival.pod.key, arrival.history)
         return None
+
+    async def revise(self, pod: Pod) -> None:
+        if pod.key in self._streamed.pods:
+            self._streamed.revise(pod)
+        else:
+            await super().revise(pod)
 
     def tell(self, obj: ApiObject, *, is_gone: bool = False) -> None:
         (self._world.scheduler.delete if is_gone else self._world.scheduler.put)(obj)

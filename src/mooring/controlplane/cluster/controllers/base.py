@@ -79,6 +79,11 @@ class Controller(ABC):
         """Whether nothing is left to look at, now or later."""
         return not (self._queue or self._later or self._under_way)
 
+    @property
+    def only_retries(self) -> bool:
+        """Whether nothing is left but to try again what has failed: that may have no end."""
+        return not (self._queue or self._under_way) and self._later.keys() <= self._failures.keys()
+
     def _note(self, event: Event) -> None:
         for key in self.noted(event):
             self.enqueue(key)

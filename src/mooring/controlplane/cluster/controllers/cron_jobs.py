@@ -38,6 +38,10 @@ class CronJobController(Controller):
         """Whether nothing is left to do but to wait until a schedule is due again."""
         return not (self._queue or self._under_way or self._failures)
 
+    @property
+    def only_retries(self) -> bool:
+        return not (self._queue or self._under_way)
+
     def pause(self) -> None:
         """Start no more Jobs."""
         self.starts_jobs = False

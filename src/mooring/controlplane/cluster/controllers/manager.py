@@ -55,6 +55,11 @@ class ControllerManager:
         """Whether no controller has anything left to do by itself."""
         return all(controller.is_idle for controller in self.controllers)
 
+    @property
+    def only_retries(self) -> bool:
+        """Whether controllers have nothing left to do but to try again what has failed."""
+        return all(controller.only_retries for controller in self.controllers)
+
     def of(self, kind: type[C]) -> C:
         """The controller of a kind."""
         return next(controller for controller in self.controllers if isinstance(controller, kind))

@@ -71,6 +71,10 @@ class NodeLifecycleController(Controller):
         """Also no node falls silent: without leases, only those have one whose kubelet has stopped."""
         return super().is_idle and all(self._is_silent(name) for name in self._heard)
 
+    @property
+    def only_retries(self) -> bool:
+        return super().only_retries and all(self._is_silent(name) for name in self._heard)
+
     def noted(self, event: Event) -> Iterable[str]:
         entry = event.entry
         if entry.kind is not LEASES:
