@@ -16,6 +16,7 @@ from mooring.config.load import config_from_dict
 from mooring.errors import InputError
 from mooring.importing.read import import_files
 from mooring.sim.library import find
+from mooring.simulation.simulate import run_scenario
 
 
 def node(name: str, **labels: str) -> dict[str, Any]:
@@ -103,6 +104,56 @@ def test_a_pod_that_comes_again_under_its_name_is_another_one(tmp_path: Path) ->
     )
     assert [(each.at_s, each.pod.uid) for each in found.arrivals] == [(20, "one"), (31, "two")]
     assert [(each.at_s, each.is_gone) for each in found.changes] == [(30, True)]
+
+
+def test_another_pod_of_its_name_is_another_one_also_if_its_deletion_was_missed(tmp_path: Path) -> None:
+    """A watch that broke off lists again: what was deleted and created meanwhile is told as an update."""
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", pod("web-0", uid="one")),
+        line(30, "Update", pod("web-0", uid="two")),
+    )
+    assert [(each.at_s, each.pod.uid) for each in found.arrivals] == [(20, "one"), (30, "two")]
+    assert [(each.at_s, each.is_gone) for each in found.changes] == [(30, True)]
+
+
+def test_a_pod_whose_gate_is_removed_changes_at_that_time(tmp_path: Path) -> None:
+    gated, waiting, bound = pod("web"), pod("web"), pod("web", "a")
+    gated["spec"]["schedulingGates"] = [{"name": "quota"}]
+    waiting["metadata"]["resourceVersion"] = bound["metadata"]["resourceVersion"] = "8"
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", gated),
+        line(50, "Update", waiting),
+        line(51, "Update", bound),
+    )
+    (change,) = found.changes
+    assert (change.at_s, change.came_as, change.is_gone) == (50, found.arrivals[0].pod, False)
+    result = run_scenario(find(str(tmp_path / "record.jsonl")), keeps_placements=True)
+    assert result.placements is not None
+    assert {key: (each.node, each.at_s) for key, each in result.placements.items()} == {"shop/web": ("a", 50)}
+
+
+def test_lines_as_the_recorder_writes_them(tmp_path: Path) -> None:
+    """Go leaves out zeros at the end of a second, escapes angle brackets, and names the empty namespace of a node."""
+    lines = [
+        '{"time":"2025-04-28T16:45:26.12345678+09:00","event":"Add","resource":'
+        '{"apiVersion":"v1","kind":"Node","metadata":{"annotations":{"a":"\\u003cnone\\u003e"},"name":"a"},'
+        '"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"}}}}',
+        '{"time":"2025-04-28T16:45:56+09:00","event":"Add","resource":'
+        '{"apiVersion":"v1","kind":"Node","metadata":{"name":"b"}}}',
+        '{"time":"2025-04-28T07:46:26.5Z","event":"Delete","resource":'
+        '{"apiVersion":"v1","kind":"Node","metadata":{"name":"b","namespace":""}}}',
+    ]
+    found = imported(tmp_path, *lines)
+    (first,) = found.objects
+    assert first.metadata.annotations == {"a": "<none>"}
+    assert [(round(each.at_s, 6), each.obj.name, each.is_gone) for each in found.changes] == [
+        (29.876544, "b", False),
+        (60.376544, "b", True),
+    ]
 
 
 def test_nodes_that_come_change_and_go_later_are_changes_and_heartbeats_are_not(tmp_path: Path) -> None:

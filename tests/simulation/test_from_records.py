@@ -153,6 +153,28 @@ def test_pods_wait_where_they_waited(day: Path, tmp_path: Path) -> None:
             "node.kubernetes.io/unreachable", "node.kubernetes.io/unreachable"]  # fmt: skip
 
 
+CLAIM = "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
+
+
+@pytest.mark.parametrize(
+    "volumes", ["", f"volumes: [{{name: v, ephemeral: {{volumeClaimTemplate: {{spec: {CLAIM}}}}}}}], "]
+)
+def test_a_gate_that_was_removed_is_removed_again(tmp_path: Path, volumes: str) -> None:
+    """Also for a pod that is stored because controllers have to see it, whose volume is never bound here."""
+    gated = f"{{schedulingGates: [{{name: quota}}], {volumes}containers: [{{name: c, image: i}}]}}"
+    recorded(
+        f"{NODES}- apply: {{apiVersion: v1, kind: Pod, metadata: {{name: gated}}, spec: {gated}}}\n"
+        "- advance: 30s\n"
+        "- patch: {target: pod/gated, patch: {metadata: {labels: {team: a}}, spec: {schedulingGates: []}}}\n"
+        "- advance: 30s\n",
+        tmp_path / "day.mrec",
+    )
+    found = run_scenario(replace(story_of_files([str(tmp_path / "day.mrec")]), plugins=(FirstNode,)))
+    assert "scheduling gates" not in str(found.pending_reasons())
+    if not volumes:
+        assert going_on(str(tmp_path / "day.mrec")).waiting_s["max"] == 30
+
+
 def test_a_node_that_was_silent_stays_silent(day: Path) -> None:
     found = going_on(f"{day}@90s")
     assert {each[0] for each in placements(found).values()} <= {"node1", "node2"}

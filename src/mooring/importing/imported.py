@@ -29,13 +29,17 @@ class Arrival(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An object or a workload that comes, changes or goes at a time, in seconds from the start."""
+    """An object or a workload that comes, changes or goes at a time, in seconds from the start.
+
+    A pod among these comes on its node or goes, unless it says what it came as.
+    """
 
     at_s: float
     obj: Object | Workload
     is_gone: bool = False
     grace_s: int | None = 0  # of a pod that goes; None: its own
     where: str = ""  # the place of a workload in its file
+    came_as: Pod | None = None  # the pod as it came, if this is what became of its labels and its spec
 
 
 @dataclass(slots=True)

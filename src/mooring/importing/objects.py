@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from mooring.api.core import Pod
+from mooring.api.core import Pod, PodSpec
 from mooring.api.manifests import Manifests, read_values
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
@@ -56,6 +57,18 @@ def without_finished(objects: Sequence[Object], omissions: Omissions) -> list[Ob
     if finished:
         omissions.add("Pod that has ended: scheduling does not see it", len(finished))
     return [obj for obj in objects if not (isinstance(obj, Pod) and obj.is_finished)]
+
+
+def is_revised(known: Pod, pod: Pod) -> bool:
+    """Whether a pod is asked for in other words: a gate is gone, it has another label, its requests were resized."""
+    return known.labels != pod.labels or _unbound(known.spec) != _unbound(pod.spec)
+
+
+def _unbound(spec: PodSpec) -> PodSpec:
+    if spec.node_name:
+        spec = copy(spec)
+        spec.node_name = ""
+    return spec
 
 
 def pending(pod: Pod) -> Pod:

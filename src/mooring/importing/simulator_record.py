@@ -6,6 +6,7 @@
 | a pod that comes without a node | an arrival; that it was bound later is what another scheduler did, and is left out |
 | a pod that ends (Succeeded, Failed) | its run time, from its binding to its end |
 | a pod that is deleted while it runs or waits | a change at that time |
+| a pod whose labels or spec change (a scheduling gate is removed) | a change at that time |
 | any other object that comes, changes or goes | a change, if it differs in what scheduling reads |
 """
 
@@ -24,7 +25,7 @@ from mooring.api.times import parse_time
 from mooring.errors import InputError, ParseError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions
 from mooring.importing.json_lines import read_lines
-from mooring.importing.objects import ObjectReader, pending
+from mooring.importing.objects import ObjectReader, is_revised, pending
 
 FIRST_MOMENT_S = 5.0  # the recorder lists kind after kind when it starts
 JITTER_S = 1.0  # several watches write into one file, each with its own clock reading
@@ -37,6 +38,7 @@ class _Life:
 
     pod: Pod
     came_s: float
+    latest: Pod
     bound_s: float | None = None
     run_s: float | None = None
 
@@ -141,7 +143,7 @@ class _Reading:
             elif life.run_s is None:
                 self._changes.append(Change(at_s, life.pod, is_gone=True))
             return
-        if life is not None and life.pod.uid != pod.uid and event == "Add":
+        if life is not None and life.pod.uid != pod.uid:
             self._changes.append(Change(at_s, life.pod, is_gone=True))  # its Delete was not seen
             life = None
         if life is None:
@@ -154,7 +156,7 @@ class _Reading:
             self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
             return
         bound_s = at_s if pod.spec.node_name else None
-        life = self._lives[pod.key] = _Life(pod, at_s, bound_s)
+        life = self._lives[pod.key] = _Life(pod, at_s, pod, bound_s)
         if not pod.spec.node_name:
             pending(pod)
             self._arrivals.append(life)
@@ -171,6 +173,9 @@ class _Reading:
             life.run_s = max(0.0, at_s - (life.came_s if life.bound_s is None else life.bound_s))
             if life.pod.spec.node_name:  # it was bound when it was first seen, so its end is known as a time
                 self._changes.append(Change(at_s, life.pod, is_gone=True))
+        elif is_revised(life.latest, pod):
+            life.latest = pod
+            self._changes.append(Change(at_s, pod, came_as=life.pod))
         elif not pod.is_finished:
             self._omissions.add("Update of a Pod after it came: status, or what another scheduler wrote")
 

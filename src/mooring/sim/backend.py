@@ -26,6 +26,8 @@ Object = dict[str, Any]
 
 PATCH_TYPES = {"merge": MERGE_PATCH, "strategic": STRATEGIC_MERGE_PATCH, "json": JSON_PATCH}
 _APPLY = "application/apply-patch+yaml"
+REVISABLE = ("schedulingGates", "tolerations", "nodeSelector", "affinity")
+"""Fields of a pod's spec that scheduling reads and that may change, some only while it is gated."""
 MANAGER = "mooring-scenario"
 
 
@@ -133,6 +135,17 @@ class Backend:
     def arrive(self, arrival: Arrival) -> Awaitable[None] | None:
         """Create a pod of a workload; what is returned, if anything, has to be waited for."""
         return self._create_arrival(arrival)
+
+    async def revise(self, pod: Pod) -> None:
+        """Give a pod the labels and the spec that it has here, as far as they can change; it may be gone."""
+        ref = Ref(kind_named("Pod"), pod.name, pod.namespace)
+        known = await self.get(ref)
+        if known is None:
+            return
+        labels = dict.fromkeys(known["metadata"].get("labels") or {}) | pod.labels  # a label that is gone is null
+        spec = to_plain(pod)["spec"]
+        changed = {name: spec.get(name) for name in REVISABLE if spec.get(name) != known["spec"].get(name)}
+        await self.patch(ref, {"metadata": {"labels": labels}, "spec": changed})
 
     async def _create_arrival(self, arrival: Arrival) -> None:
         if arrival.recreate:

@@ -67,9 +67,9 @@ def cluster_of(found: Imported) -> Imported:
 
 
 def workload_of(found: Imported) -> Imported:
-    """Only the pods that come later, and when those go that were deleted."""
+    """Only the pods that come later, and when they change or are deleted."""
     coming = {id(each.pod) for each in found.arrivals}
-    changes = [each for each in found.changes if each.is_gone and id(each.obj) in coming]
+    changes = [each for each in found.changes if id(each.came_as if each.came_as else each.obj) in coming]
     return replace(found, objects=[], known_pods=[], workloads=[], places=[], changes=changes)
 
 
@@ -145,6 +145,9 @@ class ImportStep:
             name, namespace = (obj.name, obj.namespace) if isinstance(obj, Object) else (_name(obj), _namespace(obj))
             grace_s = change.grace_s if isinstance(obj, Pod) else None
             await cluster.backend.delete(Ref(kind_named(kind), name, namespace), grace_period_s=grace_s)
+        elif isinstance(obj, Pod) and change.came_as is not None:
+            setting.admit(obj)
+            await cluster.backend.revise(obj)
         elif isinstance(obj, Pod):
             await _arrive(cluster, ImportedArrival(change.at_s, obj), setting)
         elif isinstance(obj, Object):

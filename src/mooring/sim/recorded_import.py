@@ -6,6 +6,7 @@
 | a pod that comes | an arrival; where it was placed is what the recorded scheduler did, and is left out |
 | a pod that ends by itself | its run time, from its binding to its end |
 | a pod that is deleted | a deletion at that time |
+| a pod whose labels or spec change | a change at that time |
 | a pod that was evicted by preemption | a pod without an end: the simulation decides who is evicted |
 | a node that changes, comes or goes | the same; one that was not heard of any more has a silent kubelet |
 | any other object that comes, changes or goes | the same, unless controllers or the scheduler made it |
@@ -27,6 +28,7 @@ from mooring.config.wire import to_wire
 from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import InputError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions
+from mooring.importing.objects import is_revised
 from mooring.importing.read import import_files, merged
 from mooring.queue.history import History
 from mooring.record import entries
@@ -85,6 +87,7 @@ class _Life:
 
     pod: Pod
     came_s: float
+    latest: Pod
     bound_s: float | None
     history: History | None = None
     run_s: float | None = None
@@ -130,7 +133,7 @@ class _Reading:
         if pod.is_finished:
             self._omissions.add("Pod that had ended before it was seen: scheduling does not see it")
             return
-        life = _Life(pod, at_s, at_s if pod.spec.node_name else None, history)
+        life = _Life(pod, at_s, pod, at_s if pod.spec.node_name else None, history)
         self._of[pod.uid] = life
         self._lives.append(life)
 
@@ -143,6 +146,9 @@ class _Reading:
         if life.bound_s is None and pod.spec.node_name:
             life.bound_s = at_s
             self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
+        if is_revised(life.latest, pod):
+            life.latest = pod
+            self._changes.append(Change(at_s, pod, came_as=life.pod))
         if pod.is_finished:
             self._end(at_s, pod.uid)
         elif pod.is_terminating and life.deleted_s is None:

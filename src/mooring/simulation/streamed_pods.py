@@ -109,6 +109,16 @@ class StreamedPods:
         else:
             self._later(max(0.0, (parse_time(deleted) or 0.0) - self._clock.now()), pod)
 
+    def revise(self, pod: Pod) -> None:
+        """A pod has other labels or another spec; where it is and what became of it stay. It may be gone."""
+        known = self._current(pod)
+        if known is None:
+            return
+        changed, metadata = known.__copy__(), known.metadata.__copy__()
+        changed.spec, metadata.labels = pod.spec.__copy__(), pod.labels
+        changed.spec.node_name = known.spec.node_name
+        self._store(changed, metadata)
+
     def remove(self, pod: Pod, *, is_end: bool = False) -> bool:
         """A pod is gone at once; false if it was gone before. Unless it has come to its end, it may come again."""
         known = self._current(pod)
