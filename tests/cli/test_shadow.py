@@ -172,3 +172,13 @@ def test_bad_usage_is_one_line(
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_from_before_stays_if_there_is_no_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "hour.html"
+    page.write_text("yesterday's")
+    assert run(["shadow", "--kubeconfig", "absent", "--report", "hour.html"]) == 2
+    assert page.read_text() == "yesterday's"

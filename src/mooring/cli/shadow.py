@@ -9,7 +9,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -98,7 +98,7 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
     if report_path is not None:
         if report_path.suffix.lower() != ".html":
             raise UsageError(f"--report {report_path}: expected a name that ends in .html")
-        _write(report_path, "")  # that it cannot be written is said now, not after the watch
+        _write(report_path, "", "a")  # that it cannot be written is said now, not after the watch
     watch = _Watch(output, seconds=seconds, **asked)
     asyncio.run(watch.run())
     summary = watch.shadow.summary
@@ -109,9 +109,10 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
     return 1 if summary.differing else 0
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, mode: Literal["w", "a"] = "w") -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError as error:
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
