@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import msgspec
@@ -207,8 +208,40 @@ def test_extensions_are_loaded_for_expressions_that_need_them(monkeypatch: pytes
 
     monkeypatch.setattr(cel, "_Runtime", counted)
     selectors = CelSelectors()
-    selectors.compile("device.driver == 'd'")
+    selectors.compile("device.driver != 'd'")
     assert made == [False]
     selectors.compile("cel.bind(d, device.driver, d == 'd')")
     selectors.compile("device.attributes[?'d'].hasValue()")
     assert made == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_plain"),
+    [
+        pytest.param(f'device.driver == "{DRIVER}"', True, id="the driver"),
+        pytest.param(f" device.driver=='{DRIVER}'\n", True, id="the driver, spelt otherwise"),
+        pytest.param('device.driver == "other.example.com"', True, id="another driver"),
+        pytest.param("device.driver == ''", True, id="no driver"),
+        pytest.param(f'device.driver == "{DRIVER}" && true', False, id="the driver and something else"),
+        pytest.param(f'device.driver == r"{DRIVER}"', False, id="a raw text"),
+        pytest.param('device.driver == "\\x67"', False, id="a text with an escape"),
+        pytest.param(f"""device.driver == '{DRIVER}" || 'a' == 'a'""", False, id="quotes that do not match"),
+        pytest.param(f'device.driver == """{DRIVER}"""', False, id="three quotes"),
+        pytest.param(f"device.driver != '{DRIVER}'", False, id="not the driver"),
+    ],
+)
+def test_a_driver_is_compared_without_the_library(
+    monkeypatch: pytest.MonkeyPatch, expression: str, is_plain: bool
+) -> None:
+    def answer(selectors: CelSelectors) -> bool | str:
+        try:
+            return selectors.matches(expression, content())
+        except CompileError as error:
+            return str(error)
+
+    found = answer(CelSelectors())
+    monkeypatch.setattr(cel, "_DRIVER_IS", re.compile("(?!)"))
+    assert found == answer(CelSelectors()), "the library says the same"
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    assert (answer(CelSelectors()) == found) is is_plain

@@ -159,9 +159,9 @@ def class_with(*expressions: str) -> DeviceClass:
 class TestGettingReady:
     def test_a_class_sets_cel_up_before_a_pod_needs_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _, devices = made()
-        devices.get_ready(class_with("nonsense(", "device.driver == 'drv'"))
+        devices.get_ready(class_with("nonsense(", "device.driver != 'drv'"))
         monkeypatch.setattr(cel, "_Runtime", None)  # it is there, or this fails
-        devices.selectors.compile("device.driver == 'drv'")
+        devices.selectors.compile("device.driver != 'drv'")
 
     def test_a_class_without_selectors_needs_no_cel(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _, devices = made()
