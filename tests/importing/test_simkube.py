@@ -121,6 +121,21 @@ def test_pods_of_a_cron_job_come_when_they_came(tmp_path: Path) -> None:
     assert "schedule of CronJob shop/backup: its pods come when they came in the trace" in found.not_simulated
 
 
+def test_pods_that_no_object_of_the_trace_makes_here_are_named(tmp_path: Path) -> None:
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "train", "namespace": "ai"}}
+    lives = {
+        ("batch.volcano.sh/v1alpha1.Job", "ai/train"): {1: [{"Finished": [NOON, NOON + 9]}], 2: [{"Running": NOON}]},
+        ("/v1.Pod", "testing/one"): {3: [{"Finished": [NOON, NOON + 30]}]},
+    }
+    found = imported(tmp_path, trace(event(NOON, [job, pod("one")]), pod_lifecycles=lives))
+    assert [each.run_s for each in found.arrivals] == [30]  # an older tracer wrote the slash
+    assert found.not_simulated == [
+        "1 × Job: scheduling does not read it",
+        "2 pods of batch.volcano.sh/v1alpha1.Job ai/train: no pods are made of such an object",
+        "nodes: a trace has none; give a cluster beside it",
+    ]
+
+
 def test_json_is_read_too_with_pairs_as_texts(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     lives = {"(v1.Pod, testing/one)": {"1": [{"Finished": [1, 5]}]}}

@@ -8,6 +8,7 @@
 | ``events``: other objects that scheduling reads | changes |
 | ``pod_lifecycles`` of a pod | its run time |
 | ``pod_lifecycles`` of a workload | the annotation ``mooring/completes-after`` of its template: the median |
+| ``pod_lifecycles`` of anything else, such as a custom resource | nothing, and named: no pods are made of it |
 | ``index``, ``config`` | nothing; they say how the trace was taken |
 
 A trace has no nodes: a simulation of one needs a cluster beside it.
@@ -192,6 +193,8 @@ class _Reading:
 
     def imported(self) -> Imported:
         self._arrivals.sort(key=lambda each: each.at_s)
+        for kind, name, count in self._lifetimes.unused():
+            self.omissions.add(f"{count_of(count, 'pod')} of {kind} {name}: no pods are made of such an object", 0)
         self.omissions.add("nodes: a trace has none; give a cluster beside it", 0)
         return Imported(
             "SimKube trace",
@@ -229,6 +232,7 @@ class Lifetimes:
 
     def __init__(self, path: Path, value: Any) -> None:
         self._by_owner: dict[tuple[str, str], list[_Life]] = {}
+        self._asked: set[tuple[str, str]] = set()
         if not isinstance(value, Mapping | None):
             raise InputError(f"{path}: pod_lifecycles: {_said(value)} where a map by owner would be right")
         for owner, by_hash in (value or {}).items():
@@ -247,7 +251,13 @@ class Lifetimes:
 
     def lives(self, group_version_kind: str, key: str) -> list[_Life]:
         """When the pods of an owner started and ended; None for those that still ran."""
-        return self._by_owner.get((group_version_kind, key), [])
+        owner = (group_version_kind, key)
+        self._asked.add(owner)
+        return self._by_owner.get(owner, [])
+
+    def unused(self) -> list[tuple[str, str, int]]:
+        """Owners that nobody has asked for, and how many pods they had."""
+        return [(*owner, len(lives)) for owner, lives in self._by_owner.items() if owner not in self._asked]
 
 
 def _owner(owner: Any, where: str) -> tuple[str, str]:
@@ -257,7 +267,7 @@ def _owner(owner: Any, where: str) -> tuple[str, str]:
         owner = (kind.strip(" \"'"), name.strip(" \"'")) if comma else ()
     if not isinstance(owner, tuple | list) or len(owner) != 2 or not all(isinstance(each, str) for each in owner):
         raise InputError(f"{where}: {_said(owner)} where a pair of kind and namespace/name would be right")
-    return owner[0], owner[1]
+    return owner[0].removeprefix("/"), owner[1]  # "/v1.Pod" is how older tracers wrote "v1.Pod"
 
 
 def _life(life: Any, where: str) -> _Life | None:
