@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
 from mooring.api.core import Node
+from mooring.record import blocks
 from mooring.record.entries import Attempt, Nominated, Put
 from mooring.record.moment import Moment
 from mooring.record.reader import Record
+from mooring.record.recorder import Immediately, Recorder
 from mooring.simulation.simulate import Arrival
 from mooring.testing import make_pod
 
-from .conftest import story
+from .conftest import play, story
 
 
 def decided_again(moment: Moment) -> tuple[Any, ...]:
@@ -104,3 +107,14 @@ def test_a_time_shows_what_was_there_then(recorded: Any) -> None:
         assert {info.pod.key: info.pod.spec.node_name for info in opened.state.pods()} == {
             info.pod.key: info.pod.spec.node_name for info in moment.state.pods()
         }
+
+
+@pytest.mark.parametrize(("run_s", "has_more"), [(None, False), (1.0, True)], ids=["that stay", "that end"])
+def test_pods_that_only_come_are_worth_no_keyframe(run_s: float | None, has_more: bool) -> None:
+    """A keyframe repeats all of them, so that who begins there would not have less to read."""
+    gated = {"schedulingGates": [{"name": "later"}]}
+    arrivals = [Arrival(i / 10, make_pod(f"p{i}", spec={} if run_s else gated), run_s=run_s) for i in range(200)]
+    sink = io.BytesIO()
+    play(arrivals, Recorder(Immediately(sink), keyframe_every=20, batch=10))
+    kinds = [block.kind for block in blocks.scan(sink, len(sink.getvalue()))]
+    assert (kinds.count(blocks.KEYFRAME) > 1) == has_more

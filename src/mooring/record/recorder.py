@@ -29,7 +29,7 @@ from mooring.record.entries import SCHEDULED, Attempt, Bound, Moved
 from mooring.record.extenders import written
 from mooring.record.files import WholeWrites, create
 from mooring.record.redaction import Redaction
-from mooring.record.state import state_of
+from mooring.record.state import size_of_state, state_of
 from mooring.record.writer import Item, Sink, Writer
 from mooring.state.change_log import EVERYTHING, ChangeLog
 from mooring.version import __version__
@@ -133,6 +133,7 @@ class Recorder(SchedulerObserver):
         self._now: Callable[[], float] = lambda: 0.0
         self._since_keyframe = 0
         self._next_keyframe = 0
+        self._num_in_keyframe = 0  # entries of the last one
         self._is_state_due = False  # looked up when entries are handed over
         self._nominations_seen = 0
         self.attempts = 0
@@ -181,9 +182,16 @@ class Recorder(SchedulerObserver):
             self._missing += len(items)
         else:
             self._output.take(times, items)
-        self._is_state_due = (
-            self._since_keyframe >= self._next_keyframe or bool(self._missing) or self._output.wants_state
-        )
+        self._is_state_due = self._is_keyframe_due() or bool(self._missing) or self._output.wants_state
+
+    def _is_keyframe_due(self) -> bool:
+        """Whether who begins to read at a keyframe of now has about half as much to read as from the last one on.
+
+        Not while pods only come: each is as long in a keyframe, with its place in the queue, as where it came.
+        """
+        if self._since_keyframe < self._next_keyframe or self._scheduler is None:
+            return False
+        return self._num_in_keyframe + self._since_keyframe >= 2 * size_of_state(self._scheduler)
 
     def go_on(self) -> float:
         """Give the output what has gathered and let it do what is due; look again after so many seconds."""
@@ -409,6 +417,7 @@ class Recorder(SchedulerObserver):
             state.insert(0, self._reconfigured)
         self._nominations_seen = self._scheduler.queue.nominator.log.end
         self._since_keyframe = 0
+        self._num_in_keyframe = len(state)
         self._next_keyframe = max(self._keyframe_every, 2 * len(state))
         self._is_state_due = False
         self._output.take_state(self._now(), state)

@@ -28,6 +28,13 @@ def state_of(scheduler: Observed) -> list[Item]:
     return items
 
 
+def size_of_state(scheduler: Observed) -> int:
+    """How many items that would be, about."""
+    cluster, num_pods = scheduler.cluster, len(scheduler.pods)
+    num_waiting = num_pods - cluster.num_pods
+    return len(cluster.table.nodes) + len(cluster.objects) + num_pods + num_waiting
+
+
 def objects_of(cluster: Cluster, pods: Mapping[str, Pod], is_waiting: Callable[[str], bool]) -> list[Item]:
     """Nodes zone by zone, other objects, pods in the order in which they were counted, the rest of the pods."""
     items: list[Item] = [*cluster.table.nodes_by_zone(), *cluster.objects]

@@ -86,3 +86,6 @@ class Objects(Forkable):
     def __iter__(self) -> Iterator[Object]:
         for objects in self._by_kind.values():
             yield from objects.values()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_kind.values()))
