@@ -253,6 +253,31 @@ def test_the_node_that_a_scheduler_expects_is_its_own_answer() -> None:
     assert (stage.verdict().agreement, stage.verdicts[0].node) == (Agreement.OTHER_NODE, "empty")
 
 
+def test_a_pod_that_is_about_to_be_bound_counts_on_its_node() -> None:
+    """Its volumes may take long. For another pod of higher priority it is not only nominated, but there."""
+    stage = Stage(*empty_and_busy())
+    slow, pod = make_pod("slow", cpu="3"), make_pod("p", cpu="1", priority=10)
+    expected = deepcopy(slow)
+    expected.status.nominated_node_name = "empty"
+    stage.put(slow, expected, pod)
+    stage.bind(pod, "busy")
+    stage.bind(slow, "empty")
+    stage.shadow.settle(is_over=True)
+    assert [(verdict.agreement, verdict.moment) for verdict in stage.verdicts] == [(Agreement.SAME, Moment.EXACT)] * 2
+
+
+def test_a_pod_that_could_not_be_bound_has_left_its_node() -> None:
+    stage = Stage(*empty_and_busy())
+    slow, pod = make_pod("slow", cpu="3"), make_pod("p", cpu="1")
+    expected = deepcopy(slow)
+    expected.status.nominated_node_name = "empty"
+    stage.put(slow, expected)
+    stage.refuse(slow, "no volume", reason="SchedulerError")
+    stage.put(pod)
+    stage.bind(pod, "empty")
+    assert (stage.verdict().agreement, stage.verdicts[0].moment) == (Agreement.SAME, Moment.EXACT)
+
+
 def on_node(name: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "name", "operator": "In", "values": [name]}]}
 

@@ -93,12 +93,13 @@ class Shadow:
 
     def _take(self, old: Object | None, new: Object | None) -> None:
         now = self._now()
-        change = change_of(now, old, new)
+        before = self._own.known(old)
         if isinstance(new, Pod) and self.is_synced and not new.is_finished:
             self._watch_pod(now, old if isinstance(old, Pod) else None, new)
         elif isinstance(old, Pod) and new is None:
             self._waiting.pop(old.uid, None)
         self._own.note(old, new)
+        change = change_of(now, before, self._own.known(new))
         self._scene.do(change)
         if not self.is_synced:
             self._log.clear()

@@ -6,6 +6,7 @@ These writes follow from the decision. Who decides again must not see them, or e
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 
 from mooring.api.core import Pod
 from mooring.api.meta import Object
@@ -62,6 +63,15 @@ class OwnWrites:
         if len(self._before) > MAX_KEPT:
             self._before.popitem(last=False)
 
+    def known(self, obj: Object | None) -> Object | None:
+        """The object as its scheduler knows it: a pod that it is about to bind counts on its node, also in scores."""
+        if not isinstance(obj, Pod) or obj.uid not in self._unexpected or obj.spec.node_name:
+            return obj
+        placed = copy(obj)
+        placed.spec = copy(obj.spec)
+        placed.spec.node_name = obj.status.nominated_node_name
+        return placed
+
     def version_of(self, pod: Pod) -> Pod:
         """The waiting pod as it was decided about."""
         return self._unexpected.pop(pod.uid, pod)
@@ -72,6 +82,9 @@ class OwnWrites:
         Who refuses a pod has written nothing before.
         """
         pod = happened.pod
+        if scene.state.pod(pod.uid) is not None:
+            scene = scene.fork()
+            scene.drop(pod)
         if not happened.node:
             return scene
         written = [key for key in _claims_of(pod) if key in self._before and not _is_used(scene, pod, key)]

@@ -94,7 +94,7 @@ class _Place:
 
     def follow(self, change: Change) -> None:
         """Take the pod in question as it was before a change, too: its nomination stands in it once that was seen."""
-        if isinstance(change.old, Pod) and change.old.uid == self.happened.pod.uid:
+        if isinstance(change.old, Pod) and not change.old.spec.node_name:
             self.happened = replace(self.happened, pod=change.old)
 
     def compare(self) -> tuple[Decision, Agreement]:
@@ -125,7 +125,8 @@ class Window:
         """``waiting`` decisions are still to be looked at: the more they are, the sooner the search gives up."""
         self._judge, self._scene, self._happened = judge, scene, happened
         self._before = [change for change in before if change.time >= happened.since]
-        self._done = [change for change in self._before if change.is_own][:MORE]
+        own = happened.pod.uid
+        self._done = [change for change in self._before if change.is_own and _uid(change) != own][:MORE]
         new = {change.new.uid for change in after if change.old is None and isinstance(change.new, Pod)}
         self._done_later = [change for change in after if change.is_own and _uid(change) not in new][:MORE]
         late = [change for change in before if change.matters and not change.is_pod]
@@ -187,7 +188,9 @@ class Window:
         for change in self._before:
             if not self._tries or not steps:
                 break
-            place.follow(change)
+            if _uid(change) == self._happened.pod.uid:
+                place.follow(change)
+                continue
             if change.is_pod and _uid(change) in not_done:
                 continue
             if change.is_own:
