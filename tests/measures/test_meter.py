@@ -56,6 +56,31 @@ def test_allocation_is_told_by_zone_where_there_are_several() -> None:
     assert set(found.columns["allocated.cpu.west"]) == {0.25}
 
 
+def test_a_zone_without_a_resource_has_no_share_of_it() -> None:
+    meter = Meter()
+    meter.put(0, make_node("a", cpu="4", zone="east", allocatable={"nvidia.com/gpu": "2"}))
+    meter.put(0, make_node("b", cpu="4", zone="west"))
+    run(meter, 0, make_pod("web", cpu="1", requests={"nvidia.com/gpu": "1"}))
+    found = meter.finish(10)
+    assert found.row["allocated.nvidia.com/gpu.east"] == 0.5
+    for names in (found.row, found.columns):
+        assert "allocated.nvidia.com/gpu.west" not in names and "allocated.cpu.west" in names
+
+
+def test_a_pod_that_is_resized_on_its_node_asks_for_what_it_asks_now() -> None:
+    meter = Meter()
+    meter.put(0, make_node("a", cpu="4"))
+    pod = make_pod("web", cpu="1")
+    run(meter, 0, pod)
+    resized = bound(make_pod("web", cpu="3", uid=pod.uid), "a")
+    meter.put(10, resized)
+    assert meter.finish(20).row["allocated.cpu"] == pytest.approx((1 * 10 + 3 * 10) / (4 * 20))
+    gone(meter, 20, pod)
+    found = meter.finish(40)
+    assert found.row["allocatedAtEnd.cpu"] == 0
+    assert found.row["allocated.cpu"] == pytest.approx(40 / (4 * 40))
+
+
 def test_a_node_that_goes_takes_its_capacity_and_a_pod_may_come_before_its_node() -> None:
     meter = Meter()
     pod = make_pod("web", cpu="1")

@@ -134,6 +134,8 @@ class Meter:
 
     def _change(self, at_s: float, known: _PodState, pod: Pod) -> None:
         node_name = pod.spec.node_name
+        if pod.spec.containers is not known.pod.spec.containers or pod.spec.resources is not known.pod.spec.resources:
+            self._resize(at_s, known, pod)
         if known.use is None:
             if node_name:
                 known.pod = pod
@@ -143,6 +145,16 @@ class Meter:
                 self._wait_on(at_s, known, pod)
         if pod.status.phase in FINISHED:
             self._remove_pod(at_s, pod.metadata.uid)
+
+    def _resize(self, at_s: float, known: _PodState, pod: Pod) -> None:
+        """Other requests may stand in the spec: those of a pod can be changed in place."""
+        shape = self.shapes.now(pod)
+        if shape is known.shape:
+            return
+        if known.use is not None:
+            self.nodes.release(known.pod.spec.node_name, known.use, known.shape.amounts, at_s)
+            known.use = self.nodes.place(known.pod.spec.node_name, shape.amounts, at_s)
+        known.shape = shape
 
     def _wait_on(self, at_s: float, known: _PodState, pod: Pod) -> None:
         """A pod that waits has changed. Where no attempts are heard of, its condition says what a scheduler found."""

@@ -140,7 +140,7 @@ class _Assembly:
             columns[f"allocated.{name}"] = self._shares(name, None)
         for name in self.resources:
             if len(self.zones) > 1:
-                for zone in self.zones:
+                for zone in self._zones_with(name):
                     columns[f"allocated.{name}.{zone_name(zone)}"] = self._shares(name, zone)
         columns["pending"] = pending.sum(axis=1).tolist()
         columns["pendingMost"] = [sample.peak for sample in self._samples]
@@ -167,6 +167,12 @@ class _Assembly:
     def _column(self, means: NDArray[np.float64], index: int) -> list[float]:
         found: list[float] = means[:, index].tolist() if index < means.shape[1] else [0.0] * len(self._samples)
         return found
+
+    def _zones_with(self, resource: str) -> list[str]:
+        """The zones that had any of a resource: a share of nothing is no share."""
+        index, last = self._names.index(resource), self._samples[-1].state
+        had = {name for name, _, allocatable in last.zones if _ever(allocatable, index, self._seconds)}
+        return [zone for zone in self.zones if zone in had]
 
     def _shares(self, resource: str, zone: str | None) -> list[float]:
         index = self._names.index(resource)
@@ -206,7 +212,7 @@ class _Assembly:
             row[f"allocatedAtEnd.{name}"] = self._share_at_end(name)
         if len(self.zones) > 1:
             for name in self.resources:
-                for zone in self.zones:
+                for zone in self._zones_with(name):
                     row[f"allocated.{name}.{zone_name(zone)}"] = self._whole_share(name, zone)
         for waiting in result.waiting:
             group = "" if waiting.priority is None else f".priority{waiting.priority}"

@@ -49,8 +49,14 @@ class Shapes:
 
     def of(self, pod: Pod) -> Shape:
         """The shape of a pod that has come; it is counted."""
-        spec = pod.spec
         self.seen += 1
+        shape = self.now(pod)
+        shape.count += 1
+        return shape
+
+    def now(self, pod: Pod) -> Shape:
+        """The shape of a pod as it is now: it may have been resized since it came."""
+        spec = pod.spec
         kept = self._by_list.get(id(spec.containers))
         if (
             kept is not None
@@ -59,7 +65,6 @@ class Shapes:
             and kept[2] is spec.overhead
             and kept[3] is spec.resources
         ):
-            kept[4].count += 1
             return kept[4]
         shape = self._find(pod)
         if len(self._by_list) >= _MOST_KEPT:
@@ -71,7 +76,6 @@ class Shapes:
             spec.resources,
             shape,
         )
-        shape.count += 1
         return shape
 
     def _find(self, pod: Pod) -> Shape:

@@ -141,15 +141,18 @@ def _allocation(runs: Sequence[Run]) -> Plot:
 
 
 def _zones(resource: str, runs: Sequence[Run]) -> Plot:
-    def columns(measures: Measures) -> list[Series]:
+    def all_columns(measures: Measures) -> list[Series]:
         found = [(zone, measures.columns.get(f"allocated.{resource}.{zone_name(zone)}")) for zone in measures.zones]
-        return [Series(zone_name(zone), values) for zone, values in found if values is not None][:MOST_LINES]
+        return [Series(zone_name(zone), values) for zone, values in found if values is not None]
+
+    def columns(measures: Measures) -> list[Series]:
+        return all_columns(measures)[:MOST_LINES]
 
     highest = max(1.0, _common(runs, lambda measures: [each.values for each in columns(measures)]))
     title = f"{resource} allocated by zone"
 
     def plot(measures: Measures) -> str:
-        more = len(measures.zones) - MOST_LINES
+        more = len(all_columns(measures)) - MOST_LINES
         whole = f"{title} ({more} more zones are not shown)" if more > 0 else title
         return lines(whole, _seconds(measures), columns(measures), share, until_s=_longest(runs), highest=highest)
 
