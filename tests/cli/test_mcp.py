@@ -52,6 +52,7 @@ async def test_every_question_only_reads() -> None:
     assert {tool.name for tool in tools} == {"pending", "explain", "capacity", "drill", "what_if", "diff"}
     assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in tools)
     assert all(tool.description for tool in tools)
+    assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
 
 
 async def test_pending_pods_say_why() -> None:
@@ -134,6 +135,13 @@ async def test_what_if_changes_a_copy() -> None:
         pytest.param("explain", {"pod": "a\n" * 100_000}, "expected at most 100000", id="too long a text"),
         pytest.param("drill", {"lose": "rack"}, "rack", id="nothing of that name to lose"),
         pytest.param("what_if", {"pod": MANIFEST, "copies": 10**9}, "from 1 to 1000", id="too many nodes"),
+        pytest.param(
+            "what_if",
+            {"pod": MANIFEST, "add_nodes": "node1"},
+            "what_if: no argument add_nodes; did you mean add_nodes_like?",
+            id="an argument that is misspelt would be another question",
+        ),
+        pytest.param("pending", {"x" * 10_000: 1}, "pending: no argument xxx", id="a question without arguments"),
     ],
 )
 async def test_a_bad_question_is_answered_in_one_line(tool: str, arguments: dict[str, Any], says: str) -> None:

@@ -127,6 +127,7 @@ def make_server(find: Find) -> MCPServer[Any]:
     try:
         from mcp.server import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.server.mcpserver.tools import Tool
         from mcp.types import ToolAnnotations
     except ImportError:
         raise UsageError("serving MCP needs the package mcp: pip install 'mooring[mcp]'") from None
@@ -135,30 +136,43 @@ def make_server(find: Find) -> MCPServer[Any]:
     import anyio.to_thread
 
     from mooring.errors import MooringError
+    from mooring.meant import hint
     from mooring.version import __version__
 
-    server: MCPServer[Any] = MCPServer(
+    class Server(MCPServer[Any]):
+        """Refuses arguments that a question does not have: without them it would be another question."""
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            expected = expects.get(name, arguments)
+            for unknown in (argument for argument in arguments if argument not in expected):
+                raise ToolError(_cut(f"{name}: no argument {unknown}; {hint(unknown, expected)}"))
+            return await super().call_tool(name, arguments, context)
+
+    def answering(question: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
+        @wraps(question)
+        async def answer(**arguments: Any) -> dict[str, Any]:
+            try:
+                return await anyio.to_thread.run_sync(lambda: question(**arguments))
+            except MooringError as error:
+                raise ToolError(_cut(str(error))) from None
+
+        return answer
+
+    tools = Tools(find)
+    questions = (tools.pending, tools.explain, tools.capacity, tools.drill, tools.what_if, tools.diff)
+    only_reads = ToolAnnotations(read_only_hint=True)
+    made = [Tool.from_function(answering(question), annotations=only_reads) for question in questions]
+    for tool in made:
+        tool.parameters["additionalProperties"] = False
+    expects = {tool.name: list(tool.parameters["properties"]) for tool in made}
+    return Server(
         "mooring",
         version=__version__,
         instructions="Questions about the scheduling of one Kubernetes cluster, answered as kube-scheduler decides. "
         "Everything only reads.",
         log_level="ERROR",
+        tools=made,
     )
-    tools = Tools(find)
-    for question in (tools.pending, tools.explain, tools.capacity, tools.drill, tools.what_if, tools.diff):
-
-        def answering(question: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
-            @wraps(question)
-            async def answer(**arguments: Any) -> dict[str, Any]:
-                try:
-                    return await anyio.to_thread.run_sync(lambda: question(**arguments))
-                except MooringError as error:
-                    raise ToolError(_cut(str(error))) from None
-
-            return answer
-
-        server.add_tool(answering(question), annotations=ToolAnnotations(read_only_hint=True))
-    return server
 
 
 def _asked(scheduler: Scheduler, pod: str) -> Pod | Mapping[str, Any]:
