@@ -158,6 +158,7 @@ async def test_another_configuration_beside_what_happens(
         pytest.param(["--report", "x.pdf"], "--report x.pdf: expected a name that ends in .html", id="no page"),
         pytest.param(["--report", "absent/x.html"], "absent/x.html: no such file or directory", id="no directory"),
         pytest.param(["--kubeconfig", "absent"], "absent", id="no kubeconfig"),
+        pytest.param(["--scheduler-name", ""], "--scheduler-name: expected the name of a scheduler", id="no name"),
     ],
 )
 def test_bad_usage_is_one_line(

@@ -99,6 +99,8 @@ def shadow(duration: str | None, report_path: Path | None, top: int, output: str
         if report_path.suffix.lower() != ".html":
             raise UsageError(f"--report {report_path}: expected a name that ends in .html")
         _write(report_path, "", "a")  # that it cannot be written is said now, not after the watch
+    if not all(asked["names"]):
+        raise UsageError("--scheduler-name: expected the name of a scheduler, found none")
     watch = _Watch(output, seconds=seconds, **asked)
     asyncio.run(watch.run())
     summary = watch.shadow.summary
