@@ -347,6 +347,23 @@ def test_a_claim_that_was_bound_by_an_attempt_that_failed_is_seen_by_the_next_on
     assert (stage.verdict().agreement, stage.verdicts[0].moment) == (Agreement.SAME_WORDS, Moment.EXACT)
 
 
+@pytest.mark.parametrize(
+    ("managed", "cause"),
+    [
+        pytest.param([], "extender", id="an extender is asked about every pod"),
+        pytest.param([{"name": "example.com/gpu"}], "", id="an extender is asked about pods that want its resource"),
+    ],
+)
+def test_an_extender_has_a_say_that_is_not_heard_here(managed: list[Any], cause: str) -> None:
+    extender = {"urlPrefix": "http://extender.invalid", "filterVerb": "filter", "managedResources": managed}
+    stage = Stage(*empty_and_busy(), config={"extenders": [extender]})
+    pod = make_pod("p", cpu="1")
+    stage.put(pod)
+    stage.bind(pod, "busy")
+    assert (stage.verdict().agreement, stage.verdicts[0].cause) == (Agreement.OTHER_NODE, cause)
+    assert stage.shadow.summary.differing == 1
+
+
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 

@@ -123,10 +123,7 @@ class HttpExtender:
 
     def is_interested(self, pod: PodInfo) -> bool:
         """All pods, or those that ask for a resource that the extender manages."""
-        if not self._managed:
-            return True
-        spec = pod.pod.spec
-        return _names_any(spec.containers, self._managed) or _names_any(spec.init_containers, self._managed)
+        return is_concerned(self._managed, pod.pod)
 
     # ---- the verbs ---------------------------------------------------------------------------------------------
 
@@ -246,6 +243,11 @@ class HttpExtender:
         if answer.status != 200:
             raise ExtenderError(f"failed {action} with extender at URL {without_password(url)}, code {answer.status}")
         return read(answer.body)
+
+
+def is_concerned(managed: frozenset[str], pod: Pod) -> bool:
+    """Report whether an extender that manages these resources, or all pods if there are none, is asked about a pod."""
+    return not managed or _names_any(pod.spec.containers, managed) or _names_any(pod.spec.init_containers, managed)
 
 
 def _names_any(containers: Iterable[Container], resources: frozenset[str]) -> bool:

@@ -19,7 +19,7 @@ from mooring.shadow.judge import Judge
 from mooring.shadow.own_writes import OwnWrites
 from mooring.shadow.scene import UNSCHEDULABLE, Change, Scene, change_of, refusal_of, version_of
 from mooring.shadow.summary import Summary
-from mooring.shadow.verdict import AGREE, CONFIGURATION, SAMPLING, Happened, Moment, Verdict, verdict_of
+from mooring.shadow.verdict import AGREE, CONFIGURATION, EXTENDER, SAMPLING, Happened, Moment, Verdict, verdict_of
 from mooring.shadow.window import LATE_S, Window
 
 MAX_LOG = 4_000  # changes
@@ -218,6 +218,8 @@ class Shadow:
             if not cause and self._listed_at >= happened.since - LATE_S:
                 self.summary.leave_out(LISTED)  # the moment may be one that was not seen
                 return
+            if not cause and self._theirs.asks_extenders(happened.pod):
+                cause = EXTENDER
         self._give_at(scene, happened, Moment.EXACT, (), cause, is_clear=agreement in AGREE or cause == SAMPLING)
 
     def _give_at(

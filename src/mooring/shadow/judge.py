@@ -9,6 +9,7 @@ from mooring.config.features import Features
 from mooring.config.types import KubeSchedulerConfiguration
 from mooring.engine.build import Built, build, decide
 from mooring.engine.decision import Decision
+from mooring.extender.client import is_concerned
 from mooring.framework.handle import Handle
 from mooring.framework.registry import Registry
 from mooring.framework.runtime import Profile
@@ -47,6 +48,7 @@ class Judge:
             else profile.percentage_of_nodes_to_score
             for name, profile in built.profiles.items()
         }  # 0: as many as kube-scheduler finds right for the number of nodes
+        self._managed = [frozenset(each.name for each in extender.managed_resources) for extender in config.extenders]
         self._built = _looking_at_all(built)
 
     @property
@@ -58,8 +60,13 @@ class Judge:
         """The same configuration in another scene, which may go on changing."""
         other = object.__new__(Judge)
         other._percentages, other._offset, other._scene = self._percentages, self._offset, scene
+        other._managed = self._managed
         other._built = _looking_at_all(self._built.on(scene.state, scene.nominations))
         return other
+
+    def asks_extenders(self, pod: Pod) -> bool:
+        """Whether an extender has a say about this pod; here none is called."""
+        return any(is_concerned(managed, pod) for managed in self._managed)
 
     def decide(self, pod: Pod, *, detail: bool = False) -> Decision:
         return decide(self._built.engine, self._profile(pod), pod, detail=detail)

@@ -27,6 +27,7 @@ NAMES = {
 }
 CAUSES = {
     "sampling": "kube-scheduler looks at a part of the nodes; a sample gives its node",
+    "extender": "the scheduler asks an extender, which is not asked here",
     "configuration": "the configurations differ",
     "": "no cause is known",
 }

@@ -18,7 +18,9 @@ class Summary:
     def __init__(self) -> None:
         self.agreements: Counter[Agreement] = Counter()
         self.moments: Counter[Moment] = Counter()  # of those that agree
-        self.causes: Counter[str] = Counter()  # of differences: sampling, configuration, or none that is known
+        self.causes: Counter[str] = (
+            Counter()
+        )  # of differences: sampling, extender, configuration, or none that is known
         self.plugins: Counter[str] = Counter()  # that tipped them
         self.left_out: Counter[str] = Counter()  # reason -> decisions that were not compared
         self.passed_over: Counter[str] = Counter()  # scheduler name -> decisions

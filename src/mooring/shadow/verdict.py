@@ -31,6 +31,7 @@ AGREE = frozenset((Agreement.SAME, Agreement.EQUALLY_GOOD, Agreement.SAME_WORDS,
 # Causes of a difference. The search for a moment is not one: where it finds one, both agree.
 RACE = "race"  # both agree, but not in the state right before the outcome was seen
 SAMPLING = "sampling"  # kube-scheduler stops looking when it has found enough nodes, and a sample gives its node
+EXTENDER = "extender"  # the scheduler asks an extender about this pod, which is not asked here
 CONFIGURATION = "configuration"  # the cluster's own configuration explains what happened, the one compared differs
 
 
