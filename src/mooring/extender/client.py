@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from mooring.api.codec import decode
-from mooring.api.core import Container, Node
+from mooring.api.core import Container, Node, Pod
 from mooring.config.types import Extender as ExtenderConfig
 from mooring.errors import ConfigError, InputError
 from mooring.extender import wire
