@@ -202,6 +202,26 @@ def test_what_a_record_has_and_a_simulation_does_not_use_is_named(day: Path) -> 
     assert found.summary().startswith("13 pods that arrive") and found.config is not None
 
 
+def test_a_record_that_was_cut_off_is_imported_as_far_as_it_goes_and_says_so(day: Path) -> None:
+    cut = "end of the record: it was cut off, or is still being written"
+    assert cut not in import_record(str(day)).not_simulated
+    day.write_bytes(day.read_bytes()[:-10])
+    assert cut in import_record(str(day)).not_simulated
+
+
+def test_a_pod_that_changes_after_its_end_is_the_same_pod(tmp_path: Path) -> None:
+    template = "{metadata: {annotations: {mooring/completes-after: 10s}}, spec: {restartPolicy: Never, containers: "
+    job = f"{{template: {template}[{{name: c, image: i}}]}}}}, completions: 3, parallelism: 3}}"
+    recorded(
+        f"{NODES}- apply: {{apiVersion: batch/v1, kind: Job, metadata: {{name: j}}, spec: {job}}}\n- advance: 1m\n"
+        "- fail: {labels: kubernetes.io/os=linux}\n- advance: 10m\n",  # what is left of the pods is deleted, in vain
+        tmp_path / "day.mrec",
+    )
+    found = import_record(str(tmp_path / "day.mrec"))
+    assert [each.run_s for each in found.arrivals] == [10, 10, 10]
+    assert not any("had ended before it was seen" in each for each in found.not_simulated)
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

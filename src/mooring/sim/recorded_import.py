@@ -103,6 +103,7 @@ class _Reading:
         self._changes: list[Change] = []
         self._lives: list[_Life] = []
         self._of: dict[str, _Life] = {}  # by uid, those that have not ended
+        self._ended: set[str] = set()  # uids; a pod that has ended may change before it is gone
         self._known: dict[tuple[str, str], Object] = {}
         self._start = [*moment.state.table.nodes_by_zone(), *moment.state.objects]
         for obj in self._start:
@@ -140,7 +141,7 @@ class _Reading:
     def _take_pod(self, at_s: float, pod: Pod) -> None:
         life = self._of.get(pod.uid)
         if life is None:
-            if not any(each.pod.uid == pod.uid for each in self._lives[-1:]):
+            if pod.uid not in self._ended:
                 self._begin(at_s, pod)
             return
         if life.bound_s is None and pod.spec.node_name:
@@ -158,6 +159,7 @@ class _Reading:
         life = self._of.pop(uid, None)
         if life is None:
             return
+        self._ended.add(uid)
         if life.deleted_s is None and life.bound_s is not None:
             life.run_s = at_s - life.bound_s
         elif life.deleted_s is None:
@@ -188,6 +190,8 @@ class _Reading:
             elif each.deleted_s is not None and not each.pod.is_terminating:
                 self._changes.append(Change(each.deleted_s, each.pod, is_gone=True, grace_s=None))
         self._changes.sort(key=lambda change: change.at_s)
+        if not record.is_complete:
+            self._omissions.add("end of the record: it was cut off, or is still being written", 0)
         header = record.header
         if header.is_redacted and not header.annotations:
             self._omissions.add("annotations: the record has only those that scheduling reads", 0)
