@@ -181,6 +181,17 @@ def test_kinds_that_scheduling_does_not_read_are_named(tmp_path: Path) -> None:
     assert found.not_simulated == ["1 × ConfigMap: scheduling does not read it"]
 
 
+def test_a_record_whose_last_line_was_cut_off_is_read_up_to_it(tmp_path: Path) -> None:
+    """A recorder that is killed may leave half a line."""
+    path = tmp_path / "record.jsonl"
+    whole = line(0, "Add", node("a"))
+    path.write_text(f"{whole}\n{line(9, 'Add', node('b'))[:80]}")
+    found = import_files([path])
+    assert found.summary() == "1 node" and found.not_simulated == ["1 × last line: it was cut off"]
+    path.write_text(f"{whole}\n{line(9, 'Add', node('b'))}")
+    assert import_files([path]).summary() == "1 node, 1 change"
+
+
 def test_two_watches_may_write_a_little_out_of_order(tmp_path: Path) -> None:
     found = imported(tmp_path, line(0.5, "Add", node("a")), line(0.4, "Add", node("b")))
     assert len(found.objects) == 2
@@ -314,6 +325,13 @@ def test_the_page_of_the_simulator_saves_its_export_as_yaml(tmp_path: Path) -> N
     found = import_files([path])
     assert found.format == "kube-scheduler-simulator export" and found.summary() == "1 node"
     assert find(str(path)).config == found.config
+
+
+def test_a_list_that_an_export_has_twice_is_a_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "export.yml"
+    path.write_text("nodes:\n- metadata: {name: a}\nnodes: []\n")
+    with pytest.raises(InputError, match=r'export.yml: line 3: .*"nodes"'):
+        import_files([path])
 
 
 def test_results_of_the_simulator_and_pods_that_have_ended_are_named(tmp_path: Path) -> None:

@@ -103,8 +103,12 @@ def _import_json(path: Path, text: str) -> Imported | None:
 def _import_yaml(path: Path, text: str) -> Imported | None:
     if not _EXPORT.search(text):
         return None
-    value = yaml.load(text, str(path))
-    return simulator_export.import_export(path, value) if simulator_export.is_export(value) else None
+    documents = yaml.load_documents(text, str(path))
+    if len(documents) != 1 or not simulator_export.is_export(documents[0].value):
+        return None
+    if documents[0].duplicates:
+        raise InputError(f"{path}: {documents[0].duplicates[0]}")
+    return simulator_export.import_export(path, documents[0].value)
 
 
 def _import_csv(path: Path, text: str, columns: list[str]) -> Imported:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mooring.api import yaml
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_default_meta
 from mooring.api.meta import Object
@@ -52,6 +53,10 @@ def import_record(path: Path, text: str) -> Imported:
     """The cluster as the recorder found it, and what happened to it later."""
     reading = _Reading()
     last_s: float | None = None
+    whole, _, rest = text.rpartition("\n")
+    if whole and rest.strip() and yaml.load_json(rest) is None:  # the recorder ends each line
+        reading.cut_off()
+        text = whole
     for where, value in read_lines(path, text):
         at_s = _time(value, where)
         if reading.started_at is None:
@@ -101,6 +106,9 @@ class _Reading:
         self._lives: dict[str, _Life] = {}  # by namespace/name
         self._arrivals: list[_Life] = []
         self._changes: list[Change] = []
+
+    def cut_off(self) -> None:
+        self._omissions.add("last line: it was cut off")
 
     def take(self, at_s: float, value: Mapping[str, Any], where: str) -> None:
         resource = value["resource"]
