@@ -128,3 +128,12 @@ def test_pods_without_gpus_that_come_first_count_at_no_demand() -> None:
     node = make_node("a", cpu="64", allocatable={COUNT: "4"})
     arrivals = [*(Arrival(i, make_pod(f"c{i}", cpu="1")) for i in range(3)), Arrival(5, gpu_pod("p", 16))]
     assert simulate([node], arrivals, config=ENABLED).gpu_allocation == {"0": 0.1}  # 0.4 % once, of four arrivals
+
+
+def test_demand_that_has_gone_again_is_not_compared_with_allocation(tmp_path: Path, capsys: Any) -> None:
+    pods = "{count: 4, every: 1m, run: 30s, requests: {nvidia.com/gpu: '1'}}"
+    nodes = "{count: 1, capacity: {nvidia.com/gpu: '1'}}"
+    (tmp_path / "story.yaml").write_text(f"steps:\n- nodes: {nodes}\n- workload: {pods}\n- advance: end\n")
+    assert run(["simulate", str(tmp_path / "story.yaml")]) == 0
+    printed = capsys.readouterr().out
+    assert "4 ended" in printed and "had asked for" not in printed

@@ -159,8 +159,11 @@ def _draw(out: Console, result: Simulation) -> None:
 
 
 def _gpus(result: Simulation) -> dict[str, str]:
-    """How much of the GPUs is allocated when the last pod has come, and how much demand had arrived by then."""
-    if not result.gpu_allocation:
+    """How much of the GPUs is allocated when the last pod has come, and how much demand had arrived by then.
+
+    Where pods end, all that was ever asked for says nothing about how full the cluster could be.
+    """
+    if not result.gpu_allocation or result.ended:
         return {}
     demand, allocated = list(result.gpu_allocation.items())[-1]
     return {"GPUs": f"{allocated:.2f} % allocated when pods had asked for {demand} %"}
