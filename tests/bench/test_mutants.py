@@ -13,7 +13,7 @@ from mooring.bench.virtual.soak import replay, short_story
 from mooring.bench.virtual.story import from_text
 from mooring.bench.virtual.world import MachineClock
 from mooring.client import informer as informers
-from mooring.client.errors import Gone
+from mooring.client.errors import Gone, NotFound
 from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.client.watch import Reflector
 from mooring.client.wire import Answer
@@ -28,7 +28,7 @@ from mooring.plugins.volume_binding import VolumeBinding
 from mooring.scheduler import plugin_calls, unconfirmed, writer
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.failure import Failures
-from mooring.scheduler.leader_election import LeaderElector
+from mooring.scheduler.leader_election import LeaderElector, Record
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.writer import ApiWriter
 from mooring.state.cluster import Cluster
@@ -126,6 +126,19 @@ def a_lease_lasts_as_long_as_ones_own(patch):
         return self._observed_at + self.settings.lease_duration_s > self._clock.monotonic()
 
     patch.setattr(LeaderElector, "_is_valid", valid)
+
+
+def a_lease_that_is_gone_is_free(patch):
+    get = LeaderElector._get
+
+    async def forget(self):
+        try:
+            return await get(self)
+        except NotFound:
+            self._observed = Record()
+            raise
+
+    patch.setattr(LeaderElector, "_get", forget)
 
 
 def no_catching_up(patch):
@@ -536,6 +549,21 @@ MUTANTS = [
         the_lease_is_taken_too_early,
         Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.4, "sleep", "leader", 6.0, how="suspend"), DEAD)),
         id="a lease taken early",
+    ),
+    pytest.param(
+        a_lease_that_is_gone_is_free,
+        Plan(
+            1,
+            40.0,
+            replicas=2,
+            qps=3,
+            steps=(
+                *BURST,
+                Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding"),
+                *(Step(20.25 + i / 4, "delete-lease") for i in range(4)),
+            ),
+        ),
+        id="a lease that somebody deleted is free",
     ),
     pytest.param(a_lost_lease_is_given_back, CUT_SHORT, id="a lost lease is given back"),
     pytest.param(no_catching_up, UNSEEN, id="no catching up"),

@@ -107,6 +107,8 @@ class LeaseClient:
     async def update(self, path: str, body: bytes, query: Any, *, timeout_s: float) -> Answer:
         self._check("PUT", path, query, body)
         wanted = json.loads(body)
+        if self._leases.lease is None:
+            raise Conflict("the object has been deleted", code=409)
         if wanted["metadata"]["resourceVersion"] != self._leases.lease["metadata"]["resourceVersion"]:
             raise Conflict("the object has been modified", code=409)
         self._store(wanted)
@@ -253,6 +255,29 @@ async def test_a_leader_that_vanished_is_replaced_after_its_lease(leases, time):
     with pytest.raises(LeaseLost):
         await first.task
     await second.stop()
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+async def test_a_lease_that_somebody_deletes_is_its_holders_until_it_would_have_expired(leases, time, is_alive):
+    client = leases.client()
+    first = Work(candidate(leases, time, "first", client=client))
+    await time.run(0.1)
+    second = Work(candidate(leases, time, "second"))
+    await time.run(1)
+    leases.lease = None
+    client.is_cut_off = not is_alive
+    await time.run(0.8)
+    assert first.leading and not second.leading, "the first has not heard of it yet"
+    await time.run(30)
+    assert (first.leading, second.leading) == (is_alive, not is_alive)
+    for work in (first, second):
+        if work.leading:
+            await work.stop()
+    if not is_alive:
+        with pytest.raises(LeaseLost):
+            await first.task
+    else:
+        second.task.cancel()
 
 
 async def test_a_short_outage_is_survived(leases, time):

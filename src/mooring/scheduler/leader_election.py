@@ -11,6 +11,7 @@ sent its last renewal, and earlier than the lease: what it sent last needs time 
 |---|---|---|
 | while another holds it | after 1 to 2.2 retry periods | after a quarter of one, up to a fifth longer by chance |
 | when it expires | at the next look | then |
+| when somebody has deleted it | makes a new one at once, and its leader has not heard | when it would have expired |
 """
 
 from __future__ import annotations
@@ -288,6 +289,8 @@ class LeaderElector:
             try:
                 old = await self._get()
             except NotFound:
+                if self._observed.holder and not self.is_leader and self._is_valid():
+                    return False  # its holder has not heard yet that somebody has deleted it, and goes on
                 record = Record(self.identity, duration_s, now, now, 0)
                 await self._post(record)
                 self._renewed(record, began)

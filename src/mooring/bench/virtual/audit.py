@@ -109,9 +109,9 @@ class VirtualAudit:
                 self.tell(f"pod {event.entry.key} was bound to {node} although the extender did not allow it")
 
     def _note_lease(self, event: Event) -> None:
-        if event.entry.name != self._lease:
+        if event.entry.name != self._lease or event.type == DELETED:  # a lease that is deleted is still its holder's
             return
-        spec = {} if event.type == DELETED else event.entry.object().get("spec") or {}
+        spec = event.entry.object().get("spec") or {}
         holder = spec.get("holderIdentity") or ""
         if holder and holder != self._holder:
             self.leases += 1

@@ -17,6 +17,7 @@ from mooring.bench.virtual.story import Moment, fault_step
 from mooring.bench.virtual.unreliable import Moods
 from mooring.bench.virtual.world import World
 from mooring.controlplane.registry.catalog import NODES, PODS
+from mooring.controlplane.registry.groups.coordination import LEASES
 from mooring.controlplane.registry.groups.pod_groups import POD_GROUPS
 from mooring.controlplane.registry.verbs import Api
 from mooring.controlplane.types.status import StatusError
@@ -259,6 +260,15 @@ class Happenings:
     def _forget_history(self, step: Step) -> None:
         self._write(lambda api: api.store.forget_history())
         self._network.cut_watches(None, in_the_middle=False)
+
+    def _delete_lease(self, step: Step) -> None:
+        """Somebody deletes the lease, which gives nobody the right to lead before it would have expired."""
+
+        def delete(api: Api) -> None:
+            for lease in list(api.store.iterate(LEASES)):
+                api.delete(LEASES, lease.namespace, lease.name)
+
+        self._write(delete)
 
     def _restart_server(self, step: Step) -> None:
         if not self._is_calm:

@@ -106,6 +106,7 @@ FAULTS = {
     "hang-extender": 2.0,
     "lie-extender": 2.0,
     "raise-plugin": 3.0,
+    "delete-lease": 0.0,  # in stories only: who starts right then cannot know that there was one
 }
 """What may break, and how often compared with the others."""
 
