@@ -175,6 +175,48 @@ def test_nodes_that_come_change_and_go_later_are_changes_and_heartbeats_are_not(
     assert "1 × Update of a Node that changes nothing that scheduling reads" in found.not_simulated
 
 
+def test_a_node_that_was_not_heard_of_takes_no_pods_until_it_is_back(tmp_path: Path) -> None:
+    silent, back = node("a"), node("a")
+    silent["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    silent["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}
+    back["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    lines = [line(0, "Add", node("a")), line(20, "Update", silent), line(60, "Add", pod("web"))]
+    found = imported(tmp_path, *lines, line(120, "Update", back))
+    assert [each.at_s for each in found.changes] == [20, 120]
+    result = run_scenario(find(str(tmp_path / "record.jsonl")), keeps_placements=True)
+    assert result.placements is not None
+    assert 120 <= result.placements["shop/web"].at_s < 130
+
+
+def test_what_the_recorded_cluster_did_to_bind_volumes_is_left_out(tmp_path: Path) -> None:
+    modes = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+
+    def volume(name: str, claim: str = "") -> dict[str, Any]:
+        spec = {**modes, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/"}}
+        reference = {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": claim}
+        return {**gone("PersistentVolume", name), "spec": {**spec, **({"claimRef": reference} if claim else {})}}
+
+    def claim(volume: str = "") -> dict[str, Any]:
+        spec = {**modes, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume}
+        return {**gone("PersistentVolumeClaim", "data", "shop"), "spec": spec}
+
+    waiting = pod("db")
+    waiting["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    lines = [line(0, "Add", each) for each in (node("a"), volume("one"), volume("two"))]
+    lines += [line(20, "Add", claim()), line(21, "Add", waiting)]
+    lines += [line(22, "Update", volume("two", "data")), line(22, "Update", claim("two"))]  # here it may be the other
+    lines += [line(30, "Add", volume("made", "other")), line(40, "Delete", gone("PersistentVolume", "made"))]
+    found = imported(tmp_path, *lines)
+    assert [(each.at_s, each.obj.name) for each in found.changes] == [(20, "data")]
+    assert found.not_simulated == [
+        "1 × Update of a PersistentVolume in the course of binding: the simulation does it itself",
+        "1 × Update of a PersistentVolumeClaim in the course of binding: the simulation does it itself",
+        "1 × PersistentVolume that the recorded cluster made for a pod: the simulation makes its own",
+        "1 × Delete of a PersistentVolume that the recorded cluster made for a pod",
+    ]
+    assert run_scenario(find(str(tmp_path / "record.jsonl"))).placed == 1
+
+
 def test_kinds_that_scheduling_does_not_read_are_named(tmp_path: Path) -> None:
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"secret": "s"}}
     found = imported(tmp_path, line(0, "Add", node("a")), line(0, "Add", config_map))

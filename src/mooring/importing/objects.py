@@ -10,8 +10,9 @@ from mooring.api.core import Pod, PodSpec
 from mooring.api.manifests import Manifests, read_values
 from mooring.api.meta import Object
 from mooring.api.pod_templates import is_workload
+from mooring.api.resource import ResourceClaim
 from mooring.api.runtime_class import RuntimeClass
-from mooring.api.storage import StorageClass
+from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 from mooring.api.workloads import PriorityClass
 from mooring.importing.imported import Omissions, Workload
 
@@ -69,6 +70,33 @@ def _unbound(spec: PodSpec) -> PodSpec:
         spec = copy(spec)
         spec.node_name = ""
     return spec
+
+
+def is_made(obj: Object) -> bool:
+    """Whether a controller made an object for a pod: a provisioned volume, the claim of a pod, an attachment."""
+    if isinstance(obj, PersistentVolume):
+        return obj.spec.claim_ref is not None
+    if isinstance(obj, (PersistentVolumeClaim, ResourceClaim)):
+        owner = obj.metadata.controller()
+        return owner is not None and owner.kind == "Pod"
+    return isinstance(obj, VolumeAttachment)
+
+
+def is_written_by_binding(obj: Object) -> bool:
+    """Whether an update of an object is what controllers and the scheduler write in the course of binding.
+
+    The simulation's own do it again.
+    """
+    return isinstance(obj, (PersistentVolumeClaim, ResourceClaim)) or is_made(obj)
+
+
+def as_it_came(obj: Object) -> Object:
+    """An object before anything was bound to it."""
+    if isinstance(obj, PersistentVolumeClaim) and obj.spec.volume_name:
+        obj = copy(obj)
+        obj.spec = copy(obj.spec)
+        obj.spec.volume_name = ""
+    return obj
 
 
 def pending(pod: Pod) -> Pod:

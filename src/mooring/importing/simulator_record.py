@@ -7,6 +7,7 @@
 | a pod that ends (Succeeded, Failed) | its run time, from its binding to its end |
 | a pod that is deleted while it runs or waits | a change at that time |
 | a pod whose labels or spec change (a scheduling gate is removed) | a change at that time |
+| a volume or claim that is bound or provisioned | left out: the simulation binds and provisions itself |
 | any other object that comes, changes or goes | a change, if it differs in what scheduling reads |
 """
 
@@ -21,12 +22,19 @@ from typing import Any
 from mooring.api import yaml
 from mooring.api.core import Node, Pod
 from mooring.api.defaults import set_default_meta
-from mooring.api.meta import Object
+from mooring.api.meta import Condition, Object
 from mooring.api.times import parse_time
 from mooring.errors import InputError, ParseError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions
 from mooring.importing.json_lines import read_lines
-from mooring.importing.objects import ObjectReader, is_revised, pending
+from mooring.importing.objects import (
+    ObjectReader,
+    as_it_came,
+    is_made,
+    is_revised,
+    is_written_by_binding,
+    pending,
+)
 
 FIRST_MOMENT_S = 5.0  # the recorder lists kind after kind when it starts
 JITTER_S = 1.0  # several watches write into one file, each with its own clock reading
@@ -131,13 +139,21 @@ class _Reading:
         if event == "Delete":
             if known is None:
                 self._omissions.add(f"Delete of a {key[0]} that the record does not have")
+            elif is_made(known):
+                self._omissions.add(f"Delete of a {key[0]} that the recorded cluster made for a pod")
             elif self._start.get(key) is not known or at_s > 0:
                 self._changes.append(Change(at_s, known, is_gone=True))
             return
         self._known[key] = obj
         if known is None and at_s <= FIRST_MOMENT_S:
             self._start[key] = obj
-        elif known is None or _as_scheduling_sees(known) != _as_scheduling_sees(obj):
+        elif known is None and is_made(obj):
+            self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
+        elif known is None:
+            self._changes.append(Change(at_s, as_it_came(obj)))
+        elif is_written_by_binding(obj):
+            self._omissions.add(f"Update of a {key[0]} in the course of binding: the simulation does it itself")
+        elif _as_scheduling_sees(known) != _as_scheduling_sees(obj):
             self._changes.append(Change(at_s, obj))
         else:
             self._omissions.add(f"Update of a {key[0]} that changes nothing that scheduling reads")
@@ -204,5 +220,9 @@ def _as_scheduling_sees(obj: Object) -> Object:
     seen = deepcopy(obj)
     seen.metadata.resource_version, seen.metadata.generation = "", 0
     if isinstance(seen, Node):
-        seen.status.conditions = []
+        seen.status.conditions = [
+            Condition(type=each.type, status=each.status)
+            for each in seen.status.conditions
+            if each.type == "Ready" and each.status != "True"
+        ]
     return seen

@@ -17,6 +17,7 @@ from mooring.api.meta import Object
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from mooring.api.workloads import PriorityClass, ReplicaSet, StatefulSet
 from mooring.config.versions import DEFAULT_VERSION
+from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import ApiError, InputError, MooringError
 from mooring.importing.imported import Arrival as ImportedArrival
 from mooring.importing.imported import Change, Imported
@@ -33,6 +34,7 @@ _CONTROLLERS = (ReplicaSet, StatefulSet, ReplicationController)
 _SOURCES = frozenset(
     ("csi", "gcePersistentDisk", "awsElasticBlockStore", "azureDisk", "azureFile", "cinder", "portworxVolume")
 ) | {"vsphereVolume"}
+_KUBELETS = {"Unknown": "stopped", "False": "not-ready"}  # by the status of a node's condition Ready
 _OF_A_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
@@ -195,9 +197,25 @@ def _manifest(obj: Object) -> dict[str, Any]:
     """An object as a manifest; an API server gives it a uid and a version of its own."""
     value: dict[str, Any] = to_plain(obj)
     kind = kind_named(type(obj).__name__)
+    if isinstance(obj, Node):
+        value = _heard(obj, value)
     if isinstance(obj, PersistentVolume):
         value = {**value, "spec": _volume(value["spec"])}
     return {**value, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": _own(value["metadata"])}
+
+
+def _heard(node: Node, value: dict[str, Any]) -> dict[str, Any]:
+    """A node with the kubelet that it has: an import says only what became of it."""
+    mode = _KUBELETS.get(ready(node))
+    if mode is None:
+        return value
+    meta = value["metadata"]
+    return {**value, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), KUBELET: mode}}}
+
+
+def ready(node: Node) -> str:
+    """The status of a node's condition Ready; True where nobody says anything."""
+    return next((each.status for each in node.status.conditions if each.type == "Ready"), "True")
 
 
 def _volume(spec: dict[str, Any]) -> dict[str, Any]:

@@ -22,26 +22,20 @@ from typing import Any
 
 from mooring.api.core import Node, Pod
 from mooring.api.meta import Object
-from mooring.api.resource import ResourceClaim
-from mooring.api.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 from mooring.config.wire import to_wire
-from mooring.controlplane.cluster.kubelet import KUBELET
 from mooring.errors import InputError
 from mooring.importing.imported import Arrival, Change, Imported, Omissions
-from mooring.importing.objects import is_revised
+from mooring.importing.objects import as_it_came, is_made, is_revised, is_written_by_binding
 from mooring.importing.read import import_files, merged
 from mooring.queue.history import History
 from mooring.record import entries
 from mooring.record.moment import Moment, WaitingPod
 from mooring.record.named import file_and_time, names_a_record, record_time
 from mooring.record.reader import Record
-from mooring.sim.imported_story import check_workloads
+from mooring.sim.imported_story import check_workloads, ready
 from mooring.sim.own_tables import import_table, is_own_table
 
 FORMAT = "mooring record"
-_KUBELETS = {"Unknown": "stopped", "False": "not-ready"}
-# What controllers and the scheduler write in the course of binding; the simulation's own do it again.
-_WRITTEN_BY_BINDING = (PersistentVolumeClaim, ResourceClaim)
 
 
 def import_all(names: Sequence[str]) -> Imported:
@@ -121,7 +115,7 @@ class _Reading:
                 self._end(at_s, uid)
             case entries.Deleted(kind=kind, key=key):
                 known = self._known.pop((kind, key), None)
-                if known is not None and not _is_made(known):
+                if known is not None and not is_made(known):
                     self._changes.append(Change(at_s, known, is_gone=True))
             case entries.Evicted(uid=uid) if uid in self._of:
                 self._of[uid].was_evicted = True
@@ -171,14 +165,14 @@ class _Reading:
         key = (type(obj).__name__, obj.key)
         known = self._known.get(key)
         self._known[key] = obj
-        if known is None and _is_made(obj):
+        if known is None and is_made(obj):
             self._omissions.add(f"{key[0]} that the recorded cluster made for a pod: the simulation makes its own")
         elif known is None:
-            self._changes.append(Change(at_s, _as_new(obj)))
-        elif isinstance(obj, _WRITTEN_BY_BINDING) or _is_made(obj):
+            self._changes.append(Change(at_s, as_it_came(obj)))
+        elif is_written_by_binding(obj):
             self._omissions.add(f"update of a {key[0]} in the course of binding: the simulation does it itself")
         elif _seen(known) != _seen(obj):
-            self._changes.append(Change(at_s, _heard(obj)))
+            self._changes.append(Change(at_s, obj))
 
     # ---- all together ------------------------------------------------------------------------------------------------
 
@@ -197,7 +191,7 @@ class _Reading:
             self._omissions.add("annotations: the record has only those that scheduling reads", 0)
         return Imported(
             FORMAT,
-            objects=[_heard(obj) for obj in self._start],
+            objects=self._start,
             known_pods=[each for each in lives if (each.at_s == 0 and each.pod.spec.node_name) or each.history],
             arrivals=[each for each in lives if not ((each.at_s == 0 and each.pod.spec.node_name) or each.history)],
             changes=self._changes,
@@ -238,47 +232,11 @@ def _history(waiting: WaitingPod | None, time: float) -> History | None:
     return History(place, tries, time - waiting.added, time - waiting.entered, waiting.plugins, waiting.message)
 
 
-def _is_made(obj: Object) -> bool:
-    """Whether a controller made an object for a pod: a provisioned volume, the claim of a pod, an attachment."""
-    if isinstance(obj, PersistentVolume):
-        return obj.spec.claim_ref is not None
-    if isinstance(obj, (PersistentVolumeClaim, ResourceClaim)):
-        owner = obj.metadata.controller()
-        return owner is not None and owner.kind == "Pod"
-    return isinstance(obj, VolumeAttachment)
-
-
-def _as_new(obj: Object) -> Object:
-    """An object as it came, before anything was bound to it."""
-    if isinstance(obj, PersistentVolumeClaim) and obj.spec.volume_name:
-        obj = copy(obj)
-        obj.spec = copy(obj.spec)
-        obj.spec.volume_name = ""
-    return _heard(obj)
-
-
-def _heard(obj: Object) -> Object:
-    """A node with the kubelet that it has: the record says only what became of it."""
-    if not isinstance(obj, Node):
-        return obj
-    mode = _KUBELETS.get(_ready(obj))
-    if mode is None:
-        return obj
-    node = copy(obj)
-    node.metadata = copy(obj.metadata)
-    node.metadata.annotations = {**obj.metadata.annotations, KUBELET: mode}
-    return node
-
-
-def _ready(node: Node) -> str:
-    return next((each.status for each in node.status.conditions if each.type == "Ready"), "True")
-
-
 def _seen(obj: Any) -> tuple[Any, ...]:
     """What of an object counts as a change: heartbeats and what controllers report do not."""
     meta = obj.metadata
     common = (meta.labels, meta.annotations, meta.deletion_timestamp)
     if isinstance(obj, Node):
-        return (*common, obj.spec, _ready(obj), obj.status.allocatable, obj.status.capacity)
+        return (*common, obj.spec, ready(obj), obj.status.allocatable, obj.status.capacity)
     fields = [name for name in type(obj).__struct_fields__ if name not in ("metadata", "status")]
     return (*common, *(getattr(obj, name) for name in fields))
