@@ -121,14 +121,13 @@ class Attempt:
             return ""
         return f"nil or empty request mappings, no update of pod {pod_key} ExtendedResourceClaimStatus"
 
-    def note(self, node_name: str, status: Status | None) -> int:
-        """Remember the verdict on a node; return its number."""
-        number = 0
-        if status is not None:
-            number = self.reasons.setdefault(status, len(self.reasons) + 1)
-            if not status.is_rejected:
-                self.errors.add(number)
-        self.verdicts[node_name] = number
+    def number_of(self, status: Status | None) -> int:
+        """The number of a verdict on a node."""
+        if status is None:
+            return 0
+        number = self.reasons.setdefault(status, len(self.reasons) + 1)
+        if not status.is_rejected:
+            self.errors.add(number)
         return number
 
     def blocked(self, nodes: NodeRows) -> list[tuple[int, Mask]]:

@@ -68,6 +68,7 @@ from mooring.state.node_selector import compile_node_selector
 from mooring.state.pod_info import PodInfo
 
 CLAIM_UPDATE = ClusterEvent(EventResource.RESOURCE_CLAIM, ActionType.UPDATE)
+NO_RESOURCES: frozenset[str] = frozenset()
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 NOT_SERVED = Status.unresolvable("the API server does not serve resource.k8s.io/v1: there are no resource claims")
@@ -298,19 +299,24 @@ class DynamicResources:
             )
         ids = [0] * len(nodes)
         counted = {resource: nodes.allocatable(resource) != 0 for resource in attempt.extended_requests}
+        verdicts = attempt.verdicts
+        latest, latest_number = None, 0  # most nodes have the same verdict as the one before
         for i, node in enumerate(nodes.infos):
-            number = attempt.verdicts.get(node.name)
+            number = verdicts.get(node.name)
             if number is None:
-                by_node = {resource for resource, column in counted.items() if column[i]}
-                unavailable = [index for index, mask in blocked if mask[i]]
-                number = attempt.note(node.name, self._judge(attempt, pod, node, by_node, unavailable))
+                by_node = {resource for resource, column in counted.items() if column[i]} if counted else NO_RESOURCES
+                unavailable = [index for index, mask in blocked if mask[i]] if blocked else ()
+                status = self._judge(attempt, pod, node, by_node, unavailable)
+                if status is not latest:
+                    latest, latest_number = status, attempt.number_of(status)
+                number = verdicts[node.name] = latest_number
             ids[i] = number
             if number in attempt.errors:
                 break  # it fails the attempt: no need to look at more nodes
         return Verdict.choose(np.array(ids), list(attempt.reasons)) if any(ids) else None
 
     def _judge(
-        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str], unavailable: list[int]
+        self, attempt: Attempt, pod: PodInfo, node: NodeInfo, counted: Set[str], unavailable: Sequence[int]
     ) -> Status | None:
         """Look at one node; None means that the pod can run there.
 
