@@ -54,6 +54,21 @@ async def test_a_pod_without_anything_to_prepare_is_bound_at_once(stage):
     assert stage.writer.sent == [("bind", "web:a")]
 
 
+async def test_a_pod_that_is_bound_is_not_told_afterwards_that_it_fits_nowhere(make_stage):
+    """Its condition waits for a turn, and a Binding does not."""
+    turn = asyncio.Event()
+    stage = make_stage(condition_turn=turn.wait)
+    stage.put(make_pod("web"))
+    await stage.go()
+    stage.put(make_node("a"))
+    stage.clock.advance(10.0)
+    stage.scheduler.queue.run_timers()
+    await stage.go()
+    turn.set()
+    assert await stage.scheduler.drain(60.0)
+    assert stage.writer.sent == [("bind", "web:a")]
+
+
 async def test_without_the_gate_nobody_is_nominated_in_advance(make_stage):
     from mooring.config.features import parse_feature_gates
 

@@ -103,6 +103,7 @@ class BindingCycle:
             plugin_calls.nothing_done("PreBind", placement.profile.observer)
         if _v3:
             _v3.info("Attempting to bind pod to node", pod=placement.info.key, node=placement.node_name)
+        self._patches.drop(placement.pod.uid)
         status = await plugin_calls.bind(placement)
         if status is SUCCESS or status.is_success:
             self._finish(placement)

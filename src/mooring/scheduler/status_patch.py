@@ -68,6 +68,10 @@ class StatusPatches:
         waiting.task = self._tasks.spawn(self._send_in_turn(waiting, self._turn))
         return waiting.task
 
+    def drop(self, uid: str) -> None:
+        """Send no patch that still waits: the pod is about to be bound, and would be told afterwards why it is not."""
+        self._waiting.pop(uid, None)
+
     async def _send_in_turn(self, waiting: _Waiting, turn: Callable[[], Awaitable[None]]) -> None:
         uid = waiting.pod.uid
         try:
