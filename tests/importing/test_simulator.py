@@ -106,6 +106,41 @@ def test_a_pod_that_comes_again_under_its_name_is_another_one(tmp_path: Path) ->
     assert [(each.at_s, each.is_gone) for each in found.changes] == [(30, True)]
 
 
+def test_a_pod_comes_again_also_where_the_one_before_it_still_waits(tmp_path: Path) -> None:
+    """In the record the first one had run and was gone; in the simulation another pod takes its place meanwhile."""
+    lines = [line(0, "Add", node("a"))]
+    for at, uid in ((20, "one"), (60, "two")):
+        big = pod("web-0", uid=uid)
+        big["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+        bound = {**big, "spec": {**big["spec"], "nodeName": "a"}}
+        lines += [line(at, "Add", big), line(at + 1, "Update", bound)]
+        lines.append(line(at + 11, "Update", {**bound, "status": {"phase": "Succeeded"}}))
+        lines.append(line(at + 12, "Delete", gone("Pod", "web-0", "shop")))
+    full = pod("batch")
+    full["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    imported(tmp_path, lines[0], line(10, "Add", full), *lines[1:])
+    result = run_scenario(find(str(tmp_path / "record.jsonl")))
+    assert result.failure == "" and result.arrived == 3
+    assert list(result.pending) == ["shop/web-0"]
+
+
+def test_whom_the_recorded_scheduler_evicted_is_left_out(tmp_path: Path) -> None:
+    victim = pod("batch", "a", "Running")
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    victim["status"]["conditions"] = [target]
+    found = imported(
+        tmp_path,
+        line(0, "Add", node("a")),
+        line(20, "Add", pod("batch")),
+        line(21, "Update", pod("batch", "a", "Running")),
+        line(30, "Update", victim),
+        line(59, "Update", {**victim, "status": {**victim["status"], "phase": "Failed"}}),
+        line(60, "Delete", gone("Pod", "batch", "shop")),
+    )
+    assert found.changes == [] and [each.run_s for each in found.arrivals] == [None]
+    assert "1 × end of a pod that was evicted by preemption: the simulation decides itself" in found.not_simulated
+
+
 def test_another_pod_of_its_name_is_another_one_also_if_its_deletion_was_missed(tmp_path: Path) -> None:
     """A watch that broke off lists again: what was deleted and created meanwhile is told as an update."""
     found = imported(

@@ -6,6 +6,7 @@
 | a pod that comes without a node | an arrival; that it was bound later is what another scheduler did, and is left out |
 | a pod that ends (Succeeded, Failed) | its run time, from its binding to its end |
 | a pod that is deleted while it runs or waits | a change at that time |
+| a pod that the recorded scheduler evicts | a pod without an end: the simulation decides who is evicted |
 | a pod whose labels or spec change (a scheduling gate is removed) | a change at that time |
 | a volume or claim that is bound or provisioned | left out: the simulation binds and provisions itself |
 | any other object that comes, changes or goes | a change, if it differs in what scheduling reads |
@@ -50,6 +51,7 @@ class _Life:
     latest: Pod
     bound_s: float | None = None
     run_s: float | None = None
+    was_evicted: bool = False
 
 
 def is_record(value: Any) -> bool:
@@ -164,6 +166,8 @@ class _Reading:
             self._lives.pop(pod.key, None)
             if life is None:
                 self._omissions.add("Delete of a Pod that the record does not have")
+            elif life.was_evicted:
+                self._omissions.add("end of a pod that was evicted by preemption: the simulation decides itself")
             elif life.run_s is None:
                 self._changes.append(Change(at_s, life.pod, is_gone=True))
             return
@@ -193,6 +197,9 @@ class _Reading:
         if life.bound_s is None and pod.spec.node_name:
             life.bound_s = at_s
             self._omissions.add("binding that the recorded scheduler made: the simulation decides itself")
+        life.was_evicted |= _is_preempted(pod)
+        if life.was_evicted:
+            return
         if pod.is_finished and life.run_s is None:
             life.run_s = max(0.0, at_s - (life.came_s if life.bound_s is None else life.bound_s))
             if life.pod.spec.node_name:  # it was bound when it was first seen, so its end is known as a time
@@ -213,6 +220,13 @@ class _Reading:
             started_at=self.started_at,
             not_simulated=self._omissions.lines(),
         )
+
+
+def _is_preempted(pod: Pod) -> bool:
+    return any(
+        each.type == "DisruptionTarget" and each.status == "True" and each.reason == "PreemptionByScheduler"
+        for each in pod.status.conditions
+    )
 
 
 def _as_scheduling_sees(obj: Object) -> Object:

@@ -90,11 +90,13 @@ class ImportStep:
 
     def __init__(self, found: Imported) -> None:
         self._found = found
+        self._came: set[str] = set()  # pods by namespace and name
         self.starts_at = found.started_at
         self.records = found.records
 
     async def __call__(self, cluster: ScenarioCluster) -> None:
         found = self._found
+        self._came = set()
         pods = [obj for obj in found.objects if isinstance(obj, Pod)]
         others = [obj for obj in found.objects if not isinstance(obj, (Pod, *_CONTROLLERS))]
         for obj in found.objects:
@@ -133,9 +135,19 @@ class ImportStep:
                 if isinstance(what, Change):
                     await self._change(cluster, what, setting)
                 else:
-                    await _arrive(cluster, what, setting)
+                    await self._arrive(cluster, what, setting)
             except MooringError as error:
                 raise InputError(f"{at_s:g}s after the start of the import: {error}") from None
+
+    async def _arrive(self, cluster: ScenarioCluster, arrival: ImportedArrival, setting: Setting) -> None:
+        pod = arrival.pod
+        setting.admit(pod)
+        if pod.key in self._came:  # the one before it was gone by now, and may have waited longer here
+            await cluster.backend.delete(Ref(kind_named("Pod"), pod.name, pod.namespace), grace_period_s=0)
+        self._came.add(pod.key)
+        coming = cluster.backend.arrive(Arrival(arrival.at_s, pod, arrival.run_s, history=arrival.history))
+        if coming is not None:
+            await coming
 
     async def _change(self, cluster: ScenarioCluster, change: Change, setting: Setting) -> None:
         obj = change.obj
@@ -151,18 +163,11 @@ class ImportStep:
             setting.admit(obj)
             await cluster.backend.revise(obj)
         elif isinstance(obj, Pod):
-            await _arrive(cluster, ImportedArrival(change.at_s, obj), setting)
+            await self._arrive(cluster, ImportedArrival(change.at_s, obj), setting)
         elif isinstance(obj, Object):
             await cluster.backend.replace(_manifest(obj))
         else:
             await cluster.backend.apply(_bare(obj))
-
-
-async def _arrive(cluster: ScenarioCluster, arrival: ImportedArrival, setting: Setting) -> None:
-    setting.admit(arrival.pod)
-    coming = cluster.backend.arrive(Arrival(arrival.at_s, arrival.pod, arrival.run_s, history=arrival.history))
-    if coming is not None:
-        await coming
 
 
 _Timed = tuple[float, ImportedArrival | Change]
