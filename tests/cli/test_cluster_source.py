@@ -53,6 +53,17 @@ def test_a_dump_takes_the_option_too(tmp_path: Path, command: list[str], capsys:
     assert "shop/web" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("option", [["-n", "shop"], ["--namespace=shop"], ["--namespace", "shop", "--kubeconfig", "x"]])
+def test_options_of_kubectl_may_stand_before_the_command(
+    option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER)
+    behind = run(["explain", "web", "--cluster", str(file), *option]), capsys.readouterr()
+    assert (run([*option, "explain", "web", "--cluster", str(file)]), capsys.readouterr()) == behind
+    assert len(option) > 2 or behind[0] == 0
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_runs_it_as_its_own_command(tmp_path: Path) -> None:
     plugin = tmp_path / "kubectl-mooring"

@@ -29,6 +29,7 @@ OK, NO, BAD_USAGE = 0, 1, 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 _BROKEN_PIPE = 141  # 128 + SIGPIPE
 _TERMINATED = 143  # 128 + SIGTERM
+_KUBECTL_OPTIONS = frozenset(("--kubeconfig", "--context", "-n", "--namespace"))
 
 
 class Entry(NamedTuple):
@@ -95,6 +96,10 @@ class LazyGroup(click.Group):
         entry = _entry(name)
         return super().get_command(ctx, name) if entry is None else _load(entry)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options of the group. Those of kubectl may stand before the command, as in kubectl itself."""
+        return super().parse_args(ctx, _kubectl_options_last(args))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -134,6 +139,16 @@ class LazyGroup(click.Group):
             if name.startswith(incomplete)
         ]
         return items + click.Command.shell_complete(self, ctx, incomplete)
+
+
+def _kubectl_options_last(args: Sequence[str]) -> list[str]:
+    rest, moved = list(args), []
+    while rest and rest[0].partition("=")[0] in _KUBECTL_OPTIONS:
+        length = 1 if "=" in rest[0] else 2
+        moved += rest[:length]
+        rest = rest[length:]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return rest[:end] + moved + rest[end:]
 
 
 def _entry(name: str) -> Entry | None:
