@@ -244,6 +244,7 @@ def test_an_expectation_that_does_not_hold_says_what_was_found() -> None:
         pytest.param(
             "steps: [{advance: soon}]", "expected a duration such as 30s or 5m, found 'soon'", id="not a duration"
         ),
+        pytest.param("steps: [{advance: 100000d}]", "expected at most 3650d, found '100000d'", id="too long"),
         pytest.param("steps: [{apply: {kind: Foo, apiVersion: v1}}]", "no such kind is served", id="an unknown kind"),
         pytest.param("steps: [{apply: []}]", "no manifest", id="nothing to apply"),
         pytest.param("steps: [{apply: missing.yaml}]", "missing.yaml: No such file", id="a missing file"),

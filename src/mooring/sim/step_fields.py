@@ -35,14 +35,17 @@ def seconds(value: Any, name: str = "") -> float:
     except (ParseError, OverflowError):
         found = -1.0
     if not (math.isfinite(found) and 0 <= found <= MAX_SECONDS):
-        raise InputError(f"{name}{': ' if name else ''}expected a duration such as 30s or 5m, found {value!r}")
+        right = (
+            f"at most {MAX_SECONDS / DAY_S:.0f}d" if MAX_SECONDS < found < math.inf else "a duration such as 30s or 5m"
+        )
+        raise InputError(f"{name}{': ' if name else ''}expected {right}, found {value!r}")
     return found
 
 
 def _parsed(text: str) -> float:
     """As Kubernetes writes durations, and whole days."""
     days = text.removesuffix("d")
-    return int(days) * DAY_S if days != text and days.isdecimal() and len(days) < 6 else parse_seconds(text)
+    return int(days) * DAY_S if days != text and days.isdecimal() and len(days) < 20 else parse_seconds(text)
 
 
 def whole_number(value: Any, name: str, *, least: int = 0, most: int = 1_000_000) -> int:
