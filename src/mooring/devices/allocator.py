@@ -61,7 +61,7 @@ class Allocator:
         """
         reach = self._inventory.reach_of(node_name, labels)
         key = None
-        if reach.likeness is not None and not self._consumes_any(reach):
+        if reach.likeness is not None and not (self._allocated.capacity and self._consumes_any(reach)):
             key = (reach.likeness, self._allocated.taken(reach))
             if key in task.solutions:
                 solution = task.solutions[key]
@@ -88,4 +88,4 @@ class Allocator:
     def _consumes_any(self, reach: Reach) -> bool:
         """Report whether some device is partly consumed: how much is left differs from node to node."""
         capacity = self._allocated.capacity
-        return bool(capacity) and any(id in capacity for id in reach.ids)
+        return any(id in capacity for id in reach.ids)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
@@ -45,7 +44,7 @@ class Solution(msgspec.Struct, frozen=True, eq=False):
         return sum(FIRST_AVAILABLE_MAX_SIZE - alternative for taken in self.selected for alternative in taken.values())
 
 
-class NodeSolution(NamedTuple):
+class NodeSolution(msgspec.Struct, frozen=True, eq=False):
     """A solution on one node."""
 
     solution: Solution
