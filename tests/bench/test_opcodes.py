@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.bench.perf import targets
 from mooring.bench.perf.definitions import Workload, load
 from mooring.bench.perf.report import Result
 from mooring.bench.perf.runner import Progress, RunOptions, features_of, run_workload
@@ -19,6 +20,7 @@ from mooring.config.load import default_config
 from mooring.controlplane.registry.catalog import NAMESPACES, NODES, PODS, by_resource
 from mooring.controlplane.registry.verbs import Options as ApiOptions
 from mooring.controlplane.server import ControlPlane
+from mooring.controlplane.serving.faults import Faults, Rule
 from mooring.controlplane.storage.store import ADDED, DELETED, Event
 from mooring.scheduler.live import LiveScheduler
 
@@ -308,6 +310,19 @@ async def test_a_cluster_that_is_away_fails_at_once(write_case: WriteCase, tmp_p
     async with asyncio.timeout(300):
         [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), RunOptions(kubeconfig=str(kubeconfig)))
     assert "connect" in failed.error
+
+
+async def test_a_cluster_that_does_not_list_its_pods_is_given_up(
+    write_case: WriteCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "LIST_S", 1.0)
+    kubeconfig = tmp_path / "kubeconfig"
+    faults = Faults([Rule("error", path="/pods", times=10**6, message="the disk is gone")])
+    async with ControlPlane(kubeconfig_path=kubeconfig, faults=faults):
+        options = RunOptions(kubeconfig=str(kubeconfig), with_scheduler=False)
+        [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), options)
+    assert failed.error.startswith("the pods of the cluster cannot be listed for 1 s: ")
+    assert "the disk is gone" in failed.error
 
 
 async def test_with_a_scheduler_that_runs_elsewhere(write_case: WriteCase, tmp_path: Path) -> None:

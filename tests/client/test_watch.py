@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import random
 import socket
@@ -176,6 +177,36 @@ async def test_a_server_without_streaming_lists_gets_pages_and_a_watch(watching,
     assert fake_api.watches()[-1]["resourceVersion"] == "7"
     assert "sendInitialEvents" not in fake_api.watches()[-1]
     assert it.naps == []
+
+
+@pytest.mark.parametrize("is_told_in_the_stream", [False, True], ids=["as a status", "in the stream"])
+async def test_a_server_that_fails_to_stream_a_list_gets_pages_and_is_asked_again(
+    watching, fake_api, eventually, is_told_in_the_stream
+):
+    """As kube-apiserver with an etcd before 3.4.25, which says so only after it has begun to answer."""
+    fake_api.put("a", size=1)
+
+    async def fail(request: web.Request) -> web.StreamResponse:
+        if not is_told_in_the_stream:
+            return fake_api.status(500, "InternalError")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        status = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "RequestWatchProgress"}
+        await response.write(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+        return response
+
+    fake_api.faults.append(fail)
+    it = await watching()
+    await it.informer.wait_synced()
+    assert it.sizes() == {"a": 1}
+    assert fake_api.requests[1] == {"limit": "500", "resourceVersion": "0"}
+    assert it.naps == []
+    await eventually(lambda: fake_api.watchers)
+    fake_api.forget()
+    fake_api.version += 5
+    fake_api.compacted = fake_api.version
+    fake_api.cut()
+    await eventually(lambda: fake_api.watches()[-1].get("sendInitialEvents"))
 
 
 async def test_a_page_that_expired_is_followed_by_one_big_list(watching, fake_api):

@@ -4,7 +4,7 @@
             ┌────────── 410, or an answer that makes no sense: all anew ◀─────────────────────┐
             ▼                                                                                 │
  streaming list ──initial-events-end──▶ events of the same stream ──cut──▶ watch from the last version ──▶ …
-            │ refused (400, 422, …)                                              ▲
+            │ refused (400, 422, …), or failed (5xx)                             ▲
             └──▶ list in pages ──────────────────────────────────────────────────┘
 ```
 
@@ -88,6 +88,10 @@ class Sink(Protocol[T_contra]):
 
 class _StreamingRefused(Exception):
     """The server does not support streaming lists."""
+
+
+class _StreamingFailed(_StreamingRefused):
+    """The server did not get a streaming list done, now or, with an etcd before 3.4.25, ever."""
 
 
 class _Restored(Exception):
@@ -213,7 +217,7 @@ class Reflector(Generic[T]):
                 return
             except _StreamingRefused as refusal:
                 log.info("%s: no streaming lists here, listing in pages: %s", self.kind.name, refusal)
-                self._streaming = False
+                self._streaming = isinstance(refusal, _StreamingFailed)
         await self._list()
 
     async def _stream_list(self) -> None:
@@ -239,6 +243,8 @@ class Reflector(Generic[T]):
         except (Gone, ServerError) as error:
             if initial is not None:
                 self._version_refused(error)
+                if not isinstance(error, Gone | VersionTooLarge):
+                    raise _StreamingFailed(str(error)) from None
             raise
         except (ConnectionFailed, Garbled):
             if initial is not None:

@@ -26,11 +26,14 @@ from mooring.controlplane.registry.verbs import Options
 from mooring.controlplane.server import ControlPlane
 from mooring.controlplane.storage.store import DELETED, Event
 from mooring.controlplane.types.status import StatusError
+from mooring.errors import ApiError
 from mooring.sim.in_process import InProcessClient
 
 SLICE_S = 0.005
 """How long objects are made before others in the event loop get a turn; the scheduler takes as much."""
 CONNECTIONS = 32
+LIST_S = 60.0
+"""A cluster whose pods have not come by then is of no use for a benchmark."""
 CLASS_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
@@ -160,8 +163,12 @@ class ClusterTarget(Target):
             informer = self._informer = Informer(self.client, WATCHED_PODS)
             self._task = asyncio.create_task(informer.run(), name="pods of the benchmark")
         informer.add_handler(self._seen, lambda old, new: self._seen(new), self._gone)
-        async with asyncio.timeout(60):
-            await informer.wait_synced()
+        try:
+            async with asyncio.timeout(LIST_S):
+                await informer.wait_synced()
+        except TimeoutError:
+            why = informer.reflector.trouble or "nothing came"
+            raise ApiError(f"the pods of the cluster cannot be listed for {LIST_S:.0f} s: {why}") from None
 
     def _seen(self, pod: Pod) -> None:
         if pod.spec.node_name:
