@@ -141,6 +141,10 @@ def a_lease_that_is_gone_is_free(patch):
     patch.setattr(LeaderElector, "_get", forget)
 
 
+def an_emptied_lease_is_free(patch):
+    patch.setattr(LeaderElector, "_is_emptied", lambda self, record: False)
+
+
 def no_catching_up(patch):
     async def at_once(self):
         pass
@@ -564,6 +568,21 @@ MUTANTS = [
             ),
         ),
         id="a lease that somebody deleted is free",
+    ),
+    pytest.param(
+        an_emptied_lease_is_free,
+        Plan(
+            1,
+            40.0,
+            replicas=2,
+            qps=3,
+            steps=(
+                *BURST,
+                Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding"),
+                *(Step(20.25 + i / 4, "empty-lease") for i in range(4)),
+            ),
+        ),
+        id="a lease that somebody emptied is free",
     ),
     pytest.param(a_lost_lease_is_given_back, CUT_SHORT, id="a lost lease is given back"),
     pytest.param(no_catching_up, UNSEEN, id="no catching up"),

@@ -194,3 +194,17 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 def test_no_colours_outside_a_terminal() -> None:
     assert "\x1b" not in _subprocess("config", "defaults").stdout
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_no_command_starts_threads_for_linear_algebra() -> None:
+    code = (
+        "import os, sys\nfrom mooring.cli.entry import main\nsys.argv = ['mooring', '--version']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "import numpy\nprint(len(os.listdir('/proc/self/task')))"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True, env=env
+    )
+    assert done.stdout.splitlines()[-1] == "1"

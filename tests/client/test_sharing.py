@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,10 +89,13 @@ def document(name: str, spec: dict[str, object]) -> dict[str, object]:
 CONTAINERS = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
 
 
-def test_a_spec_that_came_before_is_not_decoded_again():
+@pytest.mark.parametrize("is_last", [False, True], ids=["as kube-apiserver writes it", "as the embedded one does"])
+def test_a_spec_that_came_before_is_not_decoded_again(is_last):
     read = PodEvents(PodSharing())
     spec = {"containers": CONTAINERS, "dnsPolicy": "ClusterFirst", "securityContext": {}}
     bound = {"containers": CONTAINERS, "dnsPolicy": "ClusterFirst", "nodeName": "n1", "securityContext": {}}
+    if is_last:
+        bound = {**spec, "nodeName": "n1"}
     one, two = (read(line(document(name, spec))).object for name in ("one", "two"))
     three = read(line(document("one", bound), "MODIFIED"))
     assert one.spec is two.spec

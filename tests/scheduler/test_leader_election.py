@@ -257,14 +257,29 @@ async def test_a_leader_that_vanished_is_replaced_after_its_lease(leases, time):
     await second.stop()
 
 
+def delete(leases: Leases) -> None:
+    leases.lease = None
+
+
+def empty(leases: Leases) -> None:
+    """Take the holder out of the lease, by hand."""
+    assert leases.lease is not None
+    leases.version += 1
+    leases.lease["metadata"]["resourceVersion"] = str(leases.version)
+    leases.lease["spec"]["holderIdentity"] = ""
+
+
+@pytest.mark.parametrize("what_somebody_does", [delete, empty])
 @pytest.mark.parametrize("is_alive", [True, False])
-async def test_a_lease_that_somebody_deletes_is_its_holders_until_it_would_have_expired(leases, time, is_alive):
+async def test_a_lease_that_somebody_deletes_or_empties_is_its_holders_until_it_would_have_expired(
+    leases, time, is_alive, what_somebody_does
+):
     client = leases.client()
     first = Work(candidate(leases, time, "first", client=client))
     await time.run(0.1)
     second = Work(candidate(leases, time, "second"))
     await time.run(1)
-    leases.lease = None
+    what_somebody_does(leases)
     client.is_cut_off = not is_alive
     await time.run(0.8)
     assert first.leading and not second.leading, "the first has not heard of it yet"

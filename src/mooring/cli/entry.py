@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Import the command line and run it."""
+    # NumPy's linear algebra would start a thread for each core, and all of them spin for a while. We hardly use it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # nothing that is imported is garbage
     try:
         from mooring.cli.main import main as command_line

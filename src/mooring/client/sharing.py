@@ -186,6 +186,17 @@ class _Spec:
         self.node_at = -1  # not known yet
 
 
+def _without(data: bytes, at: int, end: int) -> bytes:
+    """A spec without the entry that begins and whose value ends there, and without its comma; nothing if in doubt.
+
+    kube-apiserver writes more entries after the node's name, and the embedded one writes it last.
+    """
+    if data[end + 1 : end + 2] == b",":
+        return data[:at] + data[end + 2 :]
+    is_last = data[at - 1 : at] == b"," and data[end + 1 :] == b"}"
+    return data[: at - 1] + b"}" if is_last else b""
+
+
 class PodEvents:
     """Decodes watch events of pods, with equal parts shared. What has come before is not decoded again.
 
@@ -230,27 +241,22 @@ class PodEvents:
             return self._known(data).spec
         value = at + len(_NODE_NAME)
         end = data.find(b'"', value)
-        bare = data[:at] + data[end + 2 :]
+        bare = _without(data, at, end)
         known = self._specs.get(bare)
         # The same bytes stood before the entry when it was decoded, so it is the same entry.
-        if (
-            known is not None
-            and known.node_at == at
-            and data.startswith(_NODE_NAME, at)
-            and data[end + 1 : end + 2] == b","
-        ):
+        if known is not None and known.node_at == at and data.startswith(_NODE_NAME, at):
             node = data[value:end]
             if b"\\" not in node:
                 return self._on_node(known, node.decode())
-        return self._spec_with_node(data, at)
+        return self._spec_with_node(data, bare, at)
 
-    def _spec_with_node(self, data: bytes, at: int) -> PodSpec:
+    def _spec_with_node(self, data: bytes, bare: bytes, at: int) -> PodSpec:
         node = _node_of(data).node_name
-        entry = _NODE_NAME + node.encode() + b'",'
+        entry = _NODE_NAME + node.encode() + b'"'
         # Only once: a selector may have the same key, and then it is not known which of them the entry is.
-        if not node or data.count(b'"nodeName"') != 1 or not data.startswith(entry, at):
+        if not node or not bare or data.count(b'"nodeName"') != 1 or not data.startswith(entry, at):
             return self._decode(data)
-        known = self._known(data.replace(entry, b""))
+        known = self._known(bare)
         known.node_at = at
         return self._on_node(known, node)
 

@@ -11,7 +11,7 @@ sent its last renewal, and earlier than the lease: what it sent last needs time 
 |---|---|---|
 | while another holds it | after 1 to 2.2 retry periods | after a quarter of one, up to a fifth longer by chance |
 | when it expires | at the next look | then |
-| when somebody has deleted it | makes a new one at once, and its leader has not heard | when it would have expired |
+| that somebody has deleted or emptied | takes it at once, and its leader has not heard | when it would have expired |
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ LOOK_JITTER = 0.2
 EXPIRED_S = 0.001
 """So long after a lease has expired a candidate looks: then it has."""
 WATCHDOG_S = 20.0
+RELEASED_S = 1
+"""How long a lease lasts that its holder has given back, as client-go writes it."""
 
 
 class LeaseLost(MooringError):
@@ -252,7 +254,7 @@ class LeaderElector:
                 if not self.is_leader or old.holder != self.identity:
                     return True  # another one has taken it meanwhile, which client-go would not notice
                 now = format_micro_time(self._clock.now())
-                released = Record("", 1, now, now, old.transitions)
+                released = Record("", RELEASED_S, now, now, old.transitions)
                 await self._put(released)
         except (ApiError, TimeoutError) as error:
             log.error(str(error) or "no answer in time", "Failed to release lease", lock=self._where)
@@ -295,6 +297,8 @@ class LeaderElector:
                 await self._post(record)
                 self._renewed(record, began)
                 return True
+            if self._is_emptied(old):
+                return False
             if old != self._observed_raw:
                 self._observe(old)
                 self._observed_raw = old
@@ -310,6 +314,14 @@ class LeaderElector:
             return False
         self._renewed(record, began)
         return True
+
+    def _is_emptied(self, record: Record) -> bool:
+        """Report whether somebody has taken the holder out of a lease that has not expired.
+
+        Who gives a lease back lets it last for a second. Otherwise its holder has not heard of it yet, and goes on.
+        """
+        was_released = bool(record.holder) or record.duration_s <= RELEASED_S
+        return not was_released and bool(self._observed.holder) and not self.is_leader and self._is_valid()
 
     def _renewed(self, record: Record, began: float) -> None:
         """The lease is ours, by a request that was not sent before ``began``."""

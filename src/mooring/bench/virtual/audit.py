@@ -113,6 +113,8 @@ class VirtualAudit:
             return
         spec = event.entry.object().get("spec") or {}
         holder = spec.get("holderIdentity") or ""
+        if not holder and not WRITER.get():  # somebody has emptied it; its holder has not given it back
+            return
         if holder and holder != self._holder:
             self.leases += 1
         self._holder, self._renewed_s = holder, self._now()

@@ -225,6 +225,9 @@ class Happenings:
     def _double_requests(self, step: Step) -> None:
         self._trouble(step, double=step.amount)
 
+    def _double_events(self, step: Step) -> None:
+        self._trouble(step, double_events=step.amount)
+
     def _reset_connections(self, step: Step) -> None:
         self._trouble(step, reset=step.amount)
 
@@ -269,6 +272,15 @@ class Happenings:
                 api.delete(LEASES, lease.namespace, lease.name)
 
         self._write(delete)
+
+    def _empty_lease(self, step: Step) -> None:
+        """Somebody takes the holder out of the lease, which is still the holder's until it expires."""
+
+        def empty(api: Api) -> None:
+            for lease in list(api.store.iterate(LEASES)):
+                api.modify(LEASES, lease.namespace, lease.name, lambda found: found["spec"].update(holderIdentity=""))
+
+        self._write(empty)
 
     def _restart_server(self, step: Step) -> None:
         if not self._is_calm:

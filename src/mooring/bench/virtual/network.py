@@ -62,6 +62,7 @@ class Trouble:
     lose_answer: float = 0.0
     half: float = 0.0  # of those that are lost: how many are cut in the middle rather than swallowed whole
     double: float = 0.0
+    double_events: float = 0.0  # what a watch tells comes once more, and later than what was told after it
     reset: float = 0.0  # the connection breaks while the request is on its way, and the request arrives all the same
     late: float = 0.0
     late_answer_s: float = 0.0  # up to so many seconds
@@ -390,6 +391,10 @@ class Body:
         self._last_at_s = max(self._last_at_s, world.now_s + delay_s)
         world.at(self._last_at_s, lambda: self._arrive(piece))
 
+    def send_again(self, piece: bytes, delay_s: float) -> None:
+        """Have a piece arrive once more, whatever has come since."""
+        self._network.world.after(delay_s, lambda: self._arrive(piece))
+
     def arrive_whole(self, head: asyncio.Future[Any], reply: Reply) -> None:
         """An answer comes with all of its body."""
         if self._broken is None:
@@ -531,6 +536,9 @@ class VirtualTransport(Transport):
                 if lag_s:
                     network.note("stale watch events")
                 content.send(piece, lag_s + network.latency())
+                if network.happens(trouble.double_events):
+                    network.note("doubled watch events")
+                    content.send_again(piece, lag_s + network.rng.uniform(0.0, MAX_LATE_S))
                 if is_over:
                     content.send(b"", 0.0)
                     return

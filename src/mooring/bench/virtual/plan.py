@@ -17,6 +17,8 @@ NODES = 8
 QPS = 30
 SHARE = {VOLUMES_LOAD: 0.3, DEVICES_LOAD: 0.3, GANGS_LOAD: 0.08}
 """How many of the pods of a plan with a load are of that load; a gang is several pods."""
+FILL_S, FILL_PER_S = 20.0, 2.0
+"""In the first seconds of a plan nothing breaks, and pods come quickly until there are as many as later."""
 QUIET_S = 20.0
 """At the end of a plan nothing breaks any more, while pods go on to come and go."""
 
@@ -28,15 +30,15 @@ class Crowd:
     nodes: int
     arrivals_per_s: float
     bursts: float  # of so many pods the next comes at the same instant
-    life_s: float
+    arrived: float  # of so many arrivals pods are there at once: the fewer come, the longer they live
     fault_every_s: float
     qps: int  # that a replica allows itself
 
 
 CROWDS = {
-    "tight": Crowd(NODES, 2.0, 0.3, 14.0, 8.0, QPS),
-    "roomy": Crowd(2 * NODES, 2.0, 0.3, 14.0, 8.0, QPS),
-    "dense": Crowd(20 * NODES, 2.0, 0.93, 14.0, 8.0, 10 * QPS),
+    "tight": Crowd(NODES, 0.5, 0.3, 28.0, 8.0, QPS),
+    "roomy": Crowd(2 * NODES, 0.5, 0.3, 28.0, 8.0, QPS),
+    "dense": Crowd(20 * NODES, 2.0, 0.93, 28.0, 8.0, 10 * QPS),
 }
 
 
@@ -83,6 +85,7 @@ FAULTS = {
     "lose-answers": 3.0,
     "late-messages": 3.0,
     "double-requests": 2.0,
+    "double-events": 2.0,
     "reset-connections": 2.0,
     "refuse-requests": 2.0,
     "cut-watches": 3.0,
@@ -107,6 +110,7 @@ FAULTS = {
     "lie-extender": 2.0,
     "raise-plugin": 3.0,
     "delete-lease": 0.0,  # in stories only: who starts right then cannot know that there was one
+    "empty-lease": 0.0,
 }
 """What may break, and how often compared with the others."""
 
@@ -134,6 +138,7 @@ def make_plan(
     drawn = rng.choice((2, 3))
     replicas, nodes = replicas or drawn, nodes or many.nodes
     pods_per_s = pods_per_s or many.arrivals_per_s
+    mean_life_s = many.arrived / pods_per_s
     steps: list[Step] = []
     names = [f"replica-{i}" for i in range(replicas)]
     faults = _faults(has_extender, has_plugin)
@@ -142,10 +147,11 @@ def make_plan(
         number += 1
         cpu = rng.choice((250, 500, 500, 1000, 1000, 2000))
         how = rng.choices(("", "brief", "high", "spread", "apart"), (7, 5, 2, 2, 1))[0]
-        life_s = round(1.0 + rng.expovariate(1 / many.life_s), 3)
+        life_s = round(1.0 + rng.expovariate(1 / mean_life_s), 3)
         steps.append(Step(round(at_s, 3), "pod", f"pod-{number:06d}", life_s, cpu, how))
-        at_s += 0.0 if rng.random() < many.bursts else rng.expovariate(pods_per_s)
-    at_s = 20.0
+        now_per_s = pods_per_s if at_s > FILL_S else max(FILL_PER_S, pods_per_s)
+        at_s += 0.0 if rng.random() < many.bursts else rng.expovariate(now_per_s)
+    at_s = FILL_S
     while at_s < seconds - QUIET_S:
         what = rng.choices(list(faults), list(faults.values()))[0]
         steps.append(_fault(rng, round(at_s, 3), what, names, nodes))
@@ -179,7 +185,7 @@ def _fault(rng: random.Random, at_s: float, what: str, names: list[str], nodes: 
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "half")))
         case "late-messages":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.5, 12.0), 3))
-        case "double-requests" | "reset-connections":
+        case "double-requests" | "double-events" | "reset-connections":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3))
         case "refuse-requests":
             return Step(at_s, what, whom, lasts_s, round(rng.uniform(0.05, 0.6), 3), rng.choice(("", "half", "409")))
