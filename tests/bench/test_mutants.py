@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.bench.virtual.plan import Plan, Step, make_plan
+from mooring.bench.virtual.plan import FAULTS, Plan, Step, make_plan
 from mooring.bench.virtual.run import Run
 from mooring.bench.virtual.soak import replay, short_story
 from mooring.bench.virtual.story import from_text
 from mooring.bench.virtual.world import MachineClock
 from mooring.client import informer as informers
+from mooring.client.backoff import Backoff
 from mooring.client.errors import Gone, NotFound
 from mooring.client.rest import MERGE_PATCH, RestClient
 from mooring.client.watch import Reflector
@@ -20,15 +21,17 @@ from mooring.client.wire import Answer
 from mooring.devices.cluster_devices import ClusterDevices
 from mooring.extender import wire
 from mooring.extender.client import FILTER, HttpExtender
+from mooring.framework.cluster_event import EventResource
 from mooring.framework.extender import ExtenderFilterResult
 from mooring.framework.status import SUCCESS, Status
 from mooring.observe.decision_log import DecisionLog
 from mooring.plugins.gang_scheduling import GangScheduling
 from mooring.plugins.volume_binding import VolumeBinding
+from mooring.queue.scheduling_queue import SchedulingQueue
 from mooring.scheduler import plugin_calls, unconfirmed, writer
 from mooring.scheduler.binding import BindingCycle
 from mooring.scheduler.failure import Failures
-from mooring.scheduler.leader_election import LeaderElector, Record
+from mooring.scheduler.leader_election import LeaderElectionSettings, LeaderElector, Record
 from mooring.scheduler.process import SchedulerProcess
 from mooring.scheduler.writer import ApiWriter
 from mooring.state.cluster import Cluster
@@ -143,6 +146,47 @@ def a_lease_that_is_gone_is_free(patch):
 
 def an_emptied_lease_is_free(patch):
     patch.setattr(LeaderElector, "_is_emptied", lambda self, record: False)
+
+
+def the_right_to_write_lasts_as_long_as_the_lease(patch):
+    """Nothing is left for clocks that run apart."""
+    whole = property(lambda self: self.lease_s - self.renew_deadline_s)
+    patch.setattr(LeaderElectionSettings, "arrives_within_s", whole)
+
+
+def a_lease_by_the_wall_clock(patch):
+    class Clock(MachineClock):
+        def __init__(self, machine, is_unstoppable=False):
+            super().__init__(machine)
+            if is_unstoppable:
+                self.monotonic = machine.now
+
+    patch.setattr("mooring.bench.virtual.replica.MachineClock", Clock)
+
+
+def a_leader_goes_on_without_its_lease(patch):
+    never_fenced(patch)
+
+    async def for_ever(self):
+        while True:
+            await self._sleep(self.settings.retry_period_s)
+            await self._try()
+
+    patch.setattr(LeaderElector, "renew", for_ever)
+
+
+def a_server_that_was_away_is_left_alone(patch):
+    patch.setattr(Backoff, "soon", lambda self: 3600.0)
+
+
+def a_node_that_comes_wakes_nobody(patch):
+    moved = SchedulingQueue.move_all
+
+    def asleep(self, event, *what):
+        if event.resource is not EventResource.NODE:
+            moved(self, event, *what)
+
+    patch.setattr(SchedulingQueue, "move_all", asleep)
 
 
 def no_catching_up(patch):
@@ -540,6 +584,69 @@ CUT_IN_HALF = Plan(
     load="gangs",
     steps=(Step(20.0, "gang", "g", 1000.0, 500, "4"), Step(21.5, "kill", "leader", 5.0)),
 )
+# Bindings are carried out twice, and between the two their pod is replaced.
+TWICE = replace(
+    REPLACED,
+    qps=100,
+    steps=(
+        Step(4.0, "double-requests", "leader", 30.0, 1.0),
+        *pods(5.0, "p", 30, 250),
+        *(Step(round(5.05 + i / 20, 3), "replace-pods", amount=0.3) for i in range(30)),
+    ),
+)
+# Everything is told again a little later, when there is something newer.
+TOLD_AGAIN = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=3,
+    steps=(
+        Step(4.0, "double-events", "leader", 30.0, 0.8),
+        *pods(5.0, "p", 200, 1000, every_s=0.1, life_s=5.0),
+    ),
+)
+# The leader's clock runs slow, so that it believes in its lease for longer than others do. It sleeps so long.
+SLOW = Plan(
+    1,
+    40.0,
+    qps=3,
+    steps=(
+        Step(5.0, "drift", "leader", amount=0.96),
+        *BURST,
+        Step(20.0, "sleep", "leader", 14.0),
+        DEAD,
+    ),
+)
+# A wall clock is put right by an hour, again and again.
+PUT_RIGHT = Plan(
+    1,
+    40.0,
+    replicas=2,
+    steps=(
+        *pods(20.0, "stream", 160, 50, every_s=0.05),
+        *(Step(round(20.2 + 0.9 * i, 3), "jump", "standby", amount=3600.0) for i in range(6)),
+    ),
+)
+# A leader cannot be reached, and then it can. It takes a minute to find out that its watches are gone.
+OUT_OF_REACH = Plan(
+    1,
+    90.0,
+    replicas=2,
+    steps=(Step(20.0, "cut-off", "leader", 25.0), *pods(20.5, "stream", 65, 250, every_s=1.0, life_s=20.0)),
+)
+LOST = Plan(
+    1, 30.0, replicas=1, steps=(Step(5.0, "lose-requests", "leader", 8.0, 0.6), *pods(6.0, "p", 12, 250, every_s=0.2))
+)
+RESTARTED = Plan(
+    1, 30.0, replicas=1, steps=(Step(5.0, "restart-server", for_s=3.0), *pods(12.0, "p", 4, 250, every_s=0.2))
+)
+NODE_LOST = Plan(
+    1,
+    30.0,
+    replicas=1,
+    nodes=2,
+    steps=(*cordon(1, 1.0, 1000.0), Step(5.0, "lose-node", "node-1", 10.0), *pods(7.0, "p", 2, 250)),
+)
 MUTANTS = [
     pytest.param(
         never_fenced, Plan(1, 40.0, qps=3, steps=(*BURST, Step(20.0, "sleep", "leader", 17.0), DEAD)), id="no fence"
@@ -584,6 +691,14 @@ MUTANTS = [
         ),
         id="a lease that somebody emptied is free",
     ),
+    pytest.param(the_right_to_write_lasts_as_long_as_the_lease, SLOW, id="no room for clocks that run apart"),
+    pytest.param(a_lease_by_the_wall_clock, PUT_RIGHT, id="a lease by the wall clock"),
+    pytest.param(a_leader_goes_on_without_its_lease, OUT_OF_REACH, id="a leader goes on without its lease"),
+    pytest.param(a_conflict_is_a_success, LOST, id="a Binding without an answer is a success"),
+    pytest.param(a_server_that_was_away_is_left_alone, RESTARTED, id="a server that was away is left alone"),
+    pytest.param(a_node_that_comes_wakes_nobody, NODE_LOST, id="a node that comes wakes nobody"),
+    pytest.param(a_pod_is_its_name, TWICE, id="a doubled Binding for another pod of that name"),
+    pytest.param(old_news_count, TOLD_AGAIN, id="doubled events count"),
     pytest.param(a_lost_lease_is_given_back, CUT_SHORT, id="a lost lease is given back"),
     pytest.param(no_catching_up, UNSEEN, id="no catching up"),
     pytest.param(old_news_count, OLD_NEWS, id="old events count"),
@@ -695,6 +810,10 @@ def test_a_mutant_is_caught(mutate, story, monkeypatch):
     """By the first seed. Others are there for the day when a change to the scheduler throws the dice anew."""
     mutate(monkeypatch)
     assert any(Run(replace(story, seed=seed)).play(stops_early=True).problems for seed in SEEDS)
+
+
+def test_every_fault_is_in_the_story_of_a_mutant():
+    assert {step.what for each in MUTANTS for step in each.values[1].steps} >= set(FAULTS)
 
 
 @pytest.mark.parametrize("story", [pytest.param(each.values[1], id=each.id) for each in MUTANTS])
