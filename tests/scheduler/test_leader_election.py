@@ -285,6 +285,7 @@ async def test_a_lease_that_somebody_deletes_or_empties_is_its_holders_until_it_
     assert first.leading and not second.leading, "the first has not heard of it yet"
     await time.run(30)
     assert (first.leading, second.leading) == (is_alive, not is_alive)
+    assert (first.times, leases.holder) == (1, "first" if is_alive else "second")
     for work in (first, second):
         if work.leading:
             await work.stop()

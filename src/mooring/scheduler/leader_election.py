@@ -298,8 +298,9 @@ class LeaderElector:
                 self._renewed(record, began)
                 return True
             if self._is_emptied(old):
-                return False
-            if old != self._observed_raw:
+                if not self.is_leader:
+                    return False  # its holder has not heard of it yet, and goes on
+            elif old != self._observed_raw:
                 self._observe(old)
                 self._observed_raw = old
             if old.holder and not self.is_leader and self._is_valid():
@@ -316,12 +317,12 @@ class LeaderElector:
         return True
 
     def _is_emptied(self, record: Record) -> bool:
-        """Report whether somebody has taken the holder out of a lease that has not expired.
+        """Report whether somebody has taken the holder out of a lease that is still its own.
 
-        Who gives a lease back lets it last for a second. Otherwise its holder has not heard of it yet, and goes on.
+        Who gives a lease back lets it last for a second.
         """
-        was_released = bool(record.holder) or record.duration_s <= RELEASED_S
-        return not was_released and bool(self._observed.holder) and not self.is_leader and self._is_valid()
+        is_empty = not record.holder and record.duration_s > RELEASED_S
+        return is_empty and bool(self._observed.holder) and self._is_valid()
 
     def _renewed(self, record: Record, began: float) -> None:
         """The lease is ours, by a request that was not sent before ``began``."""
