@@ -19,6 +19,8 @@ SHARE = {VOLUMES_LOAD: 0.3, DEVICES_LOAD: 0.3, GANGS_LOAD: 0.08}
 """How many of the pods of a plan with a load are of that load; a gang is several pods."""
 FILL_S, FILL_PER_S = 20.0, 2.0
 """In the first seconds of a plan nothing breaks, and pods come quickly until there are as many as later."""
+AROUND_S = 0.3
+"""So far from the moment at which a fault begins or ends pods come because of it."""
 QUIET_S = 20.0
 """At the end of a plan nothing breaks any more, while pods go on to come and go."""
 
@@ -30,15 +32,16 @@ class Crowd:
     nodes: int
     arrivals_per_s: float
     bursts: float  # of so many pods the next comes at the same instant
-    arrived: float  # of so many arrivals pods are there at once: the fewer come, the longer they live
+    around: float  # so many pods more come together when a fault begins, and when it ends, on average
+    pods: float  # that are there at once: the fewer come, the longer they live
     fault_every_s: float
     qps: int  # that a replica allows itself
 
 
 CROWDS = {
-    "tight": Crowd(NODES, 0.5, 0.3, 28.0, 8.0, QPS),
-    "roomy": Crowd(2 * NODES, 0.5, 0.3, 28.0, 8.0, QPS),
-    "dense": Crowd(20 * NODES, 2.0, 0.93, 28.0, 8.0, 10 * QPS),
+    "tight": Crowd(NODES, 0.1, 0.3, 3.0, 40.0, 8.0, QPS),
+    "roomy": Crowd(2 * NODES, 0.1, 0.3, 3.0, 40.0, 8.0, QPS),
+    "dense": Crowd(20 * NODES, 2.0, 0.93, 3.0, 400.0, 8.0, 10 * QPS),
 }
 
 
@@ -138,24 +141,22 @@ def make_plan(
     drawn = rng.choice((2, 3))
     replicas, nodes = replicas or drawn, nodes or many.nodes
     pods_per_s = pods_per_s or many.arrivals_per_s
-    mean_life_s = many.arrived / pods_per_s
-    steps: list[Step] = []
+    fault_every_s = fault_every_s or many.fault_every_s
     names = [f"replica-{i}" for i in range(replicas)]
     faults = _faults(has_extender, has_plugin)
-    at_s, number = 0.5, 0
-    while at_s < seconds:
-        number += 1
-        cpu = rng.choice((250, 500, 500, 1000, 1000, 2000))
-        how = rng.choices(("", "brief", "high", "spread", "apart"), (7, 5, 2, 2, 1))[0]
-        life_s = round(1.0 + rng.expovariate(1 / mean_life_s), 3)
-        steps.append(Step(round(at_s, 3), "pod", f"pod-{number:06d}", life_s, cpu, how))
-        now_per_s = pods_per_s if at_s > FILL_S else max(FILL_PER_S, pods_per_s)
-        at_s += 0.0 if rng.random() < many.bursts else rng.expovariate(now_per_s)
+    steps: list[Step] = []
     at_s = FILL_S
     while at_s < seconds - QUIET_S:
         what = rng.choices(list(faults), list(faults.values()))[0]
         steps.append(_fault(rng, round(at_s, 3), what, names, nodes))
-        at_s += rng.expovariate(1 / (fault_every_s or many.fault_every_s))
+        at_s += rng.expovariate(1 / fault_every_s)
+    arrivals = _arrivals(rng, many, pods_per_s, seconds, steps)
+    mean_life_s = many.pods / (pods_per_s / (1 - many.bursts) + 2 * many.around / fault_every_s)
+    for number, at_s in enumerate(arrivals, 1):
+        cpu = rng.choice((250, 500, 500, 1000, 1000, 2000))
+        how = rng.choices(("", "brief", "high", "spread", "apart"), (7, 5, 2, 2, 1))[0]
+        life_s = round(1.0 + rng.expovariate(1 / mean_life_s), 3)
+        steps.append(Step(at_s, "pod", f"pod-{number:06d}", life_s, cpu, how))
     steps.sort(key=lambda step: step.at_s)
     log = "/dev/full" if rng.random() < 0.1 else ""
     chance = random.Random(f"{seed} load")  # apart, so that plain pods stay what they are without a load
@@ -165,6 +166,21 @@ def make_plan(
     page_size = 5 if chance.random() < 0.2 else 0
     made = Plan(seed, seconds, replicas, nodes, has_extender, has_plugin, log, many.qps, load, page_size)
     return replace(made, mixed=chance.random() < 0.25, steps=loaded)
+
+
+def _arrivals(rng: random.Random, many: Crowd, per_s: float, seconds: float, faults: list[Step]) -> list[float]:
+    """When pods come: now and then, and several at once where a fault begins or ends, which finds them on their way."""
+    times: list[float] = []
+    at_s = 0.5
+    while at_s < seconds:
+        times.append(at_s)
+        now_per_s = per_s if at_s > FILL_S else max(FILL_PER_S, per_s)
+        at_s += 0.0 if rng.random() < many.bursts else rng.expovariate(now_per_s)
+    for fault in faults:
+        for moment in (fault.at_s, fault.at_s + fault.for_s):
+            at_s = moment + rng.uniform(-AROUND_S, AROUND_S)
+            times += [at_s] * int(rng.expovariate(1 / many.around))
+    return sorted(round(at_s, 3) for at_s in times if at_s < seconds)
 
 
 def _loaded(rng: random.Random, load: str, step: Step) -> Step:
