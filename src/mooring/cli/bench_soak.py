@@ -29,7 +29,7 @@ TELL_EVERY_S = 60.0
 @click.option(
     "--rate",
     type=Numbers(0.1, 1000),
-    help="Changes per second.  [default: 20]  In virtual time: arrivals of pods per second between faults.  [default: 0.1]",
+    help="Changes per second.  [default: 20]  In virtual time: pods per second between faults.  [default: 0.1]",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Which changes: the same seed, the same ones.")
 @click.option(
