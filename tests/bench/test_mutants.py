@@ -80,6 +80,13 @@ def a_pod_is_its_name(patch):
     patch.setattr(writer, "_encode", by_name)
 
 
+def an_eviction_without_an_answer_has_failed(patch):
+    async def once(self, send):
+        return await send()
+
+    patch.setattr(ApiWriter, "_until_known", once)
+
+
 def what_has_not_arrived_never_arrives(patch):
     patch.setattr(writer, "AGAIN_S", (0.0,))
 
@@ -479,6 +486,19 @@ VICTIMS = Plan(
         *(Step(round(10.0 + 0.1 * i, 3), "replace-pods", amount=0.3, how="high") for i in range(40)),
     ),
 )
+# Connections break under evictions that are on their way, and the leader is asked to stop.
+STOPPED = Plan(
+    1,
+    30.0,
+    replicas=2,
+    nodes=6,
+    steps=(
+        *pods(3.0, "low", 12, 2000),
+        Step(10.0, "reset-connections", "leader", 5.0, 0.5),
+        *pods(10.1, "top", 8, 2000, "high"),
+        Step(10.15, "stop", "leader"),
+    ),
+)
 # As above, and the next leader has listed everything. Then its watch, which is behind, is too old, and so is its list.
 FROM_THE_PAST = replace(
     UNSEEN,
@@ -697,6 +717,7 @@ MUTANTS = [
     pytest.param(a_conflict_is_a_success, LOST, id="a Binding without an answer is a success"),
     pytest.param(a_server_that_was_away_is_left_alone, RESTARTED, id="a server that was away is left alone"),
     pytest.param(a_node_that_comes_wakes_nobody, NODE_LOST, id="a node that comes wakes nobody"),
+    pytest.param(an_eviction_without_an_answer_has_failed, STOPPED, id="an eviction without an answer has failed"),
     pytest.param(a_pod_is_its_name, TWICE, id="a doubled Binding for another pod of that name"),
     pytest.param(old_news_count, TOLD_AGAIN, id="doubled events count"),
     pytest.param(a_lost_lease_is_given_back, CUT_SHORT, id="a lost lease is given back"),

@@ -177,3 +177,19 @@ class TestStatusPatches:
         turn.set()
         await asyncio.gather(first, second)
         assert [patch["status"]["n"] for patch in stage.writer.patches] == [3, 2]
+
+    async def test_behind_a_patch_that_hangs_waits_only_the_newest(self, make_stage):
+        """Each attempt makes one; those of a pod that is tried again and again would be thousands."""
+        stage = make_stage()
+        tasks = Tasks(stage.clock)
+        patches = StatusPatches(stage.writer, tasks, lambda: asyncio.sleep(0))
+        stage.writer.gates["patch", "web"] = gate = asyncio.Event()
+        sent = [patches.send(make_pod("web"), {"status": {"n": 1}}, can_wait=True)]
+        for n in range(2, 6):
+            for _ in range(5):
+                await asyncio.sleep(0)
+            sent.append(patches.send(make_pod("web"), {"status": {"n": n}}, can_wait=True))
+        assert len(set(map(id, sent))) == 2
+        gate.set()
+        await asyncio.gather(*sent)
+        assert [patch["status"]["n"] for patch in stage.writer.patches] == [1, 5]

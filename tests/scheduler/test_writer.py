@@ -246,6 +246,27 @@ async def test_what_a_conflict_says_of_a_victim(now, want):
         await make_writer(client).delete_pod(make_pod())
 
 
+@pytest.mark.parametrize(
+    ("failures", "tries"),
+    [
+        pytest.param([BROKEN], 2, id="its connection broke"),
+        pytest.param([SILENT, TROUBLED], 3, id="no answer came, and then an error"),
+    ],
+)
+async def test_a_delete_that_may_be_on_its_way_is_sent_again(failures, tries):
+    client = FakeClient(delete=list(failures))
+    await make_writer(client).delete_pod(make_pod())
+    assert client.sent == [client.sent[0]] * tries
+
+
+@pytest.mark.parametrize("failure", [NOBODY, REFUSED, Fenced()])
+async def test_a_delete_that_is_known_to_have_failed_is_not_sent_again(failure):
+    client = FakeClient(delete=[failure])
+    with pytest.raises(type(failure)):
+        await make_writer(client).delete_pod(make_pod())
+    assert len(client.sent) == 1
+
+
 async def test_a_claim_is_written_whole_with_the_version_that_was_decided_on():
     now = {
         "metadata": {"name": "c", "namespace": "d", "resourceVersion": "9", "managedFields": [{}]},

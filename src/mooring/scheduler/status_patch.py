@@ -75,6 +75,8 @@ class StatusPatches:
     async def _send_in_turn(self, waiting: _Waiting, turn: Callable[[], Awaitable[None]]) -> None:
         uid = waiting.pod.uid
         try:
+            while (before := self._last.get(uid)) is not None:  # it may hang, and newer patches come meanwhile
+                await asyncio.wait([before])
             await turn()
             is_wanted = self._waiting.get(uid) is waiting
         finally:

@@ -4,6 +4,7 @@
 |---|---|---|
 | Binding, status patches | as recorded | the same |
 | a delete of a victim | by its name | by its name and uid: a StatefulSet may have made another one of that name |
+| a delete of unknown outcome | has failed | sent again, so that none is on its way when the lease is given back |
 | volumes and their claims | PUT of its copy | GET, then PUT with the version decided on: our copies are partial |
 | ResourceClaims | PUT of its copy | merge patches with uid and resourceVersion: a conflict stays a conflict |
 | a Binding that was not sent | has failed | has failed |
@@ -29,6 +30,7 @@ from mooring.api.resource import ResourceClaim
 from mooring.api.storage import PersistentVolume, PersistentVolumeClaim
 from mooring.client.errors import Conflict, ConnectionFailed, Fenced, NotFound, ServerError, Unreachable
 from mooring.client.rest import MERGE_PATCH, STRATEGIC_MERGE_PATCH, RestClient
+from mooring.client.wire import Answer
 from mooring.errors import ApiError, InputError
 from mooring.framework.handle import NOTHING
 from mooring.observe.events import ObjectReference, Recorder
@@ -187,13 +189,26 @@ class ApiWriter:
 
     async def delete_pod(self, pod: Pod) -> None:
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": pod.uid}}
+        path, data = pod_path(pod), _encode(options)
         try:
-            await self._client.delete(pod_path(pod), _encode(options))
+            await self._until_known(lambda: self._client.delete(path, data))
         except Conflict as conflict:
-            answer = await self._client.get(pod_path(pod))
+            answer = await self._client.get(path)
             if decode(Pod, answer.body).uid == pod.uid:
                 raise conflict
             raise _gone(pod) from None  # another pod has its name by now
+
+    async def _until_known(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Send something that can be carried out once only, and again while nobody knows what became of it."""
+        for pause_s in AGAIN_S:
+            try:
+                return await send()
+            except ApiError as error:
+                if isinstance(error, Fenced) or not _is_open(error):
+                    raise
+                problem = error
+            await self._sleep(pause_s)
+        raise problem
 
     def pod_exists(self, namespace: str, name: str) -> bool:
         return f"{namespace}/{name}" in self._pods
@@ -236,15 +251,13 @@ class ApiWriter:
         """
         path = f"{_claims_path(namespace)}/{name}" + (f"/{subresource}" if subresource else "")
         data = _encode(patch)
-        for pause_s in AGAIN_S:
-            try:
-                answer = await self._client.patch(path, data, content_type=content_type)
-                return _claim(answer.body)
-            except ApiError as error:
-                if isinstance(error, Fenced) or not _is_open(error):
-                    raise
-                problem = error
-            await self._sleep(pause_s)
+        try:
+            answer = await self._until_known(lambda: self._client.patch(path, data, content_type=content_type))
+            return _claim(answer.body)
+        except ApiError as error:
+            if isinstance(error, Fenced) or not _is_open(error):
+                raise
+            problem = error
         version = patch.get("metadata", {}).get("resourceVersion")
         if version is not None and (await self._look_up_claim(namespace, name)).metadata.resource_version != version:
             raise Conflict(f'resourceclaims "{name}": changed meanwhile, perhaps by us', code=409)

@@ -193,6 +193,7 @@ class Wire(asyncio.Transport):
         self._reader = MessageReader(reads_answers=False, max_body_bytes=1 << 24)
         self._is_closing = False
         self._is_silent = False  # nothing that is sent arrives any more
+        self._has_lost = False  # an answer, so that none comes any more: a connection has no gaps
         self._to_serve: deque[Message] = deque()
         self._is_serving = False
         self._last_in_s = self._last_out_s = 0.0  # a connection keeps the order of its bytes
@@ -311,12 +312,14 @@ class Wire(asyncio.Transport):
                 self._answer(data[: network.rng.randrange(len(data))], then_reset=True)
             else:
                 network.note("lost answers")
-                self._is_silent = True
+                self._is_silent = self._has_lost = True
             return
         self._answer(data)
 
     def _answer(self, data: bytes, *, then_reset: bool = False) -> None:
         network, loop = self._network, self._loop
+        if self._has_lost:
+            return
 
         def arrive() -> None:
             if self._is_closing or loop.is_closed():
