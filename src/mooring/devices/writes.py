@@ -66,20 +66,23 @@ class Unreserve(msgspec.Struct, frozen=True):
 ClaimWrite = Deallocate | DeleteClaim | Unreserve
 
 
-async def perform(writer: ClaimWriter, write: ClaimWrite) -> None:
+async def perform(writer: ClaimWriter, write: ClaimWrite) -> ResourceClaim | None:
+    """Write; return the claim as the API server has it now, or None if it is gone."""
     claim = write.claim
     if isinstance(write, Deallocate):
         patch = _of(claim, {"status": {"allocation": None, "reservedFor": None, "devices": None}})
-        await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
-    elif isinstance(write, Unreserve):
+        return await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status")
+    if isinstance(write, Unreserve):
         gone = [{"$patch": "delete", "uid": write.consumer_uid}]
         patch = {"metadata": {"uid": claim.uid}, "status": {"reservedFor": gone}}
-        await writer.patch_claim(claim.namespace, claim.name, patch, subresource="status", content_type=STRATEGIC_MERGE)
-    else:
-        if DELETE_PROTECTION_FINALIZER in claim.metadata.finalizers:
-            kept = [f for f in claim.metadata.finalizers if f != DELETE_PROTECTION_FINALIZER]
-            await writer.patch_claim(claim.namespace, claim.name, {"metadata": {"uid": claim.uid, "finalizers": kept}})
-        await writer.delete_claim(claim.namespace, claim.name)
+        return await writer.patch_claim(
+            claim.namespace, claim.name, patch, subresource="status", content_type=STRATEGIC_MERGE
+        )
+    if DELETE_PROTECTION_FINALIZER in claim.metadata.finalizers:
+        kept = [f for f in claim.metadata.finalizers if f != DELETE_PROTECTION_FINALIZER]
+        await writer.patch_claim(claim.namespace, claim.name, {"metadata": {"uid": claim.uid, "finalizers": kept}})
+    await writer.delete_claim(claim.namespace, claim.name)
+    return None
 
 
 def _of(claim: ResourceClaim, patch: Patch) -> Patch:

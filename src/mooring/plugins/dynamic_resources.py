@@ -532,9 +532,12 @@ class DynamicResources:
     async def _write(self, writer: ClaimWriter, attempt: Attempt) -> None:
         while attempt.writes:
             write = attempt.writes.pop(0)
-            await perform(writer, write)
+            claim = await perform(writer, write)
             if isinstance(write, DeleteClaim):
                 self._devices.forget(write.claim)
+            elif isinstance(write, Unreserve) and claim is not None:
+                # We have assumed that it is reserved. Upstream believes so until its watch tells, and may bind the pod.
+                self._devices.assume(claim)
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> PreFlight:
         attempt = attempt_of(state)
