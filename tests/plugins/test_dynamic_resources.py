@@ -731,6 +731,33 @@ class TestPreBind:
         assert stored is not None
         assert stored.status.reserved_for == []
 
+    async def test_a_claim_that_is_not_reserved_any_more_is_known_before_the_watch_tells(self) -> None:
+        """Tried again meanwhile, the pod would be bound without a reservation."""
+
+        class Lagging(FakeWriter):
+            """What is stored does not reach the cluster."""
+
+            kept: ResourceClaim | None = None
+
+            def _stored(self, key: str) -> ResourceClaim:
+                return self.kept or super()._stored(key)
+
+            def _put(self, wire: Wire) -> ResourceClaim:
+                wire["metadata"]["resourceVersion"] = str(int(wire["metadata"].get("resourceVersion", "0")) + 1)
+                self.kept = msgspec.convert(wire, ResourceClaim)
+                return self.kept
+
+        world = World(*AB, claim("c"))
+        world.handle.writer = writer = Lagging(world)  # type: ignore[assignment]
+        world.place(pod("c"), "a")
+        assert await world.plugin.pre_bind(world.state, world.info(pod("c")), "a") == SUCCESS
+        reserved = world.devices.claim("ns/c")
+        assert reserved is not None and len(reserved.status.reserved_for) == 1
+        world.plugin.unreserve(world.state, world.info(pod("c")), "a")
+        await world.after_failure()
+        known = world.devices.claim("ns/c")
+        assert known is writer.kept and known is not None and known.status.reserved_for == []
+
     async def test_a_made_claim_is_deleted_even_if_the_pod_could_not_be_told(self) -> None:
         world, writer = self.world(EXTENDED)
 

@@ -194,6 +194,7 @@ class Wire(asyncio.Transport):
         self._is_closing = False
         self._is_silent = False  # nothing that is sent arrives any more
         self._has_lost = False  # an answer, so that none comes any more: a connection has no gaps
+        self._conflicts: set[tuple[str, bytes]] = set()  # requests that were refused with a 409
         self._to_serve: deque[Message] = deque()
         self._is_serving = False
         self._last_in_s = self._last_out_s = 0.0  # a connection keeps the order of its bytes
@@ -294,9 +295,14 @@ class Wire(asyncio.Transport):
     async def _serve(self, server: Server, message: Message, *, is_copy: bool) -> None:
         network, machine = self._network, self._loop.machine
         headers = {name.title(): value for name, value in message.headers.items()}
-        request = Request(message.method, message.target.decode(), headers, bytes(message.body))
+        body = bytes(message.body)
+        request = Request(message.method, message.target.decode(), headers, body)
+        if is_copy and (request.target, body) in self._conflicts:
+            return  # what is in conflict with something stays so; a server does not carry it out a moment later
         trouble = network.trouble(machine)
         refusal = _refusal(network, trouble, request)
+        if refusal is not None and refusal.code == 409:
+            self._conflicts.add((request.target, body))
         reply = refusal or await server.carry_out(machine, request)
         assert isinstance(reply, Reply)
         if is_copy or self._is_closing:
