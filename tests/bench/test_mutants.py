@@ -340,6 +340,16 @@ def a_device_is_free_until_the_watch_tells(patch):
     patch.setattr(ClusterDevices, "assume", lambda self, claim, is_new=False: None)
 
 
+def a_claim_is_reserved_until_the_watch_tells(patch):
+    assume = ClusterDevices.assume
+
+    def believe(self, claim, *, is_new=False):
+        if claim.status.reserved_for:
+            assume(self, claim, is_new=is_new)
+
+    patch.setattr(ClusterDevices, "assume", believe)
+
+
 def those_of_a_gang_that_are_bound_do_not_count(patch):
     admit = GangScheduling.pre_enqueue
 
@@ -581,6 +591,20 @@ DISKS_GIVEN_BACK = replace(
         *pods(5.1, "second", 2, 250, "local"),
     ),
 )
+# Bindings are refused, and reservations taken back. Pods are tried again before the watch has told of it.
+TAKEN_BACK = Plan(
+    1,
+    40.0,
+    replicas=1,
+    nodes=4,
+    load="devices",
+    steps=(
+        *cordon(4, 1.0, 6.2),
+        *pods(4.0, "p", 8, 250, "device"),
+        Step(5.5, "lag-watches", "leader", 20.0, 15.0, "resourceclaims"),
+        Step(6.0, "refuse-requests", "leader", 4.0, 0.5, "409"),
+    ),
+)
 # Every Binding is refused while volumes are made. When they are there, the pods are tied to where they were made.
 MADE_FOR_NOTHING = Plan(
     1,
@@ -810,6 +834,7 @@ MUTANTS = [
         a_claim_whose_patch_had_no_answer_is_free, UNHEARD, id="a claim's devices are free if there was no answer"
     ),
     pytest.param(a_device_is_free_until_the_watch_tells, CLAIMS_BEHIND, id="a device is free until the watch tells"),
+    pytest.param(a_claim_is_reserved_until_the_watch_tells, TAKEN_BACK, id="a claim is reserved until the watch tells"),
     pytest.param(nobody_is_told_what_a_failed_binding_gives_back, GIVEN_BACK, id="nobody is told of free devices"),
     pytest.param(nobody_is_told_what_a_failed_binding_gives_back, DISKS_GIVEN_BACK, id="nobody is told of free disks"),
     pytest.param(a_volume_can_be_reached_from_everywhere, MADE_FOR_NOTHING, id="a volume is reached from everywhere"),
