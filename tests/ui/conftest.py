@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from mooring.sim.library import find
-from mooring.ui.answers import Editing, Stories
+from mooring.ui.answers import Editing, PageAnswers, Stories
 from mooring.ui.bundle import File
 from mooring.ui.server import PageServer
 from mooring.ui.shown import Shown
@@ -67,6 +68,10 @@ def serve() -> Serve:
             yield server
         finally:
             await server.stop()
+            answers = server._answers
+            assert isinstance(answers, PageAnswers)
+            for threads in (answers._asking, answers._reading):  # the next server may show the same story
+                await asyncio.to_thread(threads.shutdown)
 
     return served
 
