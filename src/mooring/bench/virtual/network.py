@@ -401,8 +401,8 @@ class Body:
         world.at(self._last_at_s, lambda: self._arrive(piece))
 
     def send_again(self, piece: bytes, delay_s: float) -> None:
-        """Have a piece arrive once more, whatever has come since."""
-        self._network.world.after(delay_s, lambda: self._arrive(piece))
+        """Have the piece that was sent last arrive once more, so much later, whatever has come by then."""
+        self._network.world.at(self._last_at_s + delay_s, lambda: self._arrive(piece))
 
     def arrive_whole(self, head: asyncio.Future[Any], reply: Reply) -> None:
         """An answer comes with all of its body."""
@@ -547,7 +547,7 @@ class VirtualTransport(Transport):
                 content.send(piece, lag_s + network.latency())
                 if network.happens(trouble.double_events):
                     network.note("doubled watch events")
-                    content.send_again(piece, lag_s + network.rng.uniform(0.0, MAX_LATE_S))
+                    content.send_again(piece, network.rng.uniform(0.0, MAX_LATE_S))
                 if is_over:
                     content.send(b"", 0.0)
                     return
