@@ -394,6 +394,14 @@ UNSEEN = Plan(
         Step(11.0, "stop", "leader"),
     ),
 )
+
+
+def meddled_with(what):
+    """A leader has pods to bind while somebody does this to its lease; those that the standby bound would come late."""
+    late = Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding")
+    return Plan(1, 40.0, replicas=2, qps=3, steps=(*BURST, late, *(Step(20.25 + i / 4, what) for i in range(4))))
+
+
 # Every Binding takes a second, and the leader hears nothing of its lease until it must give up; then it could be quick.
 CUT_SHORT = Plan(
     1,
@@ -707,32 +715,12 @@ MUTANTS = [
     ),
     pytest.param(
         a_lease_that_is_gone_is_free,
-        Plan(
-            1,
-            40.0,
-            replicas=2,
-            qps=3,
-            steps=(
-                *BURST,
-                Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding"),
-                *(Step(20.25 + i / 4, "delete-lease") for i in range(4)),
-            ),
-        ),
+        meddled_with("delete-lease"),
         id="a lease that somebody deleted is free",
     ),
     pytest.param(
         an_emptied_lease_is_free,
-        Plan(
-            1,
-            40.0,
-            replicas=2,
-            qps=3,
-            steps=(
-                *BURST,
-                Step(20.2, "late-messages", "standby", 10.0, 0.1, "/binding"),
-                *(Step(20.25 + i / 4, "empty-lease") for i in range(4)),
-            ),
-        ),
+        meddled_with("empty-lease"),
         id="a lease that somebody emptied is free",
     ),
     pytest.param(the_right_to_write_lasts_as_long_as_the_lease, SLOW, id="no room for clocks that run apart"),

@@ -315,13 +315,13 @@ async def test_a_cluster_that_is_away_fails_at_once(write_case: WriteCase, tmp_p
 async def test_a_cluster_that_does_not_list_its_pods_is_given_up(
     write_case: WriteCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(targets, "LIST_S", 1.0)
+    monkeypatch.setattr(targets, "LIST_S", 5.0)  # longer than a busy machine needs to be told why
     kubeconfig = tmp_path / "kubeconfig"
     faults = Faults([Rule("error", path="/pods", times=10**6, message="the disk is gone")])
     async with ControlPlane(kubeconfig_path=kubeconfig, faults=faults):
         options = RunOptions(kubeconfig=str(kubeconfig), with_scheduler=False)
         [failed] = await run_workload(write_case(f"{NODES_10}\n{MEASURED_20}"), options)
-    assert failed.error.startswith("the pods of the cluster cannot be listed for 1 s: ")
+    assert failed.error.startswith("the pods of the cluster cannot be listed for 5 s: ")
     assert "the disk is gone" in failed.error
 
 
